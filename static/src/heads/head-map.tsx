@@ -2,6 +2,7 @@
 import { tinted } from "../maps/colour";
 import { ColourBar } from "../maps/colour-bar";
 import { LISTED, rankHeads } from "./between";
+import { Columns } from "../ui/table";
 import type { Tint } from "./tint";
 
 export interface HeadNumbers extends Tint {
@@ -24,16 +25,7 @@ export function HeadMap({ of, onOpen }: { of: HeadNumbers; onOpen: Open }) {
         <ColourBar {...bar} />
         <table>
           <caption>{caption}</caption>
-          <thead>
-            <tr>
-              <th scope="col">Layer</th>
-              {values[0]?.map((_, k) => (
-                <th key={k} scope="col">
-                  H{k}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Columns of={["Layer", ...(values[0] ?? []).map((_, k) => `H${k}`)]} />
           <tbody>
             {values.map((row, l) => (
               <tr key={l}>

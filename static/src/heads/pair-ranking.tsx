@@ -7,6 +7,7 @@ import { lutOf } from "../maps/colour";
 import { linearBar, placesUpTo } from "../maps/linear";
 import { format, maximumOf, sizeOf } from "../maps/scale";
 import { useApp } from "../ui/context";
+import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
@@ -65,11 +66,7 @@ export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null
   return (
     <StateDisclosure field="ties" title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}>
       <StateSegmented legend="By" help="chance" field="tie" choices={CHOICES} />
-      {waiting && (
-        <p class="muted" role="status">
-          Fetching the maps of all layers…
-        </p>
-      )}
+      {waiting && <StatusLine>Fetching the maps of all layers…</StatusLine>}
       {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.set({ view: "head", layer, head, pin }, true)} />}
     </StateDisclosure>
   );

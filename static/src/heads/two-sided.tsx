@@ -5,6 +5,7 @@ import { topTargets } from "./targets";
 import type { Head } from "../maps/analysis";
 import { percent } from "../maps/scale";
 import { useApp } from "../ui/context";
+import { StatusLine } from "../ui/status";
 
 export const TWO_SIDED_MOST = 64; // tokens
 const ROW = 24,
@@ -33,11 +34,11 @@ export function TwoSided({ head }: { head: Head }) {
   );
   return (
     <>
-      <p class="muted" role="status">
+      <StatusLine>
         {chosen < 0
           ? "Point at a token on the left to see its lines alone."
           : `${axis.labels[chosen]} ${axis.positions[chosen]} attends to ${targets(chosen)}`}
-      </p>
+      </StatusLine>
       <div class="two-sided" onPointerLeave={() => setSeen(-1)}>
         <ol aria-label="Tokens that attend">
           {axis.labels.map((label, i) => (

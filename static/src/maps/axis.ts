@@ -10,6 +10,8 @@ export interface Lens {
   words: boolean;
 }
 
+export const ALL_TOKENS: Lens = { special: true, words: false };
+
 // Word pieces lose their ## where they continue a merged word.
 const label = (tokens: readonly string[]): string =>
   escapeBidi(joined(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t))));

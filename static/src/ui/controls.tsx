@@ -194,6 +194,27 @@ export interface Fact {
   help?: Term;
 }
 
+// The head of a dialog, with the button that closes it.
+export const DialogHead = ({ title }: { title: string }) => (
+  <form method="dialog">
+    <h2>{title}</h2>
+    <button class="icon" aria-label="Close">
+      ×
+    </button>
+  </form>
+);
+
+// A part below a view that is made once it is opened.
+export function Alternative({ title, children }: { title: string; children: ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details class="alternative" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{title}</summary>
+      {open && children}
+    </details>
+  );
+}
+
 // An element made elsewhere, a canvas for example, at its place in the tree.
 export function Adopt({ element }: { element: HTMLElement }) {
   const place = useRef<HTMLSpanElement>(null);

@@ -1,5 +1,6 @@
 // A dialog with the keys; "?" opens it.
 import { useRef } from "preact/hooks";
+import { DialogHead } from "./controls";
 import { openGlossary } from "./explain";
 import { keepToken, token } from "../app/token";
 
@@ -55,12 +56,7 @@ export function Help({ onTour }: { onTour: () => void }) {
       ref={dialog}
       onClick={(e) => e.target === dialog.current && close()}
     >
-      <form method="dialog">
-        <h2>Keys</h2>
-        <button class="icon" aria-label="Close">
-          ×
-        </button>
-      </form>
+      <DialogHead title="Keys" />
       <div class="keys">
         {Object.entries(KEYS).map(([title, keys]) => (
           <section key={title}>

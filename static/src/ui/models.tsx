@@ -5,7 +5,7 @@ import { asProblem, models } from "../app/api";
 import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
-import { Field } from "./controls";
+import { DialogHead, Field } from "./controls";
 import { capital } from "./status";
 
 const POLL_MS = 400;
@@ -23,12 +23,7 @@ export function ModelsButton() {
         More models…
       </button>
       <dialog class="help models" aria-label="Models" ref={dialog} onClose={() => setOpen(false)}>
-        <form method="dialog">
-          <h2>Models</h2>
-          <button class="icon" aria-label="Close">
-            ×
-          </button>
-        </form>
+        <DialogHead title="Models" />
         {open && <Models />}
       </dialog>
     </>

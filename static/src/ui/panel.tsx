@@ -7,7 +7,7 @@ import { EXAMPLES } from "../app/examples";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
 import type { State } from "../app/state";
 import { keep, kept } from "../app/storage";
-import { axisOf } from "../maps/axis";
+import { ALL_TOKENS, axisOf } from "../maps/axis";
 import { MAPS } from "../maps/colour";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Slider, Toggle } from "./controls";
@@ -208,12 +208,10 @@ function TextForm({ hidden }: { hidden: boolean }) {
   );
 }
 
-const ALL = { special: true, words: false };
-
 function AnswerFacts({ of }: { of: Answer | null }) {
   if (!of) return null;
   const ms = Object.values(of.timing).reduce((a, b) => a + b, 0);
-  const unknown = axisOf(of.encoding, ALL).unknown.filter(Boolean).length;
+  const unknown = axisOf(of.encoding, ALL_TOKENS).unknown.filter(Boolean).length;
   return (
     <>
       {of.encoding.ids.length} tokens

@@ -29,6 +29,13 @@ export function Notice(props: { title: string; children: ComponentChildren }) {
   );
 }
 
+// One line in a view, such as that it waits for something.
+export const StatusLine = ({ children }: { children: ComponentChildren }) => (
+  <p class="muted" role="status">
+    {children}
+  </p>
+);
+
 export const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 export const waitNote = ({ retryAfter }: Problem): string =>
   retryAfter ? `The server asks to wait ${retryAfter} s.` : "";

@@ -12,6 +12,7 @@ import { lutOf } from "../../maps/colour";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
+import { StatusLine } from "../../ui/status";
 import { StateDisclosure } from "../../ui/state-controls";
 
 export interface ChangedSide {
@@ -98,11 +99,7 @@ export function Changes(props: {
     app.set(against === "off" ? { layer, head } : { layer, head, layer2: layer, head2: head }, true);
   return (
     <StateDisclosure field="changes" title="Rank all heads by their change">
-      {rows.length < (props.first?.overview.layers.length ?? 1) && (
-        <p class="muted" role="status">
-          Comparing the heads…
-        </p>
-      )}
+      {rows.length < (props.first?.overview.layers.length ?? 1) && <StatusLine>Comparing the heads…</StatusLine>}
       {numbers && <HeadMap of={numbers} onOpen={open} />}
     </StateDisclosure>
   );

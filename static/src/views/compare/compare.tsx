@@ -18,6 +18,7 @@ import { Facts, Select } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
+import { Columns } from "../../ui/table";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
 import { Cosine } from "./cosine";
 import { Match } from "./match";
@@ -283,13 +284,7 @@ function Extremes({ pair }: { pair: Pair }) {
     <div class="extremes">
       <table>
         <caption>Largest differences, first − second</caption>
-        <thead>
-          <tr>
-            <th scope="col">{symmetric ? "Token" : "Row"}</th>
-            <th scope="col">{symmetric ? "and token" : "Column"}</th>
-            <th scope="col">First − second</th>
-          </tr>
-        </thead>
+        <Columns of={[...(symmetric ? ["Token", "and token"] : ["Row", "Column"]), "First − second"]} />
         <tbody>
           {largest.map(({ value, k }) => (
             <tr key={k}>

@@ -8,7 +8,9 @@ import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../he
 import { SUM, type Selection } from "../../heads/selection";
 import { fromHalves } from "../../heads/similarity";
 import { useApp } from "../../ui/context";
+import { StatusLine } from "../../ui/status";
 import { StateDisclosure } from "../../ui/state-controls";
+import { Barred } from "../experiment/ranks";
 
 const LISTED = 8;
 
@@ -81,26 +83,21 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
     <StateDisclosure field="matches" title="Heads of the other model most like this one">
       {of.head === SUM && <p class="muted">Choose one head of the first model.</p>}
       {of.head !== SUM && !done && (
-        <p class="muted" role="status">
+        <StatusLine>
           Comparing outputs over the texts… {found && `${found.rows.length} of ${found.of} layers`}
-        </p>
+        </StatusLine>
       )}
       {done && (
         <ol class="matches">
           {ranked.map(({ layer, head, value }) => (
             <li key={`${layer} ${head}`}>
-              <button
-                type="button"
-                class="barred"
-                aria-pressed={app.state.layer2 === layer && app.state.head2 === head}
+              <Barred
+                name={`Layer ${layer} head ${head}`}
+                value={value.toFixed(3)}
+                fraction={Math.max(0, value)}
+                pressed={app.state.layer2 === layer && app.state.head2 === head}
                 onClick={() => app.set({ layer2: layer, head2: head }, true)}
-              >
-                <span>
-                  Layer {layer} head {head}
-                </span>
-                <b>{value.toFixed(3)}</b>
-                <i style={{ width: `${100 * Math.max(0, value)}%` }} />
-              </button>
+              />
             </li>
           ))}
         </ol>

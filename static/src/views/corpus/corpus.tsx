@@ -4,7 +4,7 @@ import type { Problem } from "../../app/api";
 import { embedded } from "../../app/embed";
 import { useApp, useExport } from "../../ui/context";
 import { Select } from "../../ui/controls";
-import { Notice, problemNotice } from "../../ui/status";
+import { Notice, problemNotice, StatusLine } from "../../ui/status";
 import type { Run } from "./api";
 import { RunCompare, type Side } from "./compare";
 import { RunForm } from "./form";
@@ -67,12 +67,7 @@ function ListStatus({ runs, absent, onRetry }: { runs: Runs; absent: boolean; on
         Try again
       </button>,
     );
-  if (!list)
-    return (
-      <p class="muted" role="status">
-        Asking for the runs…
-      </p>
-    );
+  if (!list) return <StatusLine>Asking for the runs…</StatusLine>;
   return list.length ? null : <NothingYet />;
 }
 
@@ -160,11 +155,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
           {nameOfRun(failed.run)}: {failed.problem.message}
         </p>
       )}
-      {!ready && !failed && (
-        <p class="muted" role="status">
-          Reading the reports…
-        </p>
-      )}
+      {!ready && !failed && <StatusLine>Reading the reports…</StatusLine>}
       {ready && sides[0] && <Typical {...sides[0]} />}
       {ready && <RunCompare sides={sides} />}
     </section>

@@ -1,5 +1,4 @@
 // Shows the labels that a model predicts for a run's labelled texts: how often it is right, and the heads behind each label.
-import type { ComponentChildren } from "preact";
 import type { CorpusLabels, LabelClass, LabelGroup, LabelHead } from "../../../../build/openapi";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
@@ -10,6 +9,7 @@ import { format, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Facts, Select } from "../../ui/controls";
 import { StateDisclosure } from "../../ui/state-controls";
+import { Columns, NumberTable } from "../../ui/table";
 import type { Report, Run } from "./api";
 import { openInRun } from "./patterns";
 
@@ -69,42 +69,10 @@ function Summary({ of }: { of: CorpusLabels }) {
   return <Facts of={facts} />;
 }
 
-// A table of numbers; the first cell of a row is its heading.
-function Table(props: { caption: string; head: readonly string[]; rows: readonly (readonly ComponentChildren[])[] }) {
-  return (
-    <div class="wide" tabIndex={0} role="region" aria-label={props.caption}>
-      <table>
-        <caption>{props.caption}</caption>
-        <thead>
-          <tr>
-            {props.head.map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {props.rows.map(([name, ...cells], row) => (
-            <tr key={row}>
-              <th scope="row">{name}</th>
-              {cells.map((cell, n) => (
-                <td key={n} class="number">
-                  {cell}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
 const Classes = ({ of }: { of: readonly LabelClass[] }) => (
-  <Table
+  <NumberTable
     caption="Labels: how many texts have each, and how well it is predicted"
-    head={["Label", "Texts", "Predicted", "Precision", "Recall", "F1", "Loss"]}
+    columns={["Label", "Texts", "Predicted", "Precision", "Recall", "F1", "Loss"]}
     rows={of
       .slice(0, ROWS_MOST)
       .map(({ label, texts, predicted, precision, recall, f1, loss }) => [
@@ -129,16 +97,7 @@ function Confusion({ labels, of }: { labels: readonly string[]; of: readonly num
     <div class="wide" tabIndex={0} role="region" aria-label={caption}>
       <table class="confusion">
         <caption>{caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Label</th>
-            {shown.map((label) => (
-              <th key={label} scope="col">
-                {escapeBidi(label)}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Columns of={["Label", ...shown.map(escapeBidi)]} />
         <tbody>
           {shown.map((label, row) => {
             const counts = of[row] ?? [];
@@ -170,9 +129,9 @@ function Confusion({ labels, of }: { labels: readonly string[]; of: readonly num
 }
 
 const Calibration = ({ of }: { of: CorpusLabels }) => (
-  <Table
+  <NumberTable
     caption="Calibration: texts by the probability of the predicted label. A calibrated model is right as often as its mean probability says."
-    head={["Probability", "Texts", "Mean probability", "Accuracy"]}
+    columns={["Probability", "Texts", "Mean probability", "Accuracy"]}
     rows={of.calibration
       .filter(({ texts }) => texts > 0)
       .map(({ from, to, texts, confidence, accuracy }) => [
@@ -197,9 +156,9 @@ function Heads({ report, open }: { report: Labelled; open: Open }) {
     );
   return (
     <>
-      <Table
+      <NumberTable
         caption="Heads that matter for a label: the change of its logit without the head, mean ± standard deviation over its chosen texts"
-        head={["Label", "Texts", "Heads whose removal lowers its logit most"]}
+        columns={["Label", "Texts", "Heads whose removal lowers its logit most"]}
         rows={known
           .slice(0, ROWS_MOST)
           .map(({ label, effect_texts, heads }) => [
@@ -256,9 +215,9 @@ function numbersOf({ state, theme }: App, report: Labelled, of: LabelClass): Hea
 const outcomeOf = (right: boolean | null): string => (right === null ? "all" : right ? "right" : "wrong");
 
 const Groups = ({ of, layer }: { of: readonly LabelGroup[]; layer: number }) => (
-  <Table
+  <NumberTable
     caption={`Heads of layer ${layer} by label and outcome: the paper’s figures of high pairs`}
-    head={["Label", "Outcome", "Texts", ...GROUP_FIGURES.map(([, name]) => name)]}
+    columns={["Label", "Outcome", "Texts", ...GROUP_FIGURES.map(([, name]) => name)]}
     rows={of
       .slice(0, 3 * ROWS_MOST + 2)
       .map(({ label, right, texts, layers }) => [

@@ -15,6 +15,7 @@ import { imageOf } from "../../maps/colour";
 import { format, maximumOf, percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { useApp } from "../../ui/context";
+import { StatusLine } from "../../ui/status";
 import { Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
@@ -181,17 +182,13 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
             : problem.message}
         </p>
       )}
-      {!problem && !examples && (
-        <p class="muted" role="status">
-          Asking for the texts…
-        </p>
-      )}
+      {!problem && !examples && <StatusLine>Asking for the texts…</StatusLine>}
       {examples && (
-        <p class="muted" role="status">
+        <StatusLine>
           {examples.length
             ? `Layer ${layer} head ${head}: the ${examples.length} texts with the largest value of “${nameOfBy(by)}”, largest first.`
             : "No text of this run has a value of this figure."}
-        </p>
+        </StatusLine>
       )}
       <ol class="multiples" aria-label={`Typical texts of layer ${layer} head ${head}`}>
         {all.map((one) => (

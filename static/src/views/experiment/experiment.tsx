@@ -5,11 +5,11 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { MASKED } from "../../app/examples";
-import { lensRequest, predictionRequest, type Requested } from "../../app/requests";
+import { lensRequest, predictionRequest } from "../../app/requests";
 import { nameOf } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
-import { axisOf, entryOf } from "../../maps/axis";
+import { ALL_TOKENS, axisOf, entryOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { linearBar } from "../../maps/linear";
@@ -23,7 +23,17 @@ import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./
 import { LENS_ROWS, LensGrid } from "./lens-grid";
 import { LENS_TOP, LensTable } from "./lens-table";
 import { ExperimentMaps } from "./maps";
-import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
+import {
+  atOf,
+  changedState,
+  editsWithin,
+  mostOf,
+  placeOf,
+  TaskChange,
+  useOutcome,
+  useSides,
+  type Outcome,
+} from "./outcome";
 import { PredictionCard } from "./prediction-card";
 import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
@@ -418,18 +428,13 @@ function LensTables({ answer, outcome, edits }: { answer: Answer; outcome: Outco
 function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
   const T = answer.encoding.ids.length;
-  const axis = useMemo(() => axisOf(answer.encoding, { special: true, words: false }), [answer]);
+  const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
   const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
   const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
   const most = Math.min(LENS_TOP, mostOf(app));
-  const ask = (requested: Requested): Entry<JsonAnswer> => app.jsonCache.want(lensRequest(requested, positions, most));
-  const before = ask(app.state);
-  const after = edits.length ? ask(changedState(app, edits)) : null;
-  const waiting = [before, after].find((entry) => entry && entry.status !== "ready");
-  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null; axis: Axis } | null>(null);
-  if (before.answer && (!after || after.answer))
-    last.current = { before: before.answer, after: after?.answer ?? null, axis };
-  const shown = last.current;
+  const { outcome, waiting } = useSides(answer, edits, (requested) =>
+    app.jsonCache.want(lensRequest(requested, positions, most)),
+  );
   const starts = Array.from({ length: Math.ceil(T / LENS_ROWS) }, (_, n) => n * LENS_ROWS);
   return (
     <div class="lens-all">
@@ -455,8 +460,8 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
           />
         )}
       </div>
-      {waiting && (waiting.status !== "loading" || !shown) && statusOf(app, waiting)}
-      {shown && <LensGrid {...shown} side={app.state.lensSide} />}
+      {statusOf(app, waiting, outcome !== null)}
+      {outcome && <LensGrid {...outcome} axis={axis} side={app.state.lensSide} />}
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, percent } from "../../maps/scale";
 import { BarTable } from "../../ui/bars";
 import { useApp } from "../../ui/context";
+import { LevelColumns, levelName } from "../../ui/levels";
 import { LENS_TOP } from "./lens-table";
 
 export const LENS_ROWS = 64; // tokens shown at once
@@ -18,9 +19,6 @@ interface Cell {
   position: number;
   level: number; // 0: the embeddings
 }
-
-// Where a level is read, in words.
-const levelName = (level: number): string => (level ? `layer ${level - 1}` : "embeddings");
 
 const readingAt = (side: JsonAnswer | null, { position, level }: Cell) =>
   side?.predictions?.find((one) => one.position === position)?.layers?.[level] ?? null;
@@ -118,16 +116,7 @@ export function LensGrid(props: {
               The likeliest token after each layer
               {side === "after" && after ? ", after the change; framed: another one than before" : ""}
             </caption>
-            <thead>
-              <tr>
-                <th scope="col">Token</th>
-                {Array.from({ length: levels }, (_, level) => (
-                  <th key={level} scope="col" title={levelName(level)}>
-                    {level ? level - 1 : "emb."}
-                  </th>
-                ))}
-              </tr>
-            </thead>
+            <LevelColumns levels={levels} />
             <tbody>{body}</tbody>
           </table>
         </div>

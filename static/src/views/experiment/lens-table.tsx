@@ -3,6 +3,7 @@ import type { PredictedToken, Prediction } from "../../../../build/openapi";
 import { escapeBidi } from "../../app/bidi";
 import { tinted, type Lut } from "../../maps/colour";
 import { format, percent } from "../../maps/scale";
+import { levelName } from "../../ui/levels";
 
 const RANKS = ["1st", "2nd", "3rd", "4th", "5th"];
 export const LENS_TOP = RANKS.length;
@@ -56,7 +57,7 @@ export function LensTable({ place, of, side, lut }: { place: string; of: Predict
         <tbody>
           {layers.map((reading, n) => (
             <tr key={n}>
-              <th scope="row">{n ? `layer ${n - 1}` : "embeddings"}</th>
+              <th scope="row">{levelName(n)}</th>
               {reading.top.slice(0, LENS_TOP).map(cell)}
               {known && <td class="number">{reading.rank}</td>}
               <td class="number">{format(reading.entropy)}</td>

@@ -37,23 +37,27 @@ export const changedState = ({ state }: App, edits: readonly Edit[]): Requested 
 export const editsWithin = ({ state }: App, { layers, heads }: Answer): readonly Edit[] =>
   state.edits.filter(({ layer, head }) => layer < layers.length && head < heads.length);
 
-// Asks for both sides. The last ones stay on screen until the next are here.
-export function useOutcome(
-  answer: Answer,
+// Asks for both sides. The last ones stay on screen until the next are here, as long as they are of the same tokens.
+export function useSides(
+  { encoding }: Answer,
   edits: readonly Edit[],
-  at: number,
+  ask: (requested: Requested) => Entry<JsonAnswer> | null,
 ): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
   const app = useApp();
   const last = useRef<Outcome | null>(null);
-  const ask = (requested: Requested): Entry<JsonAnswer> =>
-    app.jsonCache.want(predictionRequest(requested, at, mostOf(app)));
   const before = ask(app.state);
   const after = edits.length ? ask(changedState(app, edits)) : null;
   const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
-  if (before.answer && (!after || after.answer))
+  if (before?.answer && (!after || after.answer))
     last.current = { before: before.answer, after: after?.answer ?? null, edits };
-  else if (last.current?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) last.current = null;
+  else if (last.current?.before.tokens.join(" ") !== encoding.tokens.join(" ")) last.current = null;
   return { outcome: last.current, waiting };
+}
+
+// The predictions of both sides at a token, or at every [MASK].
+export function useOutcome(answer: Answer, edits: readonly Edit[], at: number) {
+  const app = useApp();
+  return useSides(answer, edits, (requested) => app.jsonCache.want(predictionRequest(requested, at, mostOf(app))));
 }
 
 // The place of a prediction in words.
@@ -65,16 +69,14 @@ export function placeOf({ encoding }: Answer, position: number): string {
 // Shows what the model's own head says, before and after.
 export function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
-  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null } | null>(null);
-  const before = answer.encoding.causal ? null : taskOf(app);
-  const after = before && edits.length ? taskOf(app, changedState(app, edits)) : null;
-  if (before?.answer && (!after || after.answer))
-    last.current = { before: before.answer, after: after?.answer ?? null };
-  if (!before || !last.current) return null;
+  const { causal } = answer.encoding;
+  const { outcome } = useSides(answer, edits, (requested) => (causal ? null : taskOf(app, requested)));
   return (
-    <section class="card">
-      <h2>{headingOf(app)}</h2>
-      <TaskResult {...last.current} />
-    </section>
+    outcome && (
+      <section class="card">
+        <h2>{headingOf(app)}</h2>
+        <TaskResult {...outcome} />
+      </section>
+    )
   );
 }

@@ -93,8 +93,14 @@ const Card = (props: { heading: string; note: string; children: ComponentChildre
 );
 
 // A name to click, its value, and a bar of its size relative to the largest.
-const Barred = (props: { name: string; value: string; fraction: number; onClick: () => void }) => (
-  <button type="button" class="barred" onClick={props.onClick}>
+export const Barred = (props: {
+  name: string;
+  value: string;
+  fraction: number;
+  pressed?: boolean;
+  onClick: () => void;
+}) => (
+  <button type="button" class="barred" aria-pressed={props.pressed} onClick={props.onClick}>
     <span>{props.name}</span>
     <b>{props.value}</b>
     <i style={{ width: `${100 * props.fraction}%` }} />

@@ -21,10 +21,11 @@ import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, type Fact } from "../../ui/controls";
+import { Alternative, Facts, type Fact } from "../../ui/controls";
 import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
+import { Columns } from "../../ui/table";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
 
 const ZOOM = 1.6; // by one click
@@ -75,7 +76,11 @@ export function HeadView() {
       {head && <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />}
       {head && <PairRanking axis={head.axis} pair={pinned} />}
       {head && <Sided head={head} />}
-      {head && <PinnedRow head={head} row={pinned?.[0] ?? 0} />}
+      {head && (
+        <Alternative title="Pinned row as a table">
+          <PinnedRow head={head} row={pinned?.[0] ?? 0} />
+        </Alternative>
+      )}
     </section>
   );
 }
@@ -245,44 +250,29 @@ function patternFact(known: Known): Fact {
 }
 
 function PinnedRow({ head, row }: { head: Head; row: number }) {
-  const app = useApp();
-  const [open, setOpen] = useState(false);
+  const { state } = useApp();
   const { axis, attention, similarity, normalized } = head;
-  const names = ["Position", "Token", attentionName(app.state), "Similarity S", "Normalised N"];
-  const weighted = app.state.weigh && head.weighted;
+  const weighted = state.weigh && head.weighted;
   return (
-    <details class="alternative" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>Pinned row as a table</summary>
-      {open && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Values of the row of ${axis.labels[row]}`}>
-          <table>
-            <caption>
-              Query: {axis.labels[row]} ({row})
-            </caption>
-            <thead>
-              <tr>
-                {names.map((name) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {axis.labels.map((label, j) => (
-                <tr key={j}>
-                  <td>{j}</td>
-                  <th scope="row">{label}</th>
-                  {[weighted || attention, similarity, normalized].map((map, n) => (
-                    <td key={n}>{format(map[row * axis.n + j])}</td>
-                  ))}
-                </tr>
+    <div class="scroll" tabIndex={0} role="region" aria-label={`Values of the row of ${axis.labels[row]}`}>
+      <table>
+        <caption>
+          Query: {axis.labels[row]} ({row})
+        </caption>
+        <Columns of={["Position", "Token", attentionName(state), "Similarity S", "Normalised N"]} />
+        <tbody>
+          {axis.labels.map((label, j) => (
+            <tr key={j}>
+              <td>{j}</td>
+              <th scope="row">{label}</th>
+              {[weighted || attention, similarity, normalized].map((map, n) => (
+                <td key={n}>{format(map[row * axis.n + j])}</td>
               ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </details>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 // All heads at once: thumbnails as a grid or points in the plane, filtered, sorted and coloured by a figure.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { distancesRequest } from "../../app/requests";
 import { Planner } from "../../heads/distances";
@@ -19,7 +19,7 @@ import { chosenHeads, figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wa
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useApp, useExport } from "../../ui/context";
-import { Field, Input, Segmented, Select } from "../../ui/controls";
+import { Alternative, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
 import { openGlossary } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
@@ -136,7 +136,11 @@ export function OverviewView() {
         <HeadPlane overview={answer} known={summary} chosen={chosen} planner={planner} announce={announce} />
       )}
       {hasGrid && drawnGrid}
-      {answer && summary && <Alternative answer={answer} summary={summary} />}
+      {answer && summary && (
+        <Alternative title="All figures as a table">
+          <FiguresTable answer={answer} summary={summary} />
+        </Alternative>
+      )}
     </section>
   );
 }
@@ -263,15 +267,5 @@ function NoHead() {
         </button>
       )}
     </div>
-  );
-}
-
-function Alternative({ answer, summary }: { answer: Answer; summary: Known[][] }) {
-  const [open, setOpen] = useState(false);
-  return (
-    <details class="alternative" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>All figures as a table</summary>
-      {open && <FiguresTable answer={answer} summary={summary} />}
-    </details>
   );
 }

@@ -14,7 +14,7 @@ import { placesUpTo } from "../../maps/linear";
 import { format, maximumOf, minimumOf } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { StateSegmented } from "../../ui/state-controls";
-import { statusOf } from "../../ui/status";
+import { StatusLine, statusOf } from "../../ui/status";
 
 const NEAREST = 8;
 const PAD = 5; // per cent of the frame left free at each side
@@ -188,11 +188,7 @@ export function HeadPlane(props: {
         <StateSegmented legend="Coloured by" help="pattern" field="paint" choices={PAINT_CHOICES} />
       </div>
       {status}
-      {!status && !placed && (
-        <p class="muted" role="status">
-          Laying the heads out…
-        </p>
-      )}
+      {!status && !placed && <StatusLine>Laying the heads out…</StatusLine>}
       <div class="plane-body">
         <div>
           <div

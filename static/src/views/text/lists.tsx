@@ -1,6 +1,7 @@
 // The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
 import type { Head, Segment } from "../../maps/analysis";
 import { format } from "../../maps/scale";
+import { Columns } from "../../ui/table";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 
 const LISTED = 8;
@@ -71,17 +72,7 @@ function Segments({ head, segments }: { head: Head; segments: readonly Segment[]
     <section class="card">
       <h2>Segments of the layer</h2>
       <table class="segments">
-        <thead>
-          <tr>
-            <th scope="col">Tokens</th>
-            <th scope="col" class="number">
-              Cohesion
-            </th>
-            <th scope="col" class="number">
-              To the rest
-            </th>
-          </tr>
-        </thead>
+        <Columns of={["Tokens", "Cohesion", "To the rest"]} number={(column) => column > 0} />
         <tbody>
           {segments.map((segment) => (
             <tr key={segment.start}>

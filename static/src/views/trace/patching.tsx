@@ -17,6 +17,7 @@ import { ColourBar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
+import { LevelColumns } from "../../ui/levels";
 import { StateDisclosure } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { rowsOf, type Effects } from "../experiment/effects";
@@ -75,8 +76,6 @@ function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"]
 export const patchedEffects = (app: App, answer: Answer, { patch }: Patching): Effects =>
   rowsOf(app, answer, (layer) => patchedEffectsRequest(app.state, [layer], patch));
 
-const levelName = (level: number): string => (level ? `layer ${level - 1}` : "embeddings");
-
 export function PatchNote({ of }: { of: Patching }) {
   return (
     <p class="muted">
@@ -122,16 +121,7 @@ function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[
             Part of the second text’s result that one state restores, in per cent: the state of one token after one
             layer, replaced by the second text’s
           </caption>
-          <thead>
-            <tr>
-              <th scope="col">Token</th>
-              {map.map((_, level) => (
-                <th key={level} scope="col" title={levelName(level)}>
-                  {level ? level - 1 : "emb."}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <LevelColumns levels={map.length} />
           <tbody>
             {axis.labels.map((label, t) => (
               <tr key={t}>

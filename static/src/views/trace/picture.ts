@@ -1,6 +1,7 @@
 // Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong.
 import type { Hop, Route } from "../../heads/routes";
 import { svg } from "../../ui/dom";
+import { levelName } from "../../ui/levels";
 
 const SIDE = 84, // beside the columns, for the layers' names
   TOP = 64,
@@ -99,7 +100,7 @@ function frame(
 ): SVGElement[] {
   const levels = Array.from({ length: layers + 1 }, (_, level) => [
     svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - 24}` }),
-    text(level ? `layer ${level - 1}` : "embeddings", SIDE - 8, y(level), 10, "end", "muted"),
+    text(levelName(level), SIDE - 8, y(level), 10, "end", "muted"),
   ]);
   const columns = tokens.map((t) => [
     svg("path", { class: "column", d: `M${x(t)} ${y(0)}V${y(layers)}` }),

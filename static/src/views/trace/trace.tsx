@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
-import { axisOf } from "../../maps/axis";
+import { ALL_TOKENS, axisOf } from "../../maps/axis";
 import { percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
@@ -12,7 +12,7 @@ import { normsRequest } from "../../app/requests";
 import { Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
-import { Progressing, statusOf } from "../../ui/status";
+import { Progressing, StatusLine, statusOf } from "../../ui/status";
 import { inShort, taskOf } from "../../ui/task-result";
 import { inWords, toggled, type Edit } from "../experiment/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
@@ -111,7 +111,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const layers = !sought || patching ? layersOf(app, answer, most ? at : null, target, patching) : null;
   const hops = layers?.hops ?? null;
   const routes = useMemo(() => hops && strongestRoutes(hops, at, state.routes), [hops?.at(-1), at, state.routes]);
-  const axis = useMemo(() => axisOf(answer.encoding, { special: true, words: false }), [answer]);
+  const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
   const words = resultOf(outcome, task);
   const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
   const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words }, state.route, isOff); // prettier-ignore
@@ -207,14 +207,14 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
   return (
     <section class="card route-list">
       <h2>Routes, relative to the strongest</h2>
-      <p class="muted" role="status">
+      <StatusLine>
         {edits.length ? `${inWords(edits)}.` : "Switch a route’s heads off to see what the model says without it."}
         {edits.length > 0 && (
           <button type="button" class="link" onClick={() => app.set({ edits: [] }, true)}>
             Release all
           </button>
         )}
-      </p>
+      </StatusLine>
       <ol>
         {routes.map((route, n) => {
           const off = route.hops.every((hop) => edits.some((e) => e.layer === hop.layer && e.head === hop.head));
