@@ -17,6 +17,7 @@ import type { HeadScore } from "../../../build/openapi";
 import { analyze, readJson, type Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
+import { perObject } from "./per-object";
 import { headRequest, overviewRequest, scoresRequest, secondState, type Requested } from "./requests";
 import { INITIAL, type State } from "./state";
 
@@ -159,10 +160,9 @@ export class App {
     return { head: rough, entry, selection };
   }
 
-  private readonly heads = new WeakMap<Answer, Map<string, Head>>();
+  private readonly heads = perObject<Answer, Map<string, Head>>(() => new Map());
   private remember(answer: Answer, key: string, make: () => Head): Head {
-    let known = this.heads.get(answer);
-    if (!known) this.heads.set(answer, (known = new Map<string, Head>()));
+    const known = this.heads(answer);
     const full = `${key} ${this.state.special} ${this.state.words}`;
     let head = known.get(full);
     if (!head) {

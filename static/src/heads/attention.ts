@@ -1,6 +1,7 @@
 // Attention maps of all heads as bytes. Several layers share a request: for a long text each request is a pass.
 import { partAt, type Answer } from "../app/answer";
 import type { Cache } from "../app/cache";
+import { perObject } from "../app/per-object";
 import { attentionRequest, type Requested } from "../app/requests";
 import type { Deriver } from "./derived";
 
@@ -10,7 +11,7 @@ const VISIBLE_BYTES = 16e6; // of one request for maps that are waited for toget
 type Blocks = Map<number, readonly number[]>; // by layer: the layers of its request
 
 export class AttentionMaps {
-  private readonly known = new WeakMap<Answer, Blocks>();
+  private readonly blocks = perObject<Answer, Blocks>(() => new Map());
 
   constructor(
     private readonly cache: Cache<Answer>,
@@ -30,12 +31,6 @@ export class AttentionMaps {
     const size = heads.length * encoding.ids.length ** 2;
     this.deriver.profiles(overview, l, stack.subarray(at * size, (at + 1) * size));
     return heads.map((_, h) => partAt(stack, answer, at, h));
-  }
-
-  private blocks(overview: Answer): Blocks {
-    let blocks = this.known.get(overview);
-    if (!blocks) this.known.set(overview, (blocks = new Map<number, readonly number[]>()));
-    return blocks;
   }
 
   // Divides layers that have no request yet among as few as possible.

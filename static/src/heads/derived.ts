@@ -1,5 +1,6 @@
 // The worker's results for each answer: similarities as bytes, figures by threshold, attention profiles.
 import type { Answer } from "../app/answer";
+import { perObject } from "../app/per-object";
 import type { Levels } from "./levels";
 import { kindsOf, type Profile } from "./patterns";
 import { visibleTokens, type Pooled } from "../maps/thumbnail";
@@ -26,7 +27,10 @@ const ANNOUNCE_MS = 120; // between two drawings while replies come in
 
 export class Deriver {
   private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }); // started early
-  private readonly known = new WeakMap<Answer, Derived>();
+  readonly of = perObject<Answer, Derived>(() => {
+    const small = { side: 0, special: true, attention: [], similarity: [] };
+    return { similarity: [], small, levels: [], profiles: [], made: 0, requested: new Set() };
+  });
   private readonly waiting = new Map<
     number,
     { kind: Order["kind"]; overview: Answer; derived: Derived; from: number }
@@ -37,16 +41,6 @@ export class Deriver {
 
   constructor(private readonly changed: () => void) {
     this.worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
-  }
-
-  of(overview: Answer): Derived {
-    let derived = this.known.get(overview);
-    if (!derived) {
-      const small = { side: 0, special: true, attention: [], similarity: [] };
-      derived = { similarity: [], small, levels: [], profiles: [], made: 0, requested: new Set() };
-      this.known.set(overview, derived);
-    }
-    return derived;
   }
 
   // Orders similarities of the first layers, then of all, then the figures of all; each once. `alone`: of the first only.

@@ -72,6 +72,13 @@ function Cell(props: { of: HeadNumbers; value: number | null; name: string; onOp
   );
 }
 
+// A head in a table, by its short name.
+export const HeadLink = ({ layer, head, onOpen }: { layer: number; head: number; onOpen: Open }) => (
+  <button type="button" class="link" onClick={() => onOpen(layer, head)}>
+    L{layer} H{head}
+  </button>
+);
+
 // A head in a list, with its number.
 export function HeadItem(props: { layer: number; head: number; value: string; onOpen: Open }) {
   return (

@@ -1,6 +1,7 @@
 // The measures of a head. Attention is plain or weighted by the norm of the vectors it passes on (Kobayashi et al.
 // 2020). Similarity is taken in the head's own arbitrary coordinates or in those of the hidden state.
 import type { AnalyzeRequest } from "../../../build/openapi";
+import { perObject } from "../app/per-object";
 import type { Head } from "../maps/analysis";
 import { maximumOf } from "../maps/scale";
 
@@ -28,14 +29,9 @@ export function measuredRequest(request: AnalyzeRequest, { space, weigh }: Measu
 export const attentionOf = (head: Head, { weigh }: Measures): Float32Array =>
   (weigh && head.weighted) || head.attention;
 
-const replaced = new WeakMap<Head, Head>();
+const replaced = perObject((head: Head): Head => ({ ...head, attention: head.weighted ?? head.attention }));
 // The head with its weighted map as its attention, if that is chosen.
-export function weighted(head: Head, measures: Measures): Head {
-  if (!measures.weigh || !head.weighted) return head;
-  let other = replaced.get(head);
-  if (!other) replaced.set(head, (other = { ...head, attention: head.weighted }));
-  return other;
-}
+export const weighted = (head: Head, { weigh }: Measures): Head => (weigh && head.weighted ? replaced(head) : head);
 
 // Values as fractions of the map's largest.
 export function fractionsOf(map: Float32Array): Float32Array {

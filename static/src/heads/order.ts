@@ -5,6 +5,7 @@ import type { Entry } from "../app/cache";
 import { distancesRequest } from "../app/requests";
 import type { State } from "../app/state";
 import { nearestOf } from "./distances";
+import { difference } from "../ui/sortable";
 import {
   isSought,
   likeOf,
@@ -89,6 +90,5 @@ export function orderedHeads<P extends Place>(
     const v = head ? soundValueOf(head, sort, least) : null;
     return v === null ? -Infinity : down ? v : -v;
   };
-  const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
   return chosen.sort((a, b) => difference(value(b), value(a)) || a.l - b.l || a.h - b.h);
 }

@@ -1,4 +1,5 @@
 // High-similarity pairs of one head. All pairs are sorted once, strongest first, so a threshold is a prefix.
+import { perObject } from "../app/per-object";
 import type { Axis, Head } from "./analysis";
 
 export interface Pairs {
@@ -163,10 +164,5 @@ export function distanceHistogram(pairs: Pairs, kept: ArrayLike<number>, axis: A
   return counts;
 }
 
-const sorted = new WeakMap<Head, Pairs>();
 // A head's pairs, sorted once.
-export function pairsOf(head: Head): Pairs {
-  let pairs = sorted.get(head);
-  if (!pairs) sorted.set(head, (pairs = sortPairs(head.normalized, head.axis.n)));
-  return pairs;
-}
+export const pairsOf = perObject(({ normalized, axis }: Head): Pairs => sortPairs(normalized, axis.n));

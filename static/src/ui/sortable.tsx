@@ -1,5 +1,6 @@
 // A table whose column heads sort it. An order is a column's key, with a leading minus for descending.
 import type { ComponentChildren } from "preact";
+import { classes } from "./classes";
 
 export interface Column<Row> {
   key: string;
@@ -52,7 +53,7 @@ export function Sortable<Row>(props: {
   keyOf: (row: Row) => string;
 }) {
   const classOf = ({ number, weak }: Column<Row>, row?: Row): string =>
-    [number && "number", row && weak?.(row) && "muted"].filter(Boolean).join(" ");
+    classes(number && "number", row && weak?.(row) && "muted");
   const [first, ...others] = props.columns;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={props.label}>

@@ -2,6 +2,7 @@
 import type { ComponentChildren, CSSProperties } from "preact";
 import { escapeBidi } from "../app/bidi";
 import type { Axis } from "../maps/analysis";
+import { classes } from "./classes";
 
 export interface TokenLook {
   class?: string;
@@ -31,12 +32,11 @@ export function TextFlow(props: {
   const { axis, text, pair, label } = props;
   const token = (t: number, words: string) => {
     const { class: own, style, chosen, note, title } = props.lookOf(t);
-    const classes = ["token", axis.special[t] && "special", axis.unknown[t] && "unknown", own];
     const listbox = { role: "option", "aria-selected": chosen, tabIndex: t ? -1 : 0 } as const;
     return (
       <span
         key={t}
-        class={classes.filter(Boolean).join(" ")}
+        class={classes("token", axis.special[t] && "special", axis.unknown[t] && "unknown", own)}
         style={style ?? {}}
         title={axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : title}
         data-t={t}

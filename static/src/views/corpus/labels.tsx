@@ -2,7 +2,7 @@
 import type { CorpusLabels, LabelClass, LabelGroup, LabelHead } from "../../../../build/openapi";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
-import { HeadMap, type HeadNumbers } from "../../heads/head-map";
+import { HeadLink, HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { lutOf, tinted } from "../../maps/colour";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, percent } from "../../maps/scale";
@@ -185,10 +185,7 @@ const Strongest = ({ heads, open }: { heads: readonly LabelHead[]; open: Open })
   <>
     {heads.slice(0, HEADS_SHOWN).map(({ layer, head, change, spread }) => (
       <span key={`${layer} ${head}`} class="effect">
-        <button type="button" class="link" onClick={() => open(layer, head)}>
-          L{layer} H{head}
-        </button>{" "}
-        {signed(change)} ± {format(spread)}
+        <HeadLink layer={layer} head={head} onOpen={open} /> {signed(change)} ± {format(spread)}
       </span>
     ))}
   </>

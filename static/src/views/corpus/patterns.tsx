@@ -1,7 +1,7 @@
 // The patterns of all heads over the texts of a run, as a map of layers by heads and as a table.
 import type { App } from "../../app/app";
 import { FIGURES, isSought, ONLY, onlyName, PATTERN_NAMES, type Only } from "../../heads/figures";
-import { HeadMap, type HeadNumbers } from "../../heads/head-map";
+import { HeadLink, HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { isOfSentence, type Pattern } from "../../heads/patterns";
 import { lutOf } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
@@ -139,11 +139,7 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
       key: "head",
       name: "Head",
       words: true,
-      cell: ({ layer, head }) => (
-        <button type="button" class="link" onClick={() => openHead(layer, head)}>
-          L{layer} H{head}
-        </button>
-      ),
+      cell: ({ layer, head }) => <HeadLink layer={layer} head={head} onOpen={openHead} />,
     },
     { key: "pattern", name: "Pattern", words: true, cell: ({ pattern }) => PATTERN_NAMES[pattern || "none"] },
     ...COLUMNS.map((column) => ({

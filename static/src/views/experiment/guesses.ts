@@ -1,5 +1,6 @@
 // The likeliest tokens before and after a change, each with both probabilities.
 import type { Prediction, PredictedToken } from "../../../../build/openapi";
+import { difference } from "../../ui/sortable";
 
 const LISTED = 6; // likeliest tokens of each side
 
@@ -30,7 +31,6 @@ export function guessesOf(before: Prediction, after: Prediction | null, listed =
     after: place(after?.top, id),
   }));
   const rank = (guess: Guess): number => (after ? guess.after : guess.before)?.rank ?? Infinity;
-  const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
   return guesses.sort(
     (a, b) => difference(rank(a), rank(b)) || difference(a.before?.rank ?? Infinity, b.before?.rank ?? Infinity),
   );

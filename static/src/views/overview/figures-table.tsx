@@ -11,6 +11,7 @@ import {
   type Figure,
   type Known,
 } from "../../heads/figures";
+import { HeadLink } from "../../heads/head-map";
 import { useApp } from "../../ui/context";
 import { columnOf, difference, signOf, Sortable, type Column } from "../../ui/sortable";
 
@@ -58,11 +59,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
       name: "Head",
       title: "By layer and head",
       words: true,
-      cell: ({ l, head }) => (
-        <button type="button" class="link" onClick={() => app.open(l, head)}>
-          L{l} H{head}
-        </button>
-      ),
+      cell: ({ l, head }) => <HeadLink layer={l} head={head} onOpen={(layer, h) => app.open(layer, h)} />,
     },
     {
       key: "pattern",

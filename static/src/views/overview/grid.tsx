@@ -5,6 +5,7 @@ import { FIGURES, patternName, placeIn, soundValueOf, writeFigure, type Figure }
 import type { Nearness } from "../../heads/order";
 import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
+import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
 import type { Thumb } from "./thumbnails";
@@ -87,7 +88,7 @@ export function Grid(props: {
       <div role="gridcell" key={keyOf(t)}>
         <button
           type="button"
-          class={`thumb${t === chosenThumb ? " chosen" : ""}`}
+          class={classes("thumb", t === chosenThumb && "chosen")}
           data-head={keyOf(t)}
           tabIndex={keyOf(t) === stop ? 0 : -1}
           aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}${noted.has(keyOf(t)) ? ", with a note" : ""}`}
@@ -136,16 +137,15 @@ export function Grid(props: {
     to.tabIndex = 0;
     to.focus();
   };
-  const classes = [
-    "grid",
-    small && "small",
-    sorted && "sorted",
-    captions.figure && "annotated",
-    props.early && "early",
-  ];
   return (
     <div
-      class={classes.filter(Boolean).join(" ")}
+      class={classes(
+        "grid",
+        small && "small",
+        sorted && "sorted",
+        captions.figure && "annotated",
+        props.early && "early",
+      )}
       role="grid"
       aria-label="Heads: layers by heads"
       data-show={show}

@@ -22,6 +22,7 @@ import { useApp, useExport } from "../../ui/context";
 import { Alternative, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
 import { openGlossary } from "../../ui/explain";
+import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
@@ -85,12 +86,7 @@ export function OverviewView() {
     return () => removeEventListener("scroll", onScroll);
   }, [app]);
   const hasGrid = !state.plane && shape !== null && (answer !== null || entry.status === "loading");
-  useEffect(() => {
-    if (!grid.current) return;
-    const observer = new ResizeObserver(app.draw);
-    observer.observe(grid.current);
-    return () => observer.disconnect();
-  }, [app, hasGrid]);
+  useResize(grid, app.draw, [app, hasGrid]);
   useExport(() => {
     if (!answer || !summary) return null;
     if (!state.plane) return overviewExport(app, answer, summary, order);

@@ -1,6 +1,6 @@
 // The heads as points of the plane: similar heads are near each other. Coloured by pattern or by layer; a click opens
 // one. One stop for the Tab key, arrows go to the next head in their direction.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { distancesRequest } from "../../app/requests";
@@ -12,8 +12,10 @@ import { PATTERNS } from "../../heads/patterns";
 import { hueAt, lutOf, tinted, type Theme } from "../../maps/colour";
 import { placesUpTo } from "../../maps/linear";
 import { format, maximumOf, minimumOf } from "../../maps/scale";
+import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { StateSegmented } from "../../ui/state-controls";
+import { useResize } from "../../ui/resize";
 import { StatusLine, statusOf } from "../../ui/status";
 
 const NEAREST = 8;
@@ -123,11 +125,7 @@ export function HeadPlane(props: {
   const square = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [over, setOver] = useState(-1); // index into points
-  useEffect(() => {
-    const observer = new ResizeObserver(([box]) => box && setSize(box.contentRect));
-    if (square.current) observer.observe(square.current);
-    return () => observer.disconnect();
-  }, []);
+  useResize(square, setSize);
 
   const selection = app.selection(overview);
   const layers = overview.layers.length;
@@ -203,12 +201,11 @@ export function HeadPlane(props: {
           >
             {painted.map(({ l, h, left: x, top, style, dot }, n) => {
               const pattern = patterns[n] ?? "";
-              const classes = [dot && "dot", isFaint({ l, h }) && "faint", isChosen({ l, h }) && "chosen"];
               return (
                 <button
                   key={`${l}.${h}`}
                   type="button"
-                  class={classes.filter(Boolean).join(" ")}
+                  class={classes(dot && "dot", isFaint({ l, h }) && "faint", isChosen({ l, h }) && "chosen")}
                   tabIndex={n ? -1 : 0}
                   style={{ left: `${x}%`, top: `${top}%`, ...style }}
                   aria-label={`${l}·${h}: layer ${l}, head ${h}${pattern && `, ${pattern}`}`}

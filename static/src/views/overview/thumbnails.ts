@@ -2,6 +2,7 @@
 // worker makes the next; they are shown together once all visible ones are there. Only then are the others fetched.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
+import { perObject } from "../../app/per-object";
 import type { Derived } from "../../heads/derived";
 import type { Place } from "../../heads/order";
 import { REACH, type Profile } from "../../heads/patterns";
@@ -237,10 +238,5 @@ function isVisible(canvas: HTMLCanvasElement): boolean {
   return bottom > 0 && top < innerHeight;
 }
 
-const numbers = new WeakMap<Answer, number>();
 let answers = 0;
-function answerNumber(answer: Answer): number {
-  const number = numbers.get(answer) ?? answers++;
-  numbers.set(answer, number);
-  return number;
-}
+const answerNumber = perObject<Answer, number>(() => answers++);

@@ -26,6 +26,7 @@ import { describeCell } from "../../maps/readout";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
+import { classes } from "../../ui/classes";
 import { useApp, useExport } from "../../ui/context";
 import { Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
@@ -135,9 +136,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   const colours = useMemo(() => coloursOf(axis, listed, theme), [kept, theme]);
   const pins = state.pin.map((t) => entryOf(axis, t));
   const lookOf = (t: number): TokenLook => ({
-    class: [!colours.has(t) && "apart", pins.includes(t) && "held", (mates.has(t) || t === pointed) && "mate"]
-      .filter(Boolean)
-      .join(" "),
+    class: classes(!colours.has(t) && "apart", pins.includes(t) && "held", (mates.has(t) || t === pointed) && "mate"),
     style: { background: colours.get(t) ?? "" },
   });
   const counts = useMemo(() => distanceHistogram(pairs, kept, axis), [kept]);

@@ -1,9 +1,10 @@
 // The pairs as a table of which only the visible rows exist. Arrows move through it, Enter shows the pair on the map.
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { perFrame } from "../../app/frame";
 import type { Axis, Head } from "../../maps/analysis";
 import { distanceOf, sameSentence, sameToken, type Pairs } from "../../maps/pairs";
 import { format } from "../../maps/scale";
+import { useResize } from "../../ui/resize";
 import { ColumnHead } from "../../ui/sortable";
 
 const ROW = 28; // CSS px, as in the style sheet
@@ -58,11 +59,7 @@ export function PairTable(props: {
       }),
     [],
   );
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(measure);
-    if (scroller.current) observer.observe(scroller.current);
-    return () => observer.disconnect();
-  }, [measure]);
+  useResize(scroller, measure);
   const first = Math.max(0, Math.min(order.length, Math.floor(window.top / ROW)) - AROUND);
   const last = Math.min(order.length, first + Math.ceil(window.height / ROW) + 2 * AROUND);
 

@@ -19,9 +19,11 @@ import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, maximumOf, minimumOf, sizeOf, wordsOf } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";
+import { classes } from "../../ui/classes";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
+import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
 import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
@@ -162,7 +164,7 @@ function lookOf(
   const note = notes?.[t];
   return {
     ...(note?.title ? { note: note.text, title: note.title } : {}),
-    class: [starts && "starts", isChosen && "chosen", note?.answer && "answer"].filter(Boolean).join(" "),
+    class: classes(starts && "starts", isChosen && "chosen", note?.answer && "answer"),
     style: Math.abs(fraction) > FAINT ? tinted(bar.lut, place) : {},
     chosen: isChosen,
   };
@@ -210,14 +212,10 @@ function Body(props: BodyProps) {
     [],
   );
   useLayoutEffect(redraw);
+  useResize(paper, redraw);
   useEffect(() => {
-    const observer = new ResizeObserver(redraw);
-    if (paper.current) observer.observe(paper.current);
     document.fonts.addEventListener("loadingdone", redraw);
-    return () => {
-      observer.disconnect();
-      document.fonts.removeEventListener("loadingdone", redraw);
-    };
+    return () => document.fonts.removeEventListener("loadingdone", redraw);
   }, [redraw]);
   const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
@@ -277,9 +275,7 @@ function Body(props: BodyProps) {
           />
         </div>
         <div
-          class={["paper", state.sentences && "sentences", bands && "banded", notes && "noted"]
-            .filter(Boolean)
-            .join(" ")}
+          class={classes("paper", state.sentences && "sentences", bands && "banded", notes && "noted")}
           ref={paper}
           onClick={onClick}
           onMouseDown={(e) => e.shiftKey && e.preventDefault() /* else the browser selects the text between */}

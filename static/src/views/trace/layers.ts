@@ -3,6 +3,7 @@ import type { Effect } from "../../../../build/openapi";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
+import { perObject } from "../../app/per-object";
 import { normsRequest, statesRequest } from "../../app/requests";
 import { hopsByEffect, hopsByNorms } from "../../heads/hops";
 import type { LayerHops } from "../../heads/routes";
@@ -20,19 +21,16 @@ export interface Layers {
   ofEffects: boolean; // what is waited for is an effect
 }
 
-const byNorms = new WeakMap<Answer, Map<number, LayerHops>>(); // of one answer of norms, by layer
+const byNorms = perObject<Answer, Map<number, LayerHops>>(() => new Map()); // of one answer of norms, by layer
 const byEffect = new WeakMap<object, LayerHops>(); // of one layer's effects
 
 const floats = (values: Answer["hiddenStates"]): Float32Array =>
   values instanceof Uint16Array ? fromHalves(values) : (values ?? new Float32Array());
 
 // The norm of each token's state before each layer, [L][T].
-const states = new WeakMap<Answer, Float32Array[]>();
-function statesOf(answer: Answer): Float32Array[] {
-  const known = states.get(answer) ?? normsOfRows(floats(answer.hiddenStates), answer.layers.length, answer.encoding.ids.length); // prettier-ignore
-  states.set(answer, known);
-  return known;
-}
+const statesOf = perObject(({ hiddenStates, layers, encoding }: Answer) =>
+  normsOfRows(floats(hiddenStates), layers.length, encoding.ids.length),
+);
 
 // `all`: [1 + layers][T][H]; the last layer's states are left out.
 function normsOfRows(all: Float32Array, layers: number, T: number): Float32Array[] {
@@ -63,8 +61,7 @@ function normsOf(app: App, { layers, heads, encoding }: Answer): { answers: Answ
 }
 
 function normHops(answer: Answer, layer: number, state: Float32Array): LayerHops {
-  const known = byNorms.get(answer) ?? new Map<number, LayerHops>();
-  byNorms.set(answer, known);
+  const known = byNorms(answer);
   const hops = known.get(layer) ?? hopsByNorms(mapsOf(answer, layer), state);
   known.set(layer, hops);
   return hops;
