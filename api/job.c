@@ -647,7 +647,6 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
     const hs_engine *engine = job_model(first)->engine;
     const hs_shape *shape = hs_engine_shape(engine);
     hs_start starts[HS_SHARED_TOKENS];
-    hs_plan plan;
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
         const hs_encoding *e = parts[i].sequence->encoding;
@@ -664,11 +663,9 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
         st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
                                &sequences[i].capture, err);
     }
-    if (!st)
-        st = hs_plan_make(hs_engine_architecture(engine), sequences, n, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(engine, &plan, err);
-    return st ? st : hs_engine_run(engine, worker->workspaces[first->analysis.model], &plan, control, err);
+    return st ? st
+              : hs_engine_compute(engine, worker->workspaces[first->analysis.model], sequences, n, NULL,
+                                  control, err);
 }
 
 /* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */

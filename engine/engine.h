@@ -8,8 +8,8 @@
  *     st = hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, &err);
  *     st = hs_workspace_create(engine, 512, &ws, &err);
  *     st = hs_capture_create(runtime, hs_engine_shape(engine), &selection, n_tokens, &capture, &err);
- *     st = hs_plan_make(architecture, &(hs_sequence){ids, types, n_tokens, capture}, 1, NULL, &plan, &err);
- *     st = hs_engine_run(engine, ws, &plan, NULL, &err); */
+ *     st = hs_engine_compute(engine, ws, &(hs_sequence){ids, types, n_tokens, capture}, 1, NULL, NULL, &err);
+ */
 #pragma once
 
 #include "engine/plan.h"
@@ -69,6 +69,13 @@ HS_MUST_USE hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *
  * hs_engine_prepare first, with HS_TOO_LARGE if the workspace is too small, and with HS_CANCELLED. */
 HS_MUST_USE hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                                     const hs_run_control *control, hs_error *err);
+
+/* Makes the plan of some sequences, prepares the engine for it and runs the pass. observer and control may be
+ * NULL. Fails as hs_plan_make, hs_engine_prepare and hs_engine_run. */
+HS_MUST_USE hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *ws,
+                                        const hs_sequence *sequences, size_t n_sequences,
+                                        const hs_observer *observer, const hs_run_control *control,
+                                        hs_error *err);
 
 /* Computes the logits that the head for masked tokens predicts from n_states states: states
  * [n_states][H], logits [n_states][vocab_size]. The first n_inner states are of inner layers (a lens),

@@ -123,14 +123,11 @@ static hs_status texts_run(scoring *s, const hs_engine *engine, hs_workspace *ws
                             .n_tokens = s->T,
                             .interventions = w->interventions,
                             .n_interventions = w->n_interventions};
-    hs_plan plan;
     hs_status st = hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &selection, s->T,
                                      &sequence.capture, err);
     for (size_t i = 0; i < w->n_texts && !st; i++) {
         text_draw(s);
-        st = hs_plan_make(hs_engine_architecture(engine), &sequence, 1, &observer, &plan, err);
-        if (!st)
-            st = hs_engine_run(engine, ws, &plan, control, err);
+        st = hs_engine_compute(engine, ws, &sequence, 1, &observer, control, err);
     }
     hs_capture_destroy(sequence.capture);
     return st;

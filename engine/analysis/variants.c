@@ -1,4 +1,4 @@
-/* variants.c - captures and plans of variants. */
+/* variants.c - captures and passes of variants. */
 #include "engine/analysis/variants.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -22,16 +22,12 @@ hs_status hs__variants_run(hs__variants *v, size_t n, const hs_observer *observe
                            const hs_run_control *control, hs_error *err)
 {
     hs_sequence sequences[HS__VARIANTS_MAX];
-    hs_plan plan;
     for (size_t i = 0; i < n; i++) {
         sequences[i] = *v->text;
         sequences[i].capture = v->captures[i];
         sequences[i].start = &v->starts[i];
     }
-    hs_status st = hs_plan_make(hs_engine_architecture(v->engine), sequences, n, observer, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(v->engine, &plan, err);
-    return st ? st : hs_engine_run(v->engine, v->ws, &plan, control, err);
+    return hs_engine_compute(v->engine, v->ws, sequences, n, observer, control, err);
 }
 
 void hs__variants_finish(hs__variants *v)

@@ -86,6 +86,17 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
     return engine->backend->run(engine, ws, plan, control ? control : &alone, err);
 }
 
+hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
+                            size_t n_sequences, const hs_observer *observer, const hs_run_control *control,
+                            hs_error *err)
+{
+    hs_plan plan;
+    hs_status st = hs_plan_make(engine->architecture, sequences, n_sequences, observer, &plan, err);
+    if (!st)
+        st = hs_engine_prepare(engine, &plan, err);
+    return st ? st : hs_engine_run(engine, ws, &plan, control, err);
+}
+
 hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
                             size_t n_threads, float *logits, hs_error *err)
 {

@@ -26,16 +26,13 @@ static hs_status analyze(const hs_engine *engine, hs_workspace *ws, size_t n_tok
     const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads,
                               HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
     hs_sequence sequence = {.ids = ids, .n_tokens = n_tokens};
-    hs_plan plan;
     hs_pair *pairs = NULL;
     size_t n_pairs;
     uint64_t total;
     hs_status st =
         hs_capture_create(hs_engine_runtime(engine), shape, &all, n_tokens, &sequence.capture, err);
     if (!st)
-        st = hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_cores}, err);
+        st = hs_engine_compute(engine, ws, &sequence, 1, NULL, &(hs_run_control){.n_threads = n_cores}, err);
     if (!st)
         st = hs_pairs_find(sequence.capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, n_cores, &pairs,
                            &n_pairs, &total, err);

@@ -45,14 +45,9 @@ static hs_status pass(const experiment *e, unsigned taps, hs_capture **ret_captu
     const hs_shape *shape = hs_engine_shape(e->engine);
     const hs_selection all = {e->layers, shape->n_layers, e->heads, shape->n_heads, taps};
     hs_sequence sequence = {.ids = e->ids, .n_tokens = e->T};
-    hs_plan plan;
     hs_status st = hs_capture_create(hs_engine_runtime(e->engine), shape, &all, e->T, &sequence.capture, err);
     if (!st)
-        st = hs_plan_make(hs_engine_architecture(e->engine), &sequence, 1, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(e->engine, &plan, err);
-    if (!st)
-        st = hs_engine_run(e->engine, e->ws, &plan, NULL, err);
+        st = hs_engine_compute(e->engine, e->ws, &sequence, 1, NULL, NULL, err);
     *ret_capture = sequence.capture;
     return st;
 }

@@ -54,7 +54,6 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
     const hs_selection selection = select_all(b, step >= CAPTURE);
     const hs_run_control control = {.n_threads = n_threads};
     hs_capture *capture = NULL;
-    hs_plan plan;
     hs_pair *pairs = NULL;
     size_t n_pairs;
     uint64_t total;
@@ -63,9 +62,7 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
                                      n_tokens, &capture, err);
     const hs_sequence sequence = {.ids = b->ids, .n_tokens = n_tokens, .capture = capture};
     if (!st)
-        st = hs_plan_make(hs_engine_architecture(b->engine), &sequence, 1, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_run(b->engine, b->ws, &plan, &control, err);
+        st = hs_engine_compute(b->engine, b->ws, &sequence, 1, NULL, &control, err);
     if (!st && step == ANALYSIS)
         st = hs_pairs_find(capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, n_threads, &pairs,
                            &n_pairs, &total, err);

@@ -59,15 +59,13 @@ static void pass_run(const worker *w, size_t n_texts)
     const hs_shape *shape = hs_engine_shape(w->engine);
     hs_sequence texts[N_TEXTS] = {0};
     hs_error err = {0};
-    hs_plan plan;
     for (size_t i = 0; i < n_texts; i++) {
         texts[i] = (hs_sequence){.ids = w->ids, .n_tokens = w->n_tokens};
         must(hs_capture_create(hs_engine_runtime(w->engine), shape, &w->all, w->n_tokens, &texts[i].capture,
                                &err),
              &err);
     }
-    must(hs_plan_make(hs_engine_architecture(w->engine), texts, n_texts, NULL, &plan, &err), &err);
-    must(hs_engine_run(w->engine, w->workspace, &plan, NULL, &err), &err);
+    must(hs_engine_compute(w->engine, w->workspace, texts, n_texts, NULL, NULL, &err), &err);
     for (size_t i = 0; i < n_texts; i++) {
         hs_pair *pairs = NULL;
         size_t n_pairs = 0;

@@ -58,14 +58,10 @@ static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
                             .n_interventions = n_interventions};
     hs_error err = {0};
     hs_workspace *ws = NULL;
-    hs_plan plan;
+    const hs_run_control control = {.n_threads = n_threads};
     ck_assert_int_eq(hs_workspace_create(engine, T, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequence.capture, NULL), HS_OK);
-    ck_assert_msg(!hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, &err), "%s",
-                  err.text);
-    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
-    ck_assert_msg(!hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_threads}, &err), "%s",
-                  err.text);
+    ck_assert_msg(!hs_engine_compute(engine, ws, &sequence, 1, NULL, &control, &err), "%s", err.text);
     hs_workspace_destroy(ws);
     return sequence.capture;
 }
@@ -642,16 +638,13 @@ START_TEST(interventions_stay_in_their_sequence)
                            pass(engine, 25, EVERYTHING, &zero, 1, 1)};
     hs_sequence both[2];
     hs_workspace *ws = NULL;
-    hs_plan plan;
     for (size_t s = 0; s < 2; s++) {
         both[s] = (hs_sequence){
             .ids = ids, .types = types, .n_tokens = 25, .interventions = &zero, .n_interventions = s};
         ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 25, &both[s].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 50, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_plan_make(&architecture, both, 2, NULL, &plan, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, both, 2, NULL, NULL, NULL), HS_OK);
     for (size_t s = 0; s < 2; s++) {
         assert_same_bits(both[s].capture, alone[s], HS_TAP_ATTENTION, maps_floats(alone[s]));
         assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * shape->hidden);
@@ -675,7 +668,6 @@ static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, h
     const hs_selection all = {numbers, s->n_layers, numbers, s->n_heads, EVERYTHING};
     hs_sequence sequences[2];
     hs_workspace *ws = NULL;
-    hs_plan plan;
     start.state = hs_capture_at(whole, HS_TAP_EVERY_STATE, start.layer, 0);
     for (size_t i = 0; i < 2; i++) {
         sequences[i] = (hs_sequence){.ids = ids,
@@ -687,9 +679,7 @@ static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, h
         ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequences[i].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 2 * T, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_plan_make(hs_engine_architecture(engine), sequences, 2, NULL, &plan, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, sequences, 2, NULL, NULL, NULL), HS_OK);
     hs_workspace_destroy(ws);
     hs_capture_destroy(sequences[0].capture);
     return sequences[1].capture;

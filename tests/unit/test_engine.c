@@ -218,17 +218,6 @@ static void texts_free(texts *t)
         hs_capture_destroy(t->sequences[s].capture);
 }
 
-/* Makes the plan and carries it out. */
-static hs_status plan_run(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences, size_t n,
-                          const hs_run_control *control, hs_error *err)
-{
-    hs_plan plan;
-    hs_status st = hs_plan_make(hs_engine_architecture(engine), sequences, n, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(engine, &plan, err);
-    return st ? st : hs_engine_run(engine, ws, &plan, control, err);
-}
-
 static void run(const hs_engine *engine, const hs_sequence *sequences, size_t n, size_t n_threads)
 {
     hs_workspace *ws = NULL;
@@ -238,7 +227,7 @@ static void run(const hs_engine *engine, const hs_sequence *sequences, size_t n,
         n_tokens += sequences[s].n_tokens;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     const hs_run_control control = {.n_threads = n_threads};
-    ck_assert_msg(plan_run(engine, ws, sequences, n, &control, &err) == HS_OK, "%s", err.text);
+    ck_assert_msg(hs_engine_compute(engine, ws, sequences, n, NULL, &control, &err) == HS_OK, "%s", err.text);
     hs_workspace_destroy(ws);
 }
 
@@ -420,12 +409,9 @@ START_TEST(observers_are_shown_what_captures_would_keep)
         maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen, 1, residual};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
-    hs_plan plan;
-    ck_assert_int_eq(
-        hs_plan_make(hs_engine_architecture(engine), observed.sequences, TEXTS, &observer, &plan, NULL),
-        HS_OK);
-    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = 2}, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, observed.sequences, TEXTS, &observer,
+                                       &(hs_run_control){.n_threads = 2}, NULL),
+                     HS_OK);
     const hs_capture *c = kept.sequences[0].capture;
     ck_assert_uint_eq(seen.n, c->n_layers * c->n_heads * TEXTS);
     ck_assert_uint_eq(seen.n_wrong, 0);
@@ -687,27 +673,31 @@ START_TEST(what_cannot_run_is_refused)
     const hs_sequence two[] = {{.ids = ids, .n_tokens = 40, .capture = capture},
                                {.ids = ids, .n_tokens = 40, .capture = capture}};
 
-    ck_assert_int_eq(plan_run(engine, ws, two, 0, NULL, NULL), HS_OK);
-    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_OK);
-    ck_assert_int_eq(plan_run(engine, ws, two, 2, NULL, NULL), HS_TOO_LARGE);
-    ck_assert_int_eq(
-        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 41, .capture = capture}, 1, NULL, NULL),
-        HS_TOO_LARGE);
-    ck_assert_int_eq(
-        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 39, .capture = capture}, 1, NULL, NULL),
-        HS_INVALID);
-    ck_assert_int_eq(
-        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 40, .capture = NULL}, 1, NULL, NULL),
-        HS_INVALID);
-    types[39] = 2;
-    ck_assert_int_eq(plan_run(engine, ws,
-                              &(hs_sequence){.ids = ids, .types = types, .n_tokens = 40, .capture = capture},
-                              1, NULL, NULL),
+    ck_assert_int_eq(hs_engine_compute(engine, ws, two, 0, NULL, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, two, 1, NULL, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, two, 2, NULL, NULL, NULL), HS_TOO_LARGE);
+    ck_assert_int_eq(hs_engine_compute(engine, ws,
+                                       &(hs_sequence){.ids = ids, .n_tokens = 41, .capture = capture}, 1,
+                                       NULL, NULL, NULL),
+                     HS_TOO_LARGE);
+    ck_assert_int_eq(hs_engine_compute(engine, ws,
+                                       &(hs_sequence){.ids = ids, .n_tokens = 39, .capture = capture}, 1,
+                                       NULL, NULL, NULL),
                      HS_INVALID);
+    ck_assert_int_eq(hs_engine_compute(engine, ws,
+                                       &(hs_sequence){.ids = ids, .n_tokens = 40, .capture = NULL}, 1, NULL,
+                                       NULL, NULL),
+                     HS_INVALID);
+    types[39] = 2;
+    ck_assert_int_eq(
+        hs_engine_compute(engine, ws,
+                          &(hs_sequence){.ids = ids, .types = types, .n_tokens = 40, .capture = capture}, 1,
+                          NULL, NULL, NULL),
+        HS_INVALID);
     ids[7] = -1;
-    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, two, 1, NULL, NULL, NULL), HS_INVALID);
     ids[7] = 300;
-    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, two, 1, NULL, NULL, NULL), HS_INVALID);
 
     const hs_shape *shape = hs_engine_shape(engine);
     const hs_selection unordered = {beyond, 0, descending, 2, EVERYTHING},
@@ -735,10 +725,11 @@ START_TEST(a_cancelled_run_ends_between_layers)
     const hs_sequence sequence = {.ids = ids, .n_tokens = 4, .capture = capture};
     ck_assert_int_eq(hs_workspace_create(engine, 4, &ws, NULL), HS_OK);
     const hs_run_control control = {.cancelled = &cancelled, .n_threads = 2};
-    ck_assert_int_eq(plan_run(engine, ws, &sequence, 1, &control, &err), HS_CANCELLED);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, &sequence, 1, NULL, &control, &err), HS_CANCELLED);
     ck_assert_str_eq(err.text, "cancelled after 0 of 24 layers");
     atomic_store(&cancelled, 0);
-    ck_assert_int_eq(plan_run(engine, ws, &sequence, 1, &control, NULL), HS_OK); /* nothing is left over */
+    ck_assert_int_eq(hs_engine_compute(engine, ws, &sequence, 1, NULL, &control, NULL),
+                     HS_OK); /* nothing is left over */
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);

@@ -153,17 +153,6 @@ static bool is_chosen(const hs__corpus_labelling *g, uint64_t number)
            (double)g->job->settings.effects_share;
 }
 
-static hs_status baseline_run(const hs__corpus_labelling *g, hs_workspace *ws, const hs_sequence *sequence,
-                              hs_error *err)
-{
-    const hs_engine *engine = g->job->engine;
-    hs_plan plan;
-    hs_status st = hs_plan_make(hs_engine_architecture(engine), sequence, 1, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(engine, &plan, err);
-    return st ? st : hs_engine_run(engine, ws, &plan, NULL, err);
-}
-
 static hs_status effects_count(hs__corpus_labelling *g, hs_workspace *ws, const hs_sequence *sequence,
                                size_t label, hs_error *err)
 {
@@ -174,7 +163,7 @@ static hs_status effects_count(hs__corpus_labelling *g, hs_workspace *ws, const 
     hs_status st = hs_capture_create(hs_engine_runtime(g->job->engine), hs_model_shape(g->job->model),
                                      &selection, sequence->n_tokens, &baseline.capture, err);
     if (!st)
-        st = baseline_run(g, ws, &baseline, err);
+        st = hs_engine_compute(g->job->engine, ws, &baseline, 1, NULL, NULL, err);
     const hs_effects_options options = effects_options(g, &baseline, label);
     if (!st)
         st = hs_effects_compute(g->job->engine, ws, &options, &alone, g->effects, err);

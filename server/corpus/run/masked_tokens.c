@@ -120,7 +120,6 @@ hs_status hs__corpus_masking_count(hs__corpus_masking *m, hs_workspace *ws, cons
     const hs_engine *engine = m->job->engine;
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     hs_sequence masked[HS_CORPUS_BATCH] = {0};
-    hs_plan plan;
     hs_status st = HS_OK;
     for (size_t k = 0; k < n_texts && !st; k++) {
         int32_t *ids = m->ids + k * m->job->settings.max_tokens;
@@ -132,9 +131,7 @@ hs_status hs__corpus_masking_count(hs__corpus_masking *m, hs_workspace *ws, cons
                                sequences[k].n_tokens, &masked[k].capture, err);
     }
     if (!st)
-        st = hs_plan_make(hs_engine_architecture(engine), masked, n_texts, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_run(engine, ws, &plan, NULL, err);
+        st = hs_engine_compute(engine, ws, masked, n_texts, NULL, NULL, err);
     for (size_t k = 0; k < n_texts && !st; k++)
         st = text_count(m, masked[k].capture, &texts[k], stats, err);
     for (size_t k = 0; k < n_texts; k++)

@@ -180,11 +180,7 @@ static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture
                                   .capture = capture,
                                   .interventions = job->settings.interventions,
                                   .n_interventions = job->settings.n_interventions};
-    hs_plan plan;
-    hs_status st = hs_plan_make(hs_engine_architecture(job->engine), &sequence, 1, NULL, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(job->engine, &plan, err);
-    return st ? st : hs_engine_run(job->engine, workspace, &plan, NULL, err);
+    return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL, NULL, err);
 }
 
 static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__example *example, json_t **ret,

@@ -519,15 +519,10 @@ static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_e
                                   .show = head_count,
                                   .context = worker,
                                   .residual = job->settings.residual};
-    hs_plan plan;
     hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
-        st = hs_plan_make(hs_engine_architecture(job->engine), pass->sequences, pass->n, &observer, &plan,
-                          err);
-    if (!st)
-        st = hs_engine_prepare(job->engine, &plan, err);
-    if (!st)
-        st = hs_engine_run(job->engine, worker->workspace, &plan, NULL, err);
+        st =
+            hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer, NULL, err);
     if (!st && worker->labelling.labels)
         st = hs__corpus_labelling_count(&worker->labelling, worker->workspace, pass->sequences,
                                         pass->labelled, pass->n, err);

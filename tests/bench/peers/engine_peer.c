@@ -76,9 +76,7 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     double start = now_ms();
     must(hs_capture_create(hs_engine_runtime(engine), shape, &all, T, &capture, &err), &err);
     const hs_sequence sequence = {.ids = ids, .n_tokens = T, .capture = capture};
-    hs_plan plan;
-    must(hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, &err), &err);
-    must(hs_engine_run(engine, ws, &plan, control, &err), &err);
+    must(hs_engine_compute(engine, ws, &sequence, 1, NULL, control, &err), &err);
     must(hs_pairs_find(capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, control->n_threads, &pairs,
                        &n_pairs, &total, &err),
          &err);
