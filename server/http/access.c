@@ -9,9 +9,6 @@
 
 enum { FIELDS_MAX = 24 };
 
-static const char *const stage_names[1 + HS_STAGE_COUNT] = {"queue", "tokenize", "forward", "analyze",
-                                                            "encode"};
-
 static double stage_ms(const hs_exchange *x, int stage)
 {
     return stage ? x->response.stage_ms[stage - 1] : (double)(x->task.started_ns - x->task.queued_ns) / 1e6;
@@ -22,7 +19,7 @@ void hs__access_stages(hs_exchange *x)
     size_t used = 0;
     for (int i = 0; i <= HS_STAGE_COUNT && used < sizeof x->stages; i++)
         used += (size_t)snprintf(x->stages + used, sizeof x->stages - used, "%s%s;dur=%.3f", i ? ", " : "",
-                                 stage_names[i], stage_ms(x, i));
+                                 hs__stage_names[i], stage_ms(x, i));
 }
 
 int hs__access_status_of_library(const hs_exchange *x)

@@ -86,9 +86,7 @@ static void route_admit(hs_exchange *x)
             x, MHD_HTTP_FORBIDDEN,
             "A page of another site sent this request. The server's option --cors allows its origin.");
     } else if (x->route->place == HS_PLACE_WORKER && server->state == HS_SERVER_LOADING) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "The models are still loading. Try again in a few seconds.");
+        hs__exchange_refuse_now(x, HS_STILL_LOADING);
     } else if (length_of(x) > hs__admission_body_max(x)) {
         hs__admission_refuse_large(x);
     }

@@ -23,3 +23,10 @@ void hs__client_memory_return(hs_client_memory *budget, size_t n_bytes)
     for (; budget; budget = budget->all)
         atomic_fetch_sub(&budget->n_bytes, n_bytes);
 }
+
+void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes)
+{
+    hs__client_memory_exceed(budget, n_bytes);
+    hs__client_memory_return(budget, *n_reserved);
+    *n_reserved = n_bytes;
+}

@@ -39,9 +39,7 @@ static bool stalled(hs_connection *connection, uint64_t now)
 /* Replaces the reservation for answers of ended exchanges by n_bytes. */
 static void reserve_queued(hs_connection *connection, size_t n_bytes)
 {
-    hs__client_memory_exceed(&connection->peer->budget, n_bytes);
-    hs__client_memory_return(&connection->peer->budget, connection->n_reserved);
-    connection->n_reserved = n_bytes;
+    hs__client_memory_replace(&connection->peer->budget, &connection->n_reserved, n_bytes);
 }
 
 static void on_deadline(uv_timer_t *timer);

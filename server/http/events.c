@@ -29,7 +29,8 @@ static ssize_t fill(void *data, char *to, size_t n_max)
         return HS_STREAM_END;
     if (w->last && quiet_ms < EVENT_MS)
         return 0;
-    char *text = w->read(w->server, w->id, &w->over);
+    json_t *json = w->read(w->server, w->id, &w->over);
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     int n = 0;
     if (text && (!w->last || strcmp(text, w->last) != 0))
         n = snprintf(to, n_max, "data: %s\n\n", text);
@@ -37,6 +38,7 @@ static ssize_t fill(void *data, char *to, size_t n_max)
         n = HS_STREAM_END;
     else if (quiet_ms >= HEARTBEAT_MS) /* detects clients that left */
         n = snprintf(to, n_max, ":\n\n");
+    json_decref(json);
     free(w->last);
     w->last = text;
     if (n > 0)
@@ -57,7 +59,7 @@ void hs__events_answer(hs_exchange *x, hs_event_read *read, const char *id)
     const hs_stream_source source = {fill, watcher_end, calloc(1, sizeof(watcher) + n)};
     watcher *w = source.data;
     if (!w) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     w->server = x->server;

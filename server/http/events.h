@@ -3,9 +3,9 @@
 
 #include "server/http/exchange.h"
 
-/* Disk call: returns the JSON of what the id names, which the caller frees. Sets *ret_over if it will not
+/* Disk call: returns the JSON of what the id names, which the caller releases. Sets *ret_over if it will not
  * change again. NULL ends the events. */
-typedef char *hs_event_read(hs_server *server, const char *id, bool *ret_over);
+typedef json_t *hs_event_read(hs_server *server, const char *id, bool *ret_over);
 
 /* Answers with events, at most one in 250 ms and a comment after 15 s without one, until the JSON is over.
  * Refuses if memory is short. Copies id. Loop thread or disk call. */

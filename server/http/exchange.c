@@ -73,10 +73,7 @@ bool hs__exchange_reserve(hs_exchange *x, size_t n_bytes)
 
 void hs__exchange_reserve_only(hs_exchange *x, size_t n_bytes)
 {
-    hs_client_memory *budget = &x->connection->peer->budget;
-    hs__client_memory_exceed(budget, n_bytes);
-    hs__client_memory_return(budget, x->reserved_bytes);
-    x->reserved_bytes = n_bytes;
+    hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, n_bytes);
 }
 
 void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, char *body, size_t n_bytes,
@@ -100,6 +97,27 @@ void hs__exchange_refuse_at(hs_exchange *x, int status, const char *pointer, con
     hs_response_finish(&x->response);
     hs_response_problem(&x->response, status, pointer, "%s", detail);
     x->answered = true;
+}
+
+void hs__exchange_refuse_now(hs_exchange *x, const char *detail)
+{
+    x->retry_after = "1";
+    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", detail);
+}
+
+void hs__exchange_refuse_memory(hs_exchange *x)
+{
+    hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+}
+
+void hs__exchange_answer_json(hs_exchange *x, int status, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(json);
+    if (text)
+        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    else
+        hs__exchange_refuse_memory(x);
 }
 
 void hs__exchange_suspend(hs_exchange *x)

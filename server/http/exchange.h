@@ -7,6 +7,8 @@
 #include "server/http/connection.h"
 #include "server/http/headers.h"
 
+#include <jansson.h>
+
 typedef enum hs_phase {
     HS_PHASE_OPENED,    /* the request line was read */
     HS_PHASE_BEGINNING, /* the headers were read: they are checked, and the request may be refused */
@@ -66,6 +68,17 @@ void hs__exchange_answer(hs_exchange *exchange, int status, const char *content_
 void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
 #define hs__exchange_refuse(exchange, status, ...) hs__exchange_refuse_at(exchange, status, NULL, __VA_ARGS__)
+/* Answers with 503: the client may try again after a second. */
+void hs__exchange_refuse_now(hs_exchange *exchange, const char *detail);
+/* Answers with 500 because memory is short. */
+void hs__exchange_refuse_memory(hs_exchange *exchange);
+/* Answers with compact JSON, numbers with six digits. Releases json; NULL: memory is short. */
+void hs__exchange_answer_json(hs_exchange *exchange, int status, json_t *json);
+
+/* Refusals that several modules give with hs__exchange_refuse_now. */
+#define HS_STILL_LOADING "The models are still loading. Try again in a few seconds."
+#define HS_QUEUE_IS_FULL "Every worker is busy and the queue is full. Try again shortly."
+#define HS_MEMORY_IN_USE "The memory for requests and answers is in use. Try again shortly."
 
 /* Suspends the connection; call it from libmicrohttpd's callbacks. A client that leaves is noticed only after
  * the exchange is resumed. */

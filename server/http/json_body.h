@@ -3,8 +3,6 @@
 
 #include "server/http/exchange.h"
 
-#include <jansson.h>
-
 /* Reads {"<field>": "..."}, a text without NUL characters, from a body of at most bytes_max bytes. `expected`
  * says what to send, for messages. Returns NULL if it refused the exchange; else the caller releases the
  * object with json_decref. */

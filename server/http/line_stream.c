@@ -82,10 +82,7 @@ static bool chunk_reserve(void *data, size_t n_bytes)
 /* Replaces the reserved upper bound by the actual size. */
 static void chunk_reserve_only(chunk *c, size_t n_bytes)
 {
-    hs_client_memory *budget = &c->stream->peer->budget;
-    hs__client_memory_exceed(budget, n_bytes);
-    hs__client_memory_return(budget, c->n_reserved);
-    c->n_reserved = n_bytes;
+    hs__client_memory_replace(&c->stream->peer->budget, &c->n_reserved, n_bytes);
 }
 
 static void wake(line_stream *s)
@@ -287,13 +284,11 @@ void hs__line_stream_begin(hs_exchange *x)
     }
     line_stream *s = stream_create(x);
     if (!s) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     if (!chunk_add(s, false)) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "Every worker is busy and the queue is full. Try again shortly.");
+        hs__exchange_refuse_now(x, HS_QUEUE_IS_FULL);
         stream_destroy(s);
         return;
     }
@@ -306,6 +301,6 @@ void hs__line_stream_begin(hs_exchange *x)
         hs__exchange_answer(x, MHD_HTTP_OK, "application/x-ndjson", NULL, 0, true);
     } else {
         on_end(s);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
     }
 }

@@ -43,10 +43,8 @@ static void refuse(hs_exchange *x, hs_status st, const hs_error *err)
 static void answer(hs_exchange *x, int status, const char *id, const char *state, size_t n_state)
 {
     json_t *json = json_pack("{s:s, s:s%}", "id", id, "state", state, n_state);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    if (text)
-        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    if (json)
+        hs__exchange_answer_json(x, status, json);
     else
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR,
                             "Out of memory, or the link's file is damaged.");

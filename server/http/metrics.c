@@ -13,8 +13,7 @@
 /* Upper bounds in seconds, from a cached answer to the default deadline. */
 static const double bounds[HS_METRIC_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                      0.25,   0.5,   1,      2.5,   5,    10,    60};
-static const char *const stage_names[1 + HS_STAGE_COUNT] = {"queue", "tokenize", "forward", "analyze",
-                                                            "encode"};
+const char *const hs__stage_names[1 + HS_STAGE_COUNT] = {"queue", "tokenize", "forward", "analyze", "encode"};
 
 void hs__histogram_add(hs_histogram *histogram, double seconds)
 {
@@ -118,7 +117,7 @@ void hs__metrics_print(const hs_metrics *metrics, FILE *out)
                "Time in each stage of the requests that a worker computed.");
     for (int stage = 0; stage <= HS_STAGE_COUNT; stage++) {
         char label[32];
-        snprintf(label, sizeof label, "stage=\"%s\"", stage_names[stage]);
+        snprintf(label, sizeof label, "stage=\"%s\"", hs__stage_names[stage]);
         histogram_print(out, "stage_seconds", label, &metrics->stages[stage]);
     }
     hs__metric_print(out, "tokens_total", "counter", "Tokens computed by a model.", (double)metrics->tokens);

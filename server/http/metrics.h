@@ -30,6 +30,8 @@ typedef struct hs_metrics {
     size_t in_flight;              /* requests between their headers and their end */
 } hs_metrics;
 
+extern const char *const hs__stage_names[1 + HS_STAGE_COUNT]; /* of `stages` */
+
 void hs__histogram_add(hs_histogram *histogram, double seconds);
 
 /* Prints one counter or gauge with # HELP and # TYPE, under headscope_. */

@@ -25,39 +25,29 @@ static bool allowed(hs_exchange *x)
     }
     if (server->state == HS_SERVER_SERVING)
         return true;
-    x->retry_after = "1";
-    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                        server->state == HS_SERVER_LOADING
-                            ? "The models are still loading. Try again in a few seconds."
-                            : "The server is stopping.");
+    hs__exchange_refuse_now(x, server->state == HS_SERVER_LOADING ? HS_STILL_LOADING
+                                                                  : "The server is stopping.");
     return false;
 }
 
 /* Returns the progress as JSON, or NULL if memory is short. */
-static char *progress_text(hs_server *server, const char *id, bool *ret_over)
+static json_t *progress_read(hs_server *server, const char *id, bool *ret_over)
 {
     hs_fetch_progress p;
     (void)id; /* there is one fetch at most */
     hs__fetch_progress_read(&server->fetch, &p);
     *ret_over = p.state != HS_FETCH_DOWNLOADING && p.state != HS_FETCH_LOADING;
-    json_t *json = json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state],
-                             "name", *p.request ? p.request : NULL, "model", *p.model ? p.model : NULL,
-                             "file", *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes,
-                             "file_bytes", (json_int_t)p.n_bytes_all, "bytes_received",
-                             (json_int_t)p.n_received, "error", *p.error ? p.error : NULL);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    return text;
+    return json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state], "name",
+                     *p.request ? p.request : NULL, "model", *p.model ? p.model : NULL, "file",
+                     *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes, "file_bytes",
+                     (json_int_t)p.n_bytes_all, "bytes_received", (json_int_t)p.n_received, "error",
+                     *p.error ? p.error : NULL);
 }
 
 static void answer_progress(hs_exchange *x, int status)
 {
     bool over;
-    char *text = progress_text(x->server, "", &over);
-    if (text)
-        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
-    else
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+    hs__exchange_answer_json(x, status, progress_read(x->server, "", &over));
 }
 
 static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_error *err)
@@ -131,5 +121,5 @@ void hs__models_answer_cancel(hs_exchange *x)
 void hs__models_answer_events(hs_exchange *x)
 {
     if (allowed(x))
-        hs__events_answer(x, progress_text, "");
+        hs__events_answer(x, progress_read, "");
 }

@@ -79,11 +79,8 @@ void hs__probe_answer_ready(hs_exchange *x)
         hs__exchange_answer(x, MHD_HTTP_OK, "application/json", ready, sizeof ready - 1, true);
         return;
     }
-    x->retry_after = "1";
-    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-                        x->server->state == HS_SERVER_LOADING
-                            ? "The models are still loading. Try again in a few seconds."
-                            : "The server is shutting down.");
+    hs__exchange_refuse_now(x, x->server->state == HS_SERVER_LOADING ? HS_STILL_LOADING
+                                                                     : "The server is shutting down.");
 }
 
 /* ---- metrics ---- */
@@ -155,7 +152,7 @@ void hs__probe_answer_metrics(hs_exchange *x)
     }
     if (!out || fclose(out)) {
         free(text);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     hs__exchange_answer(x, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text, n_bytes, false);

@@ -10,7 +10,6 @@
 #include "server/http/stream.h"
 #include "server/runs/runs.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,7 @@ static bool kept(hs_exchange *x)
     if (x->loaded && x->server->runs && !hs__runs_check(x->server->runs, &err))
         return true;
     if (x->server->runs) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-                            *err.text ? err.text
-                                      : "The models are still loading. Try again in a few seconds.");
+        hs__exchange_refuse_now(x, *err.text ? err.text : HS_STILL_LOADING);
     } else {
         hs__exchange_refuse(
             x, MHD_HTTP_NOT_IMPLEMENTED,
@@ -42,16 +38,6 @@ static const char *id_of(const hs_exchange *x, char ret_id[HS_RUN_ID_MAX + 1])
     const size_t n = strcspn(from, "/");
     snprintf(ret_id, HS_RUN_ID_MAX + 1, "%.*s", n <= HS_RUN_ID_MAX ? (int)n : 0, from);
     return ret_id;
-}
-
-static void answer_json(hs_exchange *x, int status, json_t *json)
-{
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    json_decref(json);
-    if (text)
-        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
-    else
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
 }
 
 static void refuse_unknown(hs_exchange *x, const char *id)
@@ -167,7 +153,7 @@ static void upload_begin(hs_exchange *x, const hs_query *q)
     hs_error err = {0};
     receiving *r = calloc(1, sizeof *r);
     if (!r) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     const hs_status st = hs__upload_begin(x->server->runs, &request, length ? strtoull(length, NULL, 10) : 0,
@@ -211,7 +197,7 @@ void hs__runs_upload_finish(hs_exchange *x)
         return;
     }
     snprintf(x->location, sizeof x->location, "/corpora/%s", id);
-    answer_json(x, MHD_HTTP_ACCEPTED, hs__run_get(x->server->runs, id));
+    hs__exchange_answer_json(x, MHD_HTTP_ACCEPTED, hs__run_get(x->server->runs, id));
 }
 
 /* ---- runs ---- */
@@ -236,14 +222,14 @@ void hs__runs_answer_list(hs_exchange *x)
     uint64_t before, limit;
     if (kept(x) && number_read(x, "before", INT64_MAX, 0, &before) &&
         number_read(x, "limit", HS_RUNS_PAGE_MAX, HS_RUNS_PAGE, &limit))
-        answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
+        hs__exchange_answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
 }
 
 static void answer_run(hs_exchange *x, int status, const char *id)
 {
     json_t *run = hs__run_get(x->server->runs, id);
     if (run)
-        answer_json(x, status, run);
+        hs__exchange_answer_json(x, status, run);
     else
         refuse_unknown(x, id);
 }
@@ -321,7 +307,7 @@ static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_p
         if (st)
             refuse(x, st, wrong, &err);
         else
-            answer_json(x, MHD_HTTP_OK, answer);
+            hs__exchange_answer_json(x, MHD_HTTP_OK, answer);
     }
     hs_query_finish(&query);
 }
@@ -382,7 +368,7 @@ static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *me
     hs_stream_source source = {file_fill, file_end, malloc(sizeof(file_source))};
     if (!source.data) {
         close(fd);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     *(file_source *)source.data = (file_source){.fd = fd};
@@ -501,15 +487,13 @@ void hs__runs_answer_comparison(hs_exchange *x)
 
 /* ---- events ---- */
 
-/* Returns the run as JSON, or NULL if it was deleted or memory is short. */
-static char *run_text(hs_server *server, const char *id, bool *ret_over)
+/* Returns the run, or NULL if it was deleted or memory is short. */
+static json_t *run_read(hs_server *server, const char *id, bool *ret_over)
 {
     json_t *run = hs__run_get(server->runs, id);
     const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
-    char *text = run ? json_dumps(run, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     *ret_over = strcmp(state, "queued") != 0 && strcmp(state, "running") != 0;
-    json_decref(run);
-    return text;
+    return run;
 }
 
 void hs__runs_answer_events(hs_exchange *x)
@@ -523,5 +507,5 @@ void hs__runs_answer_events(hs_exchange *x)
         refuse_unknown(x, id);
         return;
     }
-    hs__events_answer(x, run_text, id);
+    hs__events_answer(x, run_read, id);
 }

@@ -164,9 +164,7 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
     if (!x->answered && x->received_bytes > hs__admission_body_max(x)) {
         hs__admission_refuse_large(x);
     } else if (!x->answered && !body_reserve(x, x->body_bytes + n_bytes)) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "The memory for requests and answers is in use. Try again shortly.");
+        hs__exchange_refuse_now(x, HS_MEMORY_IN_USE);
     }
     if (x->answered) {
         x->discarded_bytes += n_bytes;
@@ -233,9 +231,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
     x->task.done = on_task_done;
     x->task.data = x;
     if (!hs__tasks_submit(&server->tasks, &x->task)) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "Every worker is busy and the queue is full. Try again shortly.");
+        hs__exchange_refuse_now(x, HS_QUEUE_IS_FULL);
         return hs__reply(x);
     }
     hs__exchange_suspend(x);

@@ -124,14 +124,12 @@ static void on_end(void *cls)
 static stream *stream_create(hs_exchange *x, const hs_stream_source *source)
 {
     if (!hs__exchange_reserve(x, sizeof(stream))) {
-        x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                            "The memory for requests and answers is in use. Try again shortly.");
+        hs__exchange_refuse_now(x, HS_MEMORY_IN_USE);
         return NULL;
     }
     stream *s = calloc(1, sizeof *s);
     if (!s) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return NULL;
     }
     s->x = x;
@@ -150,7 +148,7 @@ void hs__stream_begin(hs_exchange *x, uint64_t n_bytes, const hs_stream_source *
     if (!x->prepared) {
         source->end(source->data);
         free(s);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        hs__exchange_refuse_memory(x);
         return;
     }
     x->prepared_bytes = sizeof *s;

@@ -22,15 +22,11 @@ bool hs__viewer_has(const char *path)
 
 /* Returns true if the query has the parameter "embed". The page checks the same, and then changes nothing on
  * the server. */
-static bool wants_frame(const char *query)
+static bool wants_frame(const hs_exchange *x)
 {
     static const char name[] = "embed";
-    while (query &&
-           !(strcspn(query, "&=") == sizeof name - 1 && strncmp(query, name, sizeof name - 1) == 0)) {
-        const char *next = strchr(query, '&');
-        query = next ? next + 1 : NULL;
-    }
-    return query != NULL;
+    return MHD_lookup_connection_value_n(x->mhd, MHD_GET_ARGUMENT_KIND, name, sizeof name - 1, NULL, NULL) ==
+           MHD_YES;
 }
 
 /* Returns a policy that lets pages of this machine, of the requested host (any port) and of the --cors origin
@@ -55,7 +51,7 @@ void hs__viewer_answer(hs_exchange *x)
     const bool gzip =
         file->gzip_size < file->size && hs_gzip_accepted(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
     snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: the plain and the gzip body share it */
-    char *framed = strcmp(file->path, "/index.html") == 0 && wants_frame(x->query) ? framed_policy(x) : NULL;
+    char *framed = strcmp(file->path, "/index.html") == 0 && wants_frame(x) ? framed_policy(x) : NULL;
     x->user_data = framed;
     x->user_data_free = free;
     x->framed = framed != NULL;
