@@ -237,8 +237,7 @@ static int read_numbers(const reading *r, const char *what, size_t n, uint16_t *
 
 static size_t choose_all(uint16_t *ret_numbers, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        ret_numbers[i] = (uint16_t)i;
+    memcpy(ret_numbers, hs_all_numbers, n * sizeof *ret_numbers);
     return n;
 }
 

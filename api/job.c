@@ -52,7 +52,6 @@ struct hs_job {
     hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
     hs_selection source_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
-    uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
     hs_selection selection;   /* of all sequences but sources */
     bool over_budget;         /* refused because its answer is over the memory budget */
@@ -196,13 +195,6 @@ static int tokenize(hs_job *job)
     return sources_tokenize(job);
 }
 
-static const uint16_t *count_up(uint16_t *ret_numbers, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        ret_numbers[i] = (uint16_t)i;
-    return ret_numbers;
-}
-
 /* Selects all that any patch takes from its source. */
 static void plan_sources(hs_job *job)
 {
@@ -251,11 +243,11 @@ static void plan(hs_job *job)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
     if (hs__outputs_every_head(analysis->outputs)) {
         selection->n_heads = job_model(job)->shape->n_heads;
-        selection->heads = count_up(job->all_heads, selection->n_heads);
+        selection->heads = hs_all_numbers;
     }
     if (hs__outputs_every_layer(analysis->outputs)) {
         selection->n_layers = job_model(job)->shape->n_layers;
-        selection->layers = count_up(job->all_layers, selection->n_layers);
+        selection->layers = hs_all_numbers;
     }
     plan_sources(job);
 }
@@ -427,7 +419,7 @@ static int figure_prepare(hs_job *job)
     if (!analysis->has_layers &&
         (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
         analysis->n_layers = job_model(job)->shape->n_layers;
-        count_up(analysis->layers, analysis->n_layers);
+        memcpy(analysis->layers, hs_all_numbers, analysis->n_layers * sizeof *analysis->layers);
     }
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
     analysis->predictions.requested = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;

@@ -16,6 +16,12 @@ typedef struct hs_selection {
     unsigned taps; /* HS_KEEP(...) or-ed */
 } hs_selection;
 
+/* 0, 1, 2, ...: the numbers of all layers, and of all heads. */
+extern const uint16_t hs_all_numbers[HS_LAYERS_MAX];
+
+/* Selects all layers and heads. */
+hs_selection hs_select_all(const hs_shape *shape, unsigned taps);
+
 typedef struct hs_capture {
     hs_runtime *runtime; /* lends memory and cores; may be NULL */
     size_t n_tokens, n_layers, n_heads, head_width, hidden;

@@ -34,3 +34,9 @@ static inline uint64_t hs_mix(uint64_t x)
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return x ^ x >> 31;
 }
+
+/* Returns the upper 53 bits of mixed ones as a number in [0, 1). */
+static inline double hs_fraction_of(uint64_t mixed)
+{
+    return (double)(mixed >> 11) * 0x1p-53;
+}

@@ -23,7 +23,6 @@ typedef struct sweep {
     const hs_capture *baseline;
     size_t T, H, V, n_layers, n_heads, n_threads;
     size_t layer;         /* whose heads are changed */
-    uint16_t *all;        /* [max(n_layers, n_heads)] 0, 1, ... */
     double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
     double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
     float *maps;          /* [n_threads][T][T] */
@@ -285,8 +284,8 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
                                hs_error *err)
 {
     const hs_effects_options *options = s->options;
-    const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
-                                    HS_KEEP(LAST_STATE)};
+    const hs_selection selection = {hs_all_numbers + s->layer + 1, s->n_layers - s->layer - 1, hs_all_numbers,
+                                    s->n_heads, HS_KEEP(LAST_STATE)};
     hs_status st = hs__variants_select(&s->variants, &selection, err);
     for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
         n = hs__min(s->variants.capacity, options->n_heads - h);
@@ -304,7 +303,6 @@ static void sweep_layout(sweep *s, hs__arena *arena)
 {
     const size_t n_maps = s->n_layers * s->n_heads, P = s->options->n_positions,
                  n_rows = 1 + s->options->n_heads;
-    s->all = hs__arena_take(arena, hs__max(s->n_layers, s->n_heads) * sizeof *s->all);
     s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
     s->ratios = hs__arena_take(arena, s->variants.capacity * n_maps * sizeof *s->ratios);
     s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
@@ -357,8 +355,6 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
 {
     const hs_effects_options *options = s->options;
     hs_status st = HS_OK;
-    for (size_t i = 0; i < hs__max(s->n_layers, s->n_heads); i++)
-        s->all[i] = (uint16_t)i;
     norms_find(s);
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
     if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)

@@ -33,6 +33,19 @@ static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_EVERY_STATE] = {HS_AXIS_DEPTH, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
 };
 
+/* clang-format off */
+#define FOUR(n)    (n), (n) + 1, (n) + 2, (n) + 3
+#define SIXTEEN(n) FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
+#define QUARTER(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
+const uint16_t hs_all_numbers[HS_LAYERS_MAX] = {QUARTER(0), QUARTER(64), QUARTER(128), QUARTER(192)};
+/* clang-format on */
+_Static_assert(HS_LAYERS_MAX == 256 && HS_HEADS_MAX <= HS_LAYERS_MAX, "the numbers are all");
+
+hs_selection hs_select_all(const hs_shape *shape, unsigned taps)
+{
+    return (hs_selection){hs_all_numbers, shape->n_layers, hs_all_numbers, shape->n_heads, taps};
+}
+
 const hs_axis *hs_tap_axes(hs_tap tap)
 {
     return tap_axes[tap];

@@ -17,14 +17,10 @@ static hs_status analyze(const hs_engine *engine, hs_workspace *ws, size_t n_tok
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const size_t n_ids = shape->vocab_size < 1000 ? shape->vocab_size : 1000;
-    uint16_t numbers[HS_LAYERS_MAX + HS_HEADS_MAX]; /* 0, 1, 2...: both lists begin like this */
     int32_t ids[TOKENS_MAX];
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        numbers[i] = (uint16_t)i;
     for (size_t i = 0; i < n_tokens; i++)
         ids[i] = (int32_t)(i * 7919 % n_ids);
-    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads,
-                              HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
+    const hs_selection all = hs_select_all(shape, HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY));
     hs_sequence sequence = {.ids = ids, .n_tokens = n_tokens};
     hs_pair *pairs = NULL;
     size_t n_pairs;

@@ -25,7 +25,6 @@ typedef struct experiment {
     const hs_engine *engine;
     hs_workspace *ws;
     size_t T;
-    uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX];
     int32_t ids[TOKENS];
     hs_capture *baseline; /* that effects are beside */
     float *states, *logits;
@@ -43,7 +42,7 @@ static double cpu_seconds(void)
 static hs_status pass(const experiment *e, unsigned taps, hs_capture **ret_capture, hs_error *err)
 {
     const hs_shape *shape = hs_engine_shape(e->engine);
-    const hs_selection all = {e->layers, shape->n_layers, e->heads, shape->n_heads, taps};
+    const hs_selection all = hs_select_all(shape, taps);
     hs_sequence sequence = {.ids = e->ids, .n_tokens = e->T};
     hs_status st = hs_capture_create(hs_engine_runtime(e->engine), shape, &all, e->T, &sequence.capture, err);
     if (!st)
@@ -68,8 +67,8 @@ static hs_status effects(const experiment *e, hs_error *err)
     const hs_shape *shape = hs_engine_shape(e->engine);
     const hs_sequence baseline = {.ids = e->ids, .n_tokens = e->T, .capture = e->baseline};
     const hs_effects_options options = {.baseline = &baseline,
-                                        .layers = e->layers,
-                                        .heads = e->heads,
+                                        .layers = hs_all_numbers,
+                                        .heads = hs_all_numbers,
                                         .n_layers = shape->n_layers,
                                         .n_heads = shape->n_heads,
                                         .mask_id = -1};
@@ -144,10 +143,6 @@ static hs_status experiment_init(experiment *e, const hs_engine *engine, hs_erro
     const size_t n_states = shape->n_layers + POSITIONS;
     e->engine = engine;
     e->T = shape->n_positions < TOKENS ? shape->n_positions : TOKENS;
-    for (size_t i = 0; i < HS_LAYERS_MAX; i++)
-        e->layers[i] = (uint16_t)i;
-    for (size_t i = 0; i < HS_HEADS_MAX; i++)
-        e->heads[i] = (uint16_t)i;
     for (size_t i = 0; i < TOKENS; i++)
         e->ids[i] = (int32_t)((i * 7919 + 13) % (shape->vocab_size < 1000 ? shape->vocab_size : 1000));
     e->states = calloc(n_states * shape->hidden, sizeof *e->states);

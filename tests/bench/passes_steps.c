@@ -31,20 +31,13 @@ typedef struct rounds {
 typedef struct bench {
     const hs_engine *engine;
     hs_workspace *ws;
-    uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX];
     int32_t ids[TOKENS_MAX];
 } bench;
 
 /* A plain pass goes as far as the last layer's heads too, but nothing is kept of them. */
-static hs_selection select_all(bench *b, bool keep)
+static hs_selection select_all(const bench *b, bool keep)
 {
-    const hs_shape *shape = hs_engine_shape(b->engine);
-    for (size_t l = 0; l < shape->n_layers; l++)
-        b->layers[l] = (uint16_t)l;
-    for (size_t h = 0; h < shape->n_heads; h++)
-        b->heads[h] = (uint16_t)h;
-    return (hs_selection){b->layers, shape->n_layers, b->heads, shape->n_heads,
-                          keep ? HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) : 0};
+    return hs_select_all(hs_engine_shape(b->engine), keep ? HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) : 0);
 }
 
 /* Memory for what is kept is taken and given back within the time, as for every request. */

@@ -42,18 +42,6 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static hs_selection select_all(const hs_shape *shape)
-{
-    static uint16_t numbers[HS_LAYERS_MAX];
-    for (size_t i = 0; i < HS_LAYERS_MAX; i++)
-        numbers[i] = (uint16_t)i;
-    return (hs_selection){.layers = numbers,
-                          .n_layers = shape->n_layers,
-                          .heads = numbers,
-                          .n_heads = shape->n_heads,
-                          .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
-}
-
 static void pass_run(const worker *w, size_t n_texts)
 {
     const hs_shape *shape = hs_engine_shape(w->engine);

@@ -15,15 +15,12 @@ enum { TOKENS_MAX = 300 };
 #define EVERYTHING ((1U << HS_N_TAPS) - 1)
 
 static hs_runtime *runtime;
-static uint16_t numbers[HS_HEADS_MAX];
 static int32_t ids[TOKENS_MAX];
 static uint8_t types[TOKENS_MAX];
 
 static void setup(void)
 {
     ck_assert_int_eq(hs_runtime_create(3, &runtime, NULL), HS_OK);
-    for (size_t i = 0; i < HS_HEADS_MAX; i++)
-        numbers[i] = (uint16_t)i;
     for (size_t i = 0; i < TOKENS_MAX; i++) {
         ids[i] = (int32_t)((i * 7 + i * i) % 20);
         types[i] = i % 3 == 0;
@@ -50,7 +47,7 @@ static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
                         const hs_intervention *interventions, size_t n_interventions, size_t n_threads)
 {
     const hs_shape *s = hs_engine_shape(engine);
-    const hs_selection all = {numbers, s->n_layers, numbers, s->n_heads, taps};
+    const hs_selection all = hs_select_all(s, taps);
     hs_sequence sequence = {.ids = ids,
                             .types = types,
                             .n_tokens = T,
@@ -525,17 +522,17 @@ static const struct {
     {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}}, 1},
     {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F, NULL, NULL, 0}}, 1},
     {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0}}, 1},
-    {{{one, 1, numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}}, 1},
+    {{{one, 1, hs_all_numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}}, 1},
     {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}}, 1},
     {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-      {one, 1, numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
-      {numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}},
+      {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}},
      3},
     {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-      {numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
      2},
-    {{{numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0},
-      {numbers, 0, numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+    {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0},
+      {hs_all_numbers, 0, hs_all_numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
      2},
 };
 enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
@@ -564,7 +561,8 @@ static size_t maps_floats(const hs_capture *c)
 
 START_TEST(a_scale_of_1_changes_no_bit)
 {
-    const hs_intervention nothing = {numbers, 3, numbers, 3, HS_INTERVENE_SCALE, 1, NULL, NULL, 0};
+    const hs_intervention nothing = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_SCALE, 1, NULL,
+                                     NULL,           0};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1),
@@ -609,7 +607,7 @@ END_TEST
 START_TEST(the_order_of_interventions_does_not_matter)
 {
     const hs_intervention there[] = {{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-                                     {one, 1, numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
+                                     {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
                                      {one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0},
                                      {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}};
     const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
@@ -630,10 +628,10 @@ END_TEST
 /* Texts of one pass have their own interventions. */
 START_TEST(interventions_stay_in_their_sequence)
 {
-    const hs_intervention zero = {numbers, 3, numbers, 3, HS_INTERVENE_ZERO, 0, NULL, NULL, 0};
+    const hs_intervention zero = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_ZERO, 0, NULL, NULL, 0};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-    const hs_selection all = {numbers, 3, numbers, 3, EVERYTHING};
+    const hs_selection all = {hs_all_numbers, 3, hs_all_numbers, 3, EVERYTHING};
     hs_capture *alone[] = {pass(engine, 25, EVERYTHING, NULL, 0, 1),
                            pass(engine, 25, EVERYTHING, &zero, 1, 1)};
     hs_sequence both[2];
@@ -665,7 +663,7 @@ static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, h
 {
     const hs_shape *s = hs_engine_shape(engine);
     const size_t T = whole->n_tokens;
-    const hs_selection all = {numbers, s->n_layers, numbers, s->n_heads, EVERYTHING};
+    const hs_selection all = hs_select_all(s, EVERYTHING);
     hs_sequence sequences[2];
     hs_workspace *ws = NULL;
     start.state = hs_capture_at(whole, HS_TAP_EVERY_STATE, start.layer, 0);
@@ -702,7 +700,7 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
     static const uint16_t last[] = {2}, second[] = {1};
     const hs_architecture architecture = architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
-    const hs_intervention above = {last, 1, numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0};
+    const hs_intervention above = {last, 1, hs_all_numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0};
     hs_capture *whole = pass(engine, 25, EVERYTHING, &above, 1, 1);
     for (size_t layer = 0; layer < 3; layer++) {
         hs_capture *from = pass_from(engine, whole, (hs_start){.layer = layer}, &above);
@@ -797,8 +795,8 @@ START_TEST(unsound_interventions_are_refused)
          "an intervention's factor must be a finite number"},
         {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY, NULL, NULL, 0}},
          "an intervention's factor must be a finite number"},
-        {{{numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0},
-          {outer, 2, numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}},
+        {{{hs_all_numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0},
+          {outer, 2, hs_all_numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}},
          "head 0 of layer 0 is asked to be uniform and the identity: choose one"},
         {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &unknown, NULL, 0}},
          "a patch needs another text's pass, which only a single text has"},
@@ -808,11 +806,11 @@ START_TEST(unsound_interventions_are_refused)
          "a patch's positions must be ascending and below 4"},
         {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, twice, 2}},
          "a patch's positions must be ascending and below 4"},
-        {{{numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0}},
+        {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
         {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &hidden, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0}},
+        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
         {{{one, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},

@@ -149,9 +149,6 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4 };
     (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |        \
      HS_KEEP(HIDDEN_STATE))
 
-/* 0, 1, 2, ...; filled in by main. */
-static uint16_t numbers[HS_LAYERS_MAX];
-
 /* The runtime of the test that runs: four threads, more than this machine may have. */
 static hs_runtime *runtime;
 
@@ -177,7 +174,7 @@ static hs_engine *make_engine(const random_model *m, const hs_engine_options *op
 static hs_capture *make_capture(const hs_engine *engine, const hs_selection *selection, size_t n_tokens)
 {
     const hs_shape *shape = hs_engine_shape(engine);
-    const hs_selection full = {numbers, shape->n_layers, numbers, shape->n_heads, EVERYTHING};
+    const hs_selection full = hs_select_all(shape, EVERYTHING);
     hs_capture *capture = NULL;
     ck_assert_int_eq(
         hs_capture_create(runtime, shape, selection ? selection : &full, n_tokens, &capture, NULL), HS_OK);
@@ -598,7 +595,7 @@ END_TEST
 static void *capture_main(void *unused)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
     for (size_t round = 0; round < 60; round++) {
         hs_capture *captures[6];
         for (size_t i = 0; i < 6; i++) {
@@ -618,7 +615,7 @@ static void *capture_main(void *unused)
 START_TEST(large_captures_are_used_again)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
     hs_capture *first = NULL, *second = NULL, *third = NULL;
     ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 400, &first, NULL), HS_OK);
     const void *memory = first;
@@ -643,7 +640,7 @@ END_TEST
 START_TEST(captures_are_aligned_whatever_was_returned)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
     const size_t n_bytes = hs_capture_bytes(&shape, &selection, 500);
     ck_assert_uint_gt(n_bytes, 4 << 20);
     for (size_t i = 0; i < 8; i++) {
@@ -822,8 +819,6 @@ END_TEST
 
 int main(void)
 {
-    for (uint16_t i = 0; i < HS_LAYERS_MAX; i++)
-        numbers[i] = i;
     Suite *suite = suite_create("engine");
     TCase *tcase = tcase_create("passes");
     tcase_set_timeout(tcase, 300);

@@ -30,20 +30,6 @@ static void must(hs_status status, const hs_error *err)
     }
 }
 
-static hs_selection select_all(const hs_shape *shape)
-{
-    static uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX];
-    for (size_t l = 0; l < shape->n_layers; l++)
-        layers[l] = (uint16_t)l;
-    for (size_t h = 0; h < shape->n_heads; h++)
-        heads[h] = (uint16_t)h;
-    return (hs_selection){.layers = layers,
-                          .n_layers = shape->n_layers,
-                          .heads = heads,
-                          .n_heads = shape->n_heads,
-                          .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
-}
-
 /* Prints the sums of A squared and of |S| off the diagonal, which is 0 here, over all layers and heads, and
  * the number of pairs. */
 static void print_sums(const hs_capture *capture, uint64_t n_pairs)
@@ -68,7 +54,7 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     for (size_t i = 0; i < T; i++)
         ids[i] = (int32_t)((i * 7919 + 13) % 1000);
     const hs_shape *shape = hs_engine_shape(engine);
-    hs_selection all = select_all(shape);
+    hs_selection all = hs_select_all(shape, HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY));
     hs_capture *capture = NULL;
     hs_pair *pairs = NULL;
     size_t n_pairs = 0;
