@@ -311,8 +311,9 @@ static hs_status filter_read(const corpus_options *o, hs__corpus_job *job, hs_er
         return st;
     filter->least = (float)least;
     if (o->pairs_heads)
-        st = hs__pairs_filter_heads(o->pairs_heads, job->settings.layers, job->settings.n_layers,
-                                    hs_model_shape(job->model)->n_heads, filter, &why);
+        st =
+            hs__pairs_filter_heads(o->pairs_heads, job->settings.fields.layers, job->settings.fields.n_layers,
+                                   hs_model_shape(job->model)->n_heads, filter, &why);
     return st ? hs_fail(err, st, "--pairs-heads %s", why.text) : HS_OK;
 }
 

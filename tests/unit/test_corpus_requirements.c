@@ -43,14 +43,12 @@ static void teardown(void)
 
 static hs__corpus_settings settings_make(size_t n_layers, size_t max_tokens)
 {
-    hs__corpus_settings settings = {.max_tokens = max_tokens,
-                                    .n_layers = n_layers,
-                                    .thresholds = {0.1f, 0.3f},
-                                    .n_thresholds = 2,
-                                    .attention_threshold = 0.3f};
-    for (uint16_t l = 0; l < n_layers; l++)
-        settings.layers[l] = l;
-    return settings;
+    return (hs__corpus_settings){.fields = {.max_tokens = max_tokens,
+                                            .layers = hs_all_numbers,
+                                            .n_layers = n_layers,
+                                            .attention_threshold = 0.3f},
+                                 .thresholds = {0.1f, 0.3f},
+                                 .n_thresholds = 2};
 }
 
 static hs__corpus_job job_make(const char *const *inputs, size_t n_layers, size_t max_tokens)

@@ -88,7 +88,7 @@ static json_t *names_make(const hs__corpus_job *job)
 {
     json_t *inputs = json_array();
     for (size_t i = 0; i < job->n_inputs; i++) {
-        json_t *name = json_string(job->input_names ? job->input_names[i] : job->inputs[i]);
+        json_t *name = json_string(hs__corpus_input_name(job, i));
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
     return json_pack("{ss ss sb so so*}", "model", job->model_name, "tokenizer",
@@ -105,7 +105,7 @@ static hs_status begin_anew(run *r, hs_error *err)
     r->results.names = names_make(job);
     r->results.shards = json_pack("[I]", (json_int_t)job->shard);
     r->results.bad = hs__bad_lines_create();
-    r->results.sample = hs__example_sample_create(job->settings.n_layers * r->shared.options.n_heads);
+    r->results.sample = hs__example_sample_create(job->settings.fields.n_layers * r->shared.options.n_heads);
     if (!r->results.names || !r->results.shards || !r->results.bad || !r->results.sample)
         return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
     return HS_OK;
@@ -297,7 +297,7 @@ static void focus_name(const hs__corpus_job *job, hs__corpus_results *results)
     int64_t ids[HS_CORPUS_FOCUS_MAX];
     json_t *tokens = json_object();
     for (size_t k = 0; k < 2 && hs_corpus_array_find(results->stats, lists[k], &array); k++)
-        for (size_t l = 0; l < job->settings.n_layers; l++) {
+        for (size_t l = 0; l < job->settings.fields.n_layers; l++) {
             hs_corpus_array_read(results->stats, &array, l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, ids);
             for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {
                 char id[24];
@@ -510,10 +510,11 @@ static hs_status input_open(run *r, hs_error *err)
     return st;
 }
 
-/* Counts the input's records and opens the target of pairs. */
+/* Counts the records of an input that can be read again, and opens the target of pairs. */
 static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *err)
 {
-    const hs_status st = hs__pairs_texts_count(r->job, &r->n_records, err);
+    const bool regular = json_is_integer(json_object_get(r->results.identity, "input_bytes"));
+    const hs_status st = regular ? hs__pairs_texts_count(r->job, &r->n_records, err) : HS_OK;
     return st ? st : hs__pairs_file_begin(target, &r->shared.pairs, err);
 }
 

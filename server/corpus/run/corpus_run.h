@@ -65,6 +65,12 @@ typedef struct hs__corpus_job {
     void *progress_data;                                               /* of both */
 } hs__corpus_job;
 
+/* Returns the name of an input for the report. */
+static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_t i)
+{
+    return job->input_names ? job->input_names[i] : job->inputs[i];
+}
+
 /* Runs until the input ends, then writes the reports. HS_CANCELLED: stopped and saved, resume continues.
  * HS_INVALID: dir holds another run, or it holds a run and resume is false. */
 HS_MUST_USE hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err);

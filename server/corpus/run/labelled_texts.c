@@ -15,7 +15,7 @@ hs_labels_shape hs__corpus_labels_shape(const hs__corpus_job *job)
 {
     const bool labelled = *job->settings.input.label_field;
     return (hs_labels_shape){.n_labels = labelled ? head_of(job)->n_classes : 0,
-                             .n_layers = job->settings.n_layers,
+                             .n_layers = job->settings.fields.n_layers,
                              .n_heads = hs_model_shape(job->model)->n_heads};
 }
 
@@ -35,18 +35,7 @@ bool hs__label_find(const hs_task_head *head, const char *text, size_t *ret_labe
 
 static size_t n_maps(const hs__corpus_job *job)
 {
-    return job->settings.n_layers * hs_model_shape(job->model)->n_heads;
-}
-
-static size_t n_all(const hs_shape *shape)
-{
-    return shape->n_layers > shape->n_heads ? shape->n_layers : shape->n_heads;
-}
-
-/* The baseline of effects keeps all layers and heads. */
-static hs_selection baseline_selection(const hs_shape *shape, const uint16_t *all)
-{
-    return (hs_selection){all, shape->n_layers, all, shape->n_heads, HS_EFFECTS_TAPS};
+    return job->settings.fields.n_layers * hs_model_shape(job->model)->n_heads;
 }
 
 static hs_effects_options effects_options(const hs__corpus_labelling *g, const hs_sequence *baseline,
@@ -55,9 +44,9 @@ static hs_effects_options effects_options(const hs__corpus_labelling *g, const h
     const hs__corpus_settings *settings = &g->job->settings;
     return (hs_effects_options){.baseline = baseline,
                                 .kind = HS_INTERVENE_ZERO,
-                                .layers = settings->layers,
-                                .heads = g->all,
-                                .n_layers = settings->n_layers,
+                                .layers = settings->fields.layers,
+                                .heads = hs_all_numbers,
+                                .n_layers = settings->fields.n_layers,
                                 .n_heads = hs_model_shape(g->job->model)->n_heads,
                                 .target = {.kind = HS_TARGET_CLASS, .class = label},
                                 .mask_id = -1};
@@ -67,10 +56,10 @@ static hs_effects_options effects_options(const hs__corpus_labelling *g, const h
 static size_t effects_bytes(const hs__corpus_job *job)
 {
     const hs_shape *shape = hs_model_shape(job->model);
-    const hs_sequence longest = {.n_tokens = job->settings.max_tokens};
+    const hs_sequence longest = {.n_tokens = job->settings.fields.max_tokens};
     const hs__corpus_labelling g = {.job = job};
     const hs_effects_options options = effects_options(&g, &longest, 0);
-    const hs_selection selection = baseline_selection(shape, NULL);
+    const hs_selection selection = hs_select_all(shape, HS_EFFECTS_TAPS);
     if (!(job->settings.effects_share > 0))
         return 0;
     return hs_capture_bytes(shape, &selection, longest.n_tokens) +
@@ -86,8 +75,9 @@ size_t hs__corpus_labelling_bytes(const hs__corpus_job *job)
         return 0;
     return hs_labels_words(&labels) * sizeof(int64_t) +
            n_maps(job) * (HS_CORPUS_BATCH * sizeof(hs_corpus_observation) + sizeof(hs_effect)) +
-           (shape->hidden + labels.n_labels) * sizeof(float) + n_all(shape) * sizeof(uint16_t) +
-           HS_CORPUS_BATCH * job->settings.max_tokens * shape->hidden * sizeof(float) + effects_bytes(job);
+           (shape->hidden + labels.n_labels) * sizeof(float) +
+           HS_CORPUS_BATCH * job->settings.fields.max_tokens * shape->hidden * sizeof(float) +
+           effects_bytes(job);
 }
 
 hs_status hs__corpus_labelling_init(hs__corpus_labelling *g, const hs__corpus_job *job, hs_error *err)
@@ -100,11 +90,8 @@ hs_status hs__corpus_labelling_init(hs__corpus_labelling *g, const hs__corpus_jo
     g->observations = calloc(HS_CORPUS_BATCH * n_maps(job), sizeof *g->observations);
     g->row = malloc((shape->hidden + labels.n_labels) * sizeof *g->row);
     g->effects = malloc(n_maps(job) * sizeof *g->effects);
-    g->all = malloc(n_all(shape) * sizeof *g->all);
-    if (!g->observations || !g->row || !g->effects || !g->all)
+    if (!g->observations || !g->row || !g->effects)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    for (size_t i = 0; i < n_all(shape); i++)
-        g->all[i] = (uint16_t)i;
     return g->labels ? HS_OK : hs_labels_create(&labels, &g->labels, err);
 }
 
@@ -114,7 +101,6 @@ void hs__corpus_labelling_finish(hs__corpus_labelling *g)
     free(g->observations);
     free(g->row);
     free(g->effects);
-    free(g->all);
     *g = (hs__corpus_labelling){0};
 }
 
@@ -149,15 +135,14 @@ static hs_status prediction_count(hs__corpus_labelling *g, const hs_capture *cap
 
 static bool is_chosen(const hs__corpus_labelling *g, uint64_t number)
 {
-    return (double)(hs_mix((number + 1) * HS_MIX_STEP) >> 11) * 0x1p-53 <
-           (double)g->job->settings.effects_share;
+    return hs_fraction_of(hs_mix((number + 1) * HS_MIX_STEP)) < (double)g->job->settings.effects_share;
 }
 
 static hs_status effects_count(hs__corpus_labelling *g, hs_workspace *ws, const hs_sequence *sequence,
                                size_t label, hs_error *err)
 {
     static const hs_run_control alone = {0};
-    const hs_selection selection = baseline_selection(hs_model_shape(g->job->model), g->all);
+    const hs_selection selection = hs_select_all(hs_model_shape(g->job->model), HS_EFFECTS_TAPS);
     hs_sequence baseline = *sequence;
     baseline.capture = NULL;
     hs_status st = hs_capture_create(hs_engine_runtime(g->job->engine), hs_model_shape(g->job->model),

@@ -13,7 +13,6 @@ typedef struct hs__corpus_labelling {
     hs_corpus_observation *observations; /* [HS_CORPUS_BATCH][l][h], of the current pass */
     float *row;                          /* [H], then the logits */
     hs_effect *effects;                  /* [l][h] */
-    uint16_t *all;                       /* 0, 1, ...: numbers of all layers and heads */
 } hs__corpus_labelling;
 
 /* One text of a pass. */

@@ -20,7 +20,7 @@ static size_t states_floats(const hs__corpus_job *job)
 size_t hs__corpus_masking_bytes(const hs__corpus_job *job)
 {
     const hs_shape *shape = hs_model_shape(job->model);
-    const size_t T = job->settings.max_tokens;
+    const size_t T = job->settings.fields.max_tokens;
     const size_t captures = HS_CORPUS_BATCH * T * shape->hidden * sizeof(float);
     return job->settings.masked_share > 0 ? HS_CORPUS_BATCH * T * sizeof(int32_t) + T * sizeof(size_t) +
                                                 captures + states_floats(job) * sizeof(float)
@@ -29,7 +29,7 @@ size_t hs__corpus_masking_bytes(const hs__corpus_job *job)
 
 hs_status hs__corpus_masking_init(hs__corpus_masking *m, const hs__corpus_job *job, hs_error *err)
 {
-    const size_t T = job->settings.max_tokens;
+    const size_t T = job->settings.fields.max_tokens;
     *m = (hs__corpus_masking){.job = job};
     if (!(job->settings.masked_share > 0))
         return HS_OK;
@@ -54,7 +54,7 @@ static double chance_of(uint64_t seed, uint64_t number, uint64_t position)
 {
     const uint64_t x = seed * HS_MIX_STEP + number * UINT64_C(0xbf58476d1ce4e5b9) +
                        (position + 1) * UINT64_C(0x94d049bb133111eb);
-    return (double)(hs_mix(x) >> 11) * 0x1p-53;
+    return hs_fraction_of(hs_mix(x));
 }
 
 static bool is_masked(const hs__corpus_masking *m, const hs_corpus_text *text, size_t i)
@@ -122,7 +122,7 @@ hs_status hs__corpus_masking_count(hs__corpus_masking *m, hs_workspace *ws, cons
     hs_sequence masked[HS_CORPUS_BATCH] = {0};
     hs_status st = HS_OK;
     for (size_t k = 0; k < n_texts && !st; k++) {
-        int32_t *ids = m->ids + k * m->job->settings.max_tokens;
+        int32_t *ids = m->ids + k * m->job->settings.fields.max_tokens;
         mask(m, &texts[k], ids);
         masked[k] = sequences[k];
         masked[k].ids = ids;

@@ -18,7 +18,7 @@ enum { LAYERS = 3, JSON_NUMBER_BYTES = 96 };
 /* Three layers of the run, fewer if they are the same, with all their heads. */
 typedef struct chosen {
     size_t places[LAYERS]; /* in the run's layers */
-    uint16_t layers[LAYERS], heads[HS_HEADS_MAX];
+    uint16_t layers[LAYERS];
     hs_selection selection;
 } chosen;
 
@@ -32,7 +32,7 @@ typedef struct one_text {
 
 static hs_tap similarity_tap(const hs__corpus_job *job)
 {
-    return job->settings.residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
+    return job->settings.fields.residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
 }
 
 static void layers_choose(const hs__corpus_job *job, chosen *c)
@@ -46,11 +46,9 @@ static void layers_choose(const hs__corpus_job *job, chosen *c)
             c->places[n] = places[k];
             c->layers[n++] = o.layers[places[k]];
         }
-    for (size_t h = 0; h < o.n_heads; h++)
-        c->heads[h] = (uint16_t)h;
     c->selection = (hs_selection){.layers = c->layers,
                                   .n_layers = n,
-                                  .heads = c->heads,
+                                  .heads = hs_all_numbers,
                                   .n_heads = o.n_heads,
                                   .taps = HS_KEEP(ATTENTION) | 1U << similarity_tap(job)};
 }
@@ -112,7 +110,7 @@ static json_t *high_json(const one_text *t)
     uint16_t tokens[HS__ONE_TEXT_TOKENS];
     json_t *high = json_array();
     hs_column_profile(hs_capture_at(t->capture, HS_TAP_ATTENTION, last, 0), T, NULL, profile);
-    const size_t n = hs_high_tokens(profile, T, t->job->settings.attention_threshold, tokens);
+    const size_t n = hs_high_tokens(profile, T, t->job->settings.fields.attention_threshold, tokens);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(high, json_integer(tokens[i]));
     return high;
@@ -178,8 +176,8 @@ static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture
                                   .types = t->encoding->types,
                                   .n_tokens = t->encoding->n_tokens,
                                   .capture = capture,
-                                  .interventions = job->settings.interventions,
-                                  .n_interventions = job->settings.n_interventions};
+                                  .interventions = job->settings.fields.interventions,
+                                  .n_interventions = job->settings.fields.n_interventions};
     return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL, NULL, err);
 }
 
@@ -204,9 +202,9 @@ static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__ex
 hs_status hs__one_text_make(const hs__corpus_job *job, hs_workspace *workspace, const hs__example *example,
                             json_t **ret, hs_error *err)
 {
-    const size_t most = job->settings.max_tokens;
+    const size_t most = job->settings.fields.max_tokens;
     const hs_encode_options options = {most < HS__ONE_TEXT_TOKENS ? most : HS__ONE_TEXT_TOKENS,
-                                       job->settings.split_special_tokens};
+                                       job->settings.fields.split_special_tokens};
     const hs_text text = {example->text, strlen(example->text)};
     hs_encoding encoding;
     hs_error why = {0};
@@ -215,7 +213,7 @@ hs_status hs__one_text_make(const hs__corpus_job *job, hs_workspace *workspace, 
     layers_choose(job, &c);
     one_text t = {.job = job, .chosen = &c, .encoding = &encoding, .similarity = similarity_tap(job)};
     size_t n_prompt;
-    hs_status st = hs__prompt_encode(hs_model_tokenizer(job->model), job->settings.prompt, &text, NULL,
+    hs_status st = hs__prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text, NULL,
                                      &options, &encoding, &n_prompt, &why);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "%s", why.text);

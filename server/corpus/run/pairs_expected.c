@@ -3,28 +3,15 @@
 
 #include "server/base/atomic_files.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 #define MB (UINT64_C(1) << 20)
-
-static bool inputs_are_regular(const hs__corpus_job *job)
-{
-    struct stat file;
-    for (size_t i = 0; i < job->n_inputs; i++)
-        if (strcmp(job->inputs[i], "-") == 0 || stat(job->inputs[i], &file) || !S_ISREG(file.st_mode))
-            return false;
-    return true;
-}
 
 hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err)
 {
     hs__record_stream *input = NULL;
     hs__record line = {.bytes = ""};
     uint64_t n = 0;
-    *ret_n = 0;
-    if (!inputs_are_regular(job))
-        return HS_OK;
     hs_status st =
         hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &input, err);
     while (!st && !(st = hs__record_stream_next(input, &line, err)) && line.bytes)

@@ -7,8 +7,8 @@
 /* Blocks of a run that the estimate is based on. */
 #define HS__PAIRS_EXPECTED_BLOCKS 4
 
-/* Counts the records of the job's shard. Reads the whole input, which must not change. 0: an input is not a
- * regular file. HS_CANCELLED: *job->stop became non-zero. Other errors as hs__record_stream_next. */
+/* Counts the records of the job's shard. Reads the whole input, which must be regular files that do not
+ * change. HS_CANCELLED: *job->stop became non-zero. Other errors as hs__record_stream_next. */
 HS_MUST_USE hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err);
 
 /* Calls job->expect with the estimate. n_seen of n_texts records were counted, and no worker has a block.

@@ -61,5 +61,5 @@ bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint1
     x = hs_mix(x ^ (text + HS_MIX_STEP));
     x = hs_mix(x ^ ((((uint64_t)layer << 16) | head) + HS_MIX_STEP));
     x = hs_mix(x ^ ((((uint64_t)i << 32) | j) + HS_MIX_STEP));
-    return (double)(x >> 11) * 0x1p-53 < filter->sample;
+    return hs_fraction_of(x) < filter->sample;
 }

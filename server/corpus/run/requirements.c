@@ -95,13 +95,13 @@ static uint64_t maps_memory(const hs_corpus_options *o)
 
 static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
 {
-    const size_t T = job->settings.max_tokens;
+    const size_t T = job->settings.fields.max_tokens;
     const hs__text_index_options index = hs__corpus_index_options(job);
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
            hs__worker_map_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
            hs__corpus_labelling_bytes(job) + TEXTS_WORKER_BYTES +
            hs__text_records_bytes(&index, hs__corpus_together(job)) +
-           hs_syntax_bytes_max(job->settings.n_layers, hs_model_shape(job->model)->n_heads) +
+           hs_syntax_bytes_max(job->settings.fields.n_layers, hs_model_shape(job->model)->n_heads) +
            (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
 }
 
@@ -124,7 +124,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
                                               (has_index ? hs__text_index_memory(&index) : 0),
                                     .memory_worker = worker_memory(job, size.memory_bytes),
                                     .disk = state + larger(state, npz + page + report_text(&d)) +
-                                            hs__text_index_disk(&index, job->settings.max_tokens)};
+                                            hs__text_index_disk(&index, job->settings.fields.max_tokens)};
     return HS_OK;
 }
 

@@ -14,7 +14,8 @@
 typedef hs_status setting_reader(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                  hs_error *err);
 
-size_t hs__corpus_tokens_most(const hs_shape *shape)
+/* Returns the largest max_tokens of a model. */
+static size_t tokens_most(const hs_shape *shape)
 {
     return shape->n_positions < HS_CORPUS_WINDOW_MAX ? shape->n_positions : HS_CORPUS_WINDOW_MAX;
 }
@@ -56,18 +57,24 @@ static hs_status read_head_distances(const char *text, const hs_model *model, hs
     return HS_OK;
 }
 
+/* Reads a number in [0, 1]. */
+static hs_status read_fraction(const char *text, float *ret, hs_error *err)
+{
+    char *end;
+    *ret = strtof(text, &end);
+    return end > text && !*end && *ret >= 0 && *ret <= 1 ? HS_OK
+                                                         : hs_fail(err, HS_INVALID, "a number in [0, 1]");
+}
+
 static hs_status read_masked_share(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                    hs_error *err)
 {
-    char *end;
+    const hs_status st = read_fraction(text, &ret->masked_share, err);
     ret->mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(model))->mask;
-    ret->masked_share = strtof(text, &end);
-    if (end == text || *end || !(ret->masked_share >= 0 && ret->masked_share <= 1))
-        return hs_fail(err, HS_INVALID, "a number in [0, 1]");
-    if (ret->masked_share > 0 && (ret->mask_id < 0 || !hs_model_predicts_masks(model)))
+    if (!st && ret->masked_share > 0 && (ret->mask_id < 0 || !hs_model_predicts_masks(model)))
         return hs_fail(err, HS_INVALID,
                        "0: this model has no head that predicts masked tokens, or no mask token");
-    return HS_OK;
+    return st;
 }
 
 static hs_status read_mask_seed(const char *text, const hs_model *model, hs__corpus_settings *ret,
@@ -92,12 +99,17 @@ static hs_status read_input_format(const char *text, const hs_model *model, hs__
     return HS_OK;
 }
 
+static hs_status read_name(const char *text, char *ret, size_t n_ret, hs_error *err)
+{
+    return snprintf(ret, n_ret, "%s", text) < (int)n_ret
+               ? HS_OK
+               : hs_fail(err, HS_INVALID, "a name of less than %zu bytes", n_ret);
+}
+
 static hs_status read_field(const char *text, const hs_model *model, hs__corpus_settings *ret, hs_error *err)
 {
     (void)model;
-    if (snprintf(ret->input.field, sizeof ret->input.field, "%s", text) >= (int)sizeof ret->input.field)
-        return hs_fail(err, HS_INVALID, "a name of less than %zu bytes", sizeof ret->input.field);
-    return HS_OK;
+    return read_name(text, ret->input.field, sizeof ret->input.field, err);
 }
 
 /* Returns true if the model gives each text one of the labels that can be counted. */
@@ -115,23 +127,17 @@ static hs_status read_label_field(const char *text, const hs_model *model, hs__c
         return hs_fail(err, HS_INVALID,
                        "left out: it needs a model that gives each text one of 2 to %d labels",
                        HS_LABELS_COUNTED_MAX);
-    const size_t n = sizeof ret->input.label_field;
-    if (snprintf(ret->input.label_field, n, "%s", text) >= (int)n)
-        return hs_fail(err, HS_INVALID, "a name of less than %zu bytes", n);
-    return HS_OK;
+    return read_name(text, ret->input.label_field, sizeof ret->input.label_field, err);
 }
 
 static hs_status read_effects_share(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                     hs_error *err)
 {
-    char *end;
+    const hs_status st = read_fraction(text, &ret->effects_share, err);
     (void)model;
-    ret->effects_share = strtof(text, &end);
-    if (end == text || *end || !(ret->effects_share >= 0 && ret->effects_share <= 1))
-        return hs_fail(err, HS_INVALID, "a number in [0, 1]");
-    if (ret->effects_share > 0 && !*ret->input.label_field)
+    if (!st && ret->effects_share > 0 && !*ret->input.label_field)
         return hs_fail(err, HS_INVALID, "0 without a label_field");
-    return HS_OK;
+    return st;
 }
 
 /* Reads an integer from 0 to most. */
@@ -237,28 +243,9 @@ static hs_status setting_read(const setting_row *row, const char *text, const hs
 {
     hs_error why = {0};
     if (!row->read)
-        return hs_fields_set(ret->fields, row->field.name, text, err);
+        return hs_fields_set(ret->reader, row->field.name, text, err);
     const hs_status st = row->read(text, model, ret, &why);
     return st ? hs_fail(err, st, " is \"%.40s\"; it must be %s", text, why.text) : HS_OK;
-}
-
-/* Takes over the settings that were read as fields of /analyze. */
-static void fields_take(hs__corpus_settings *ret)
-{
-    const hs_field_values values = hs_fields_values(ret->fields);
-    ret->max_tokens = values.max_tokens;
-    memcpy(ret->layers, values.layers, values.n_layers * sizeof *ret->layers);
-    ret->n_layers = values.n_layers;
-    ret->attention_threshold = values.attention_threshold;
-    ret->special_masked = values.special_masked;
-    ret->split_special_tokens = values.split_special_tokens;
-    ret->prompt = values.prompt;
-    ret->has_sentence_ends = values.has_sentence_ends;
-    ret->sentence_ends = values.sentence_ends;
-    ret->n_sentence_ends = values.n_sentence_ends;
-    ret->residual = values.residual;
-    ret->interventions = values.interventions;
-    ret->n_interventions = values.n_interventions;
 }
 
 hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const hs_model *model,
@@ -266,7 +253,7 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const 
 {
     *ret = (hs__corpus_settings){0};
     *ret_wrong = HS__SETTING_MAX_TOKENS;
-    hs_status st = hs_fields_create(model, hs__corpus_tokens_most(hs_model_shape(model)), &ret->fields, err);
+    hs_status st = hs_fields_create(model, tokens_most(hs_model_shape(model)), &ret->reader, err);
     for (int k = 0; !st && k < HS__SETTINGS; k++) {
         const char *text = texts[k] && *texts[k] ? texts[k] : rows[k].default_text;
         *ret_wrong = (hs__setting)k;
@@ -274,13 +261,13 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const 
             st = setting_read(&rows[k], text, model, ret, err);
     }
     if (!st)
-        fields_take(ret);
+        ret->fields = hs_fields_values(ret->reader);
     return st;
 }
 
 void hs__corpus_settings_finish(hs__corpus_settings *s)
 {
-    hs_fields_destroy(s->fields);
+    hs_fields_destroy(s->reader);
     *s = (hs__corpus_settings){0};
 }
 
@@ -312,8 +299,8 @@ static json_t *interventions_json(const hs_intervention *list, size_t n)
 /* Adds the settings of experiments. */
 static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
 {
-    json_t *interventions = interventions_json(s->interventions, s->n_interventions);
-    if (s->residual)
+    json_t *interventions = interventions_json(s->fields.interventions, s->fields.n_interventions);
+    if (s->fields.residual)
         json_object_set_new(identity, "similarity_space", json_string("residual"));
     if (s->distances)
         json_object_set_new(identity, "head_distances", json_string(distance_names[s->distances]));
@@ -327,29 +314,28 @@ static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
 
 void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
 {
-    json_t *thresholds = json_array(), *layers = json_array(), *ends = json_array();
+    const hs_field_values *fields = &s->fields;
+    json_t *thresholds = json_array(), *ends = json_array();
     for (size_t t = 0; t < s->n_thresholds; t++)
         json_array_append_new(thresholds, json_real(hs__report_decimal(s->thresholds[t])));
-    for (size_t l = 0; l < s->n_layers; l++)
-        json_array_append_new(layers, json_integer(s->layers[l]));
-    for (size_t i = 0; i < s->n_sentence_ends; i++)
+    for (size_t i = 0; i < fields->n_sentence_ends; i++)
         json_array_append_new(
-            ends, json_string(hs_tokenizer_token(hs_model_tokenizer(model), s->sentence_ends[i])));
-    json_object_set_new(identity, "max_tokens", json_integer((json_int_t)s->max_tokens));
+            ends, json_string(hs_tokenizer_token(hs_model_tokenizer(model), fields->sentence_ends[i])));
+    json_object_set_new(identity, "max_tokens", json_integer((json_int_t)fields->max_tokens));
     json_object_set_new(identity, "thresholds", thresholds);
-    json_object_set_new(identity, "layers", layers);
-    if (s->attention_threshold != 0.3f)
+    json_object_set_new(identity, "layers", numbers_json(fields->layers, fields->n_layers));
+    if (fields->attention_threshold != 0.3f)
         json_object_set_new(identity, "attention_threshold",
-                            json_real(hs__report_decimal(s->attention_threshold)));
-    if (s->special_masked)
+                            json_real(hs__report_decimal(fields->attention_threshold)));
+    if (fields->special_masked)
         json_object_set_new(identity, "special_tokens", json_string("mask"));
-    if (s->split_special_tokens)
+    if (fields->split_special_tokens)
         json_object_set_new(identity, "split_special_tokens", json_true());
-    if (s->prompt) { /* its text, too: the file that has it is in no other member */
-        json_object_set_new(identity, "prompt_name", json_string(s->prompt->name));
-        json_object_set_new(identity, "prompt", json_string(s->prompt->text));
+    if (fields->prompt) { /* its text, too: the file that has it is in no other member */
+        json_object_set_new(identity, "prompt_name", json_string(fields->prompt->name));
+        json_object_set_new(identity, "prompt", json_string(fields->prompt->text));
     }
-    if (s->has_sentence_ends)
+    if (fields->has_sentence_ends)
         json_object_set(identity, "sentence_ends", ends);
     json_decref(ends);
     experiments_identify(s, identity);

@@ -37,29 +37,17 @@ typedef enum hs__setting {
 } hs__setting;
 
 typedef struct hs__corpus_settings {
-    size_t max_tokens;
-    uint16_t layers[HS_LAYERS_MAX]; /* ascending */
-    size_t n_layers;
+    hs_field_values fields;                     /* those that /analyze has too; borrowed from reader */
+    hs_fields *reader;                          /* owned */
     float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
     size_t n_thresholds;
-    float attention_threshold;
-    bool special_masked;          /* special_tokens: "mask" */
-    bool split_special_tokens;    /* treat "[MASK]" in the text as ordinary text */
-    const hs_prompt *prompt;      /* of the model, before each text; NULL: none */
-    bool has_sentence_ends;       /* else a sentence ends where HS_ROLE_SENTENCE_END says */
-    const int32_t *sentence_ends; /* borrowed from fields */
-    size_t n_sentence_ends;
-    bool residual; /* similarity_space: "residual" */
     hs_corpus_distance distances;
     float masked_share; /* fraction of tokens to mask and predict; 0: none */
     uint64_t mask_seed;
     float effects_share; /* fraction of labelled texts whose heads are switched off in turn; 0: none */
     int32_t mask_id;     /* of the model; -1: it has none */
-    const hs_intervention *interventions; /* borrowed from fields */
-    size_t n_interventions;
     hs__input_format input;
     size_t n_examples, n_search_texts; /* of text_index.h */
-    hs_fields *fields;                 /* owned: the settings that /analyze has too */
 } hs__corpus_settings;
 
 /* Returns the setting's name ("max_tokens"), kind, choices, and its argument and help on a command line. */
@@ -79,6 +67,3 @@ void hs__corpus_settings_finish(hs__corpus_settings *settings); /* zeroed is fin
  */
 void hs__corpus_settings_identify(const hs__corpus_settings *settings, const hs_model *model,
                                   json_t *identity);
-
-/* Returns the largest max_tokens of a model. */
-size_t hs__corpus_tokens_most(const hs_shape *shape);

@@ -32,15 +32,15 @@ static size_t threshold_main(const hs__corpus_job *job)
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
 {
     const hs_shape *shape = hs_model_shape(job->model);
-    return (hs_corpus_options){.layers = job->settings.layers,
-                               .n_layers = job->settings.n_layers,
+    return (hs_corpus_options){.layers = job->settings.fields.layers,
+                               .n_layers = job->settings.fields.n_layers,
                                .n_heads = shape->n_heads,
-                               .tokens_max = job->settings.max_tokens,
+                               .tokens_max = job->settings.fields.max_tokens,
                                .vocab_size = shape->vocab_size,
                                .thresholds = job->settings.thresholds,
                                .n_thresholds = job->settings.n_thresholds,
                                .threshold_main = threshold_main(job),
-                               .attention_threshold = job->settings.attention_threshold,
+                               .attention_threshold = job->settings.fields.attention_threshold,
                                .n_parts = 4,
                                .distances = job->settings.distances,
                                .masked = job->settings.masked_share > 0};
@@ -50,15 +50,15 @@ hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job)
 {
     return (hs__text_index_options){.n_texts = job->settings.n_search_texts,
                                     .n_examples = job->settings.n_examples,
-                                    .layers = job->settings.layers,
-                                    .n_layers = job->settings.n_layers,
+                                    .layers = job->settings.fields.layers,
+                                    .n_layers = job->settings.fields.n_layers,
                                     .n_heads = hs_model_shape(job->model)->n_heads,
                                     .tokenizer = hs_model_tokenizer(job->model)};
 }
 
 size_t hs__corpus_together(const hs__corpus_job *job)
 {
-    const size_t tokens_max = job->settings.max_tokens;
+    const size_t tokens_max = job->settings.fields.max_tokens;
     if (job->settings.distances)
         return 1;
     const size_t n = tokens_max < TOGETHER_TOKENS ? TOGETHER_TOKENS / tokens_max : 1;
@@ -72,7 +72,7 @@ static size_t maps_floats(size_t T)
 
 size_t hs__worker_map_floats(const hs__corpus_settings *settings)
 {
-    return maps_floats(settings->max_tokens) * (settings->special_masked ? 2 : 1);
+    return maps_floats(settings->fields.max_tokens) * (settings->fields.special_masked ? 2 : 1);
 }
 
 void hs__corpus_shared_init(hs__corpus_shared *shared)
@@ -80,11 +80,9 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
     const hs__corpus_job *job = shared->job;
     const hs_shape *shape = hs_model_shape(job->model);
     shared->options = hs__corpus_options_of(job);
-    for (size_t h = 0; h < shape->n_heads; h++)
-        shared->heads[h] = (uint16_t)h;
-    shared->selection = (hs_selection){.layers = job->settings.layers,
-                                       .n_layers = job->settings.n_layers,
-                                       .heads = shared->heads,
+    shared->selection = (hs_selection){.layers = job->settings.fields.layers,
+                                       .n_layers = job->settings.fields.n_layers,
+                                       .heads = hs_all_numbers,
                                        .n_heads = shape->n_heads,
                                        .taps = *job->settings.input.label_field ? HS_KEEP(LAST_STATE) : 0};
 }
@@ -93,7 +91,7 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
                                  const hs__worker_counts *counts, hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
-    const size_t T = job->settings.max_tokens;
+    const size_t T = job->settings.fields.max_tokens;
     *worker = (hs__corpus_worker){.shared = shared,
                                   .stats = counts->stats,
                                   .syntax = counts->syntax,
@@ -240,11 +238,11 @@ static char *text_reached(const hs_text *bytes, const hs_encoding *encoding)
 /* Gives the role of sentence ends to the tokens of the setting, if it is given, and to no other token. */
 static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding)
 {
-    for (size_t i = 0; settings->has_sentence_ends && i < encoding->n_tokens; i++) {
+    for (size_t i = 0; settings->fields.has_sentence_ends && i < encoding->n_tokens; i++) {
         if (encoding->roles[i] == HS_ROLE_SENTENCE_END)
             encoding->roles[i] = HS_ROLE_OTHER;
-        for (size_t k = 0; k < settings->n_sentence_ends; k++)
-            if (encoding->ids[i] == settings->sentence_ends[k])
+        for (size_t k = 0; k < settings->fields.n_sentence_ends; k++)
+            if (encoding->ids[i] == settings->fields.sentence_ends[k])
                 encoding->roles[i] = HS_ROLE_SENTENCE_END;
     }
 }
@@ -253,9 +251,9 @@ static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding
 static hs__text_range range_of(const hs__corpus_settings *settings, const hs_encoding *encoding)
 {
     hs__text_range range = {0, encoding->n_tokens, encoding->n_tokens};
-    while (settings->special_masked && range.start < range.end && encoding->special[range.start])
+    while (settings->fields.special_masked && range.start < range.end && encoding->special[range.start])
         range.start++;
-    while (settings->special_masked && range.start < range.end && encoding->special[range.end - 1])
+    while (settings->fields.special_masked && range.start < range.end && encoding->special[range.end - 1])
         range.end--;
     return range;
 }
@@ -274,10 +272,10 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
 static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, text *t, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
-    const hs_encode_options options = {settings->max_tokens, settings->split_special_tokens};
+    const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
     size_t n_prompt;
-    const hs_status st = hs__prompt_encode(hs_model_tokenizer(shared->job->model), settings->prompt, bytes,
-                                           NULL, &options, &t->encoding, &n_prompt, err);
+    const hs_status st = hs__prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt,
+                                           bytes, NULL, &options, &t->encoding, &n_prompt, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
@@ -425,19 +423,17 @@ static bool pairs_add(const hs__corpus_worker *worker, const text *t, size_t l, 
 {
     const hs__corpus_job *job = worker->shared->job;
     const hs_corpus_options *o = &worker->shared->options;
-    return hs__pairs_add(
-        worker->rows,
-        &(hs__pairs_source){.file = (job->input_names ? job->input_names : job->inputs)[t->line->file],
-                            .text = t->line->number,
-                            .line = t->line->line,
-                            .layer = o->layers[l],
-                            .head = (uint16_t)h,
-                            .tokenizer = hs_model_tokenizer(job->model),
-                            .ids = t->encoding.ids + t->range.start,
-                            .first = t->range.start,
-                            .n_tokens = t->range.end - t->range.start,
-                            .similarity = similarity,
-                            .threshold = o->thresholds[o->threshold_main]});
+    return hs__pairs_add(worker->rows, &(hs__pairs_source){.file = hs__corpus_input_name(job, t->line->file),
+                                                           .text = t->line->number,
+                                                           .line = t->line->line,
+                                                           .layer = o->layers[l],
+                                                           .head = (uint16_t)h,
+                                                           .tokenizer = hs_model_tokenizer(job->model),
+                                                           .ids = t->encoding.ids + t->range.start,
+                                                           .first = t->range.start,
+                                                           .n_tokens = t->range.end - t->range.start,
+                                                           .similarity = similarity,
+                                                           .threshold = o->thresholds[o->threshold_main]});
 }
 
 /* Observer callback: counts the maps of one head of text k. */
@@ -449,7 +445,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     hs_observed_head head = *shown;
     hs_corpus_observation observation;
     if (range->end - range->start < range->n_tokens)
-        head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
+        head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens), &head);
     const bool recorded = worker->records != NULL, labelled = worker->labelling.labels != NULL;
     hs_corpus_batch_head(worker->stats, k, l, h, &head,
                          figures || recorded || labelled ? &observation : NULL);
@@ -499,8 +495,8 @@ static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *p
                               .types = e->types,
                               .n_tokens = e->n_tokens,
                               .capture = worker->captures[k],
-                              .interventions = worker->shared->job->settings.interventions,
-                              .n_interventions = worker->shared->job->settings.n_interventions};
+                              .interventions = worker->shared->job->settings.fields.interventions,
+                              .n_interventions = worker->shared->job->settings.fields.n_interventions};
     pass->whole[k] = (hs_corpus_text){t->line->number, e->n_tokens, e->ids, e->special, e->roles};
     pass->counted[k] = (hs_corpus_text){t->line->number, r->end - r->start, e->ids + r->start,
                                         e->special + r->start, e->roles + r->start};
@@ -512,13 +508,13 @@ static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *p
 static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
-    const size_t T = job->settings.max_tokens;
+    const size_t T = job->settings.fields.max_tokens;
     const hs_observer observer = {.attention = worker->maps,
                                   .similarity = worker->maps + T * T,
                                   .columns = worker->maps + 2 * T * T,
                                   .show = head_count,
                                   .context = worker,
-                                  .residual = job->settings.residual};
+                                  .residual = job->settings.fields.residual};
     hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
         st =
@@ -538,17 +534,16 @@ static hs_status text_record(const hs__corpus_worker *worker, size_t k, const te
     const hs__corpus_job *job = worker->shared->job;
     if (!worker->records)
         return HS_OK;
-    return hs__text_index_add(
-        worker->shared->index,
-        &(hs__indexed_text){.number = t->line->number,
-                            .line = t->line->line,
-                            .file = (job->input_names ? job->input_names : job->inputs)[t->line->file],
-                            .body = t->reached ? t->reached : "",
-                            .encoding = &t->encoding,
-                            .first = t->range.start,
-                            .labels = t->labels,
-                            .n_labels = t->labels ? t->range.end - t->range.start : 0},
-        worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
+    return hs__text_index_add(worker->shared->index,
+                              &(hs__indexed_text){.number = t->line->number,
+                                                  .line = t->line->line,
+                                                  .file = hs__corpus_input_name(job, t->line->file),
+                                                  .body = t->reached ? t->reached : "",
+                                                  .encoding = &t->encoding,
+                                                  .first = t->range.start,
+                                                  .labels = t->labels,
+                                                  .n_labels = t->labels ? t->range.end - t->range.start : 0},
+                              worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
 }
 
 /* Counts n <= n_together texts in one pass, and keeps those that become examples. */

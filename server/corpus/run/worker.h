@@ -12,7 +12,6 @@
 typedef struct hs__corpus_shared {
     const hs__corpus_job *job;
     hs_corpus_options options; /* of the statistics */
-    uint16_t heads[HS_HEADS_MAX];
     hs_selection selection;
     hs__block_queue queue;
     hs__bad_lines *bad;
