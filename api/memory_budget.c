@@ -4,7 +4,7 @@
  * Nothing signals a cancellation: `cancelled` is only a flag. A waiter polls it every LOOK_MS. */
 #include "api/memory_budget.h"
 
-#include <time.h>
+#include "model/clock.h"
 
 enum { LOOK_MS = 20 };
 
@@ -16,11 +16,7 @@ void hs__budget_init(hs__budget *budget, size_t bytes_max)
 {
     *budget = (hs__budget){.bytes_max = bytes_max};
     pthread_mutex_init(&budget->mutex, NULL); /* cannot fail with glibc's default attributes */
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&budget->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&budget->changed, NULL);
 }
 
 void hs__budget_finish(hs__budget *budget)
@@ -65,12 +61,8 @@ static void waiter_remove(hs__budget *budget, hs__budget_waiter *waiter)
 /* Waits for a change, LOOK_MS at most; mutex held. */
 static void wait_shortly(hs__budget *budget)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&budget->changed, &budget->mutex, &until);
+    const struct timespec until = hs_clock_after_ms(LOOK_MS);
+    pthread_cond_clockwait(&budget->changed, &budget->mutex, CLOCK_MONOTONIC, &until);
 }
 
 bool hs__budget_take(hs__budget *budget, size_t n_bytes, const atomic_int *cancelled)

@@ -104,11 +104,6 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return st;
 }
 
-static void destroy(void *result)
-{
-    free(result);
-}
-
 /* ---- JSON ---- */
 
 /* Returns the text that holds the passage; bytes NULL: the request had ids or words. */
@@ -164,19 +159,13 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 
 /* ---- arrays ---- */
 
-static void add_logits(hs__arrays *arrays, const char *name, const float *logits, size_t n)
-{
-    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, 1, n, 0);
-    for (size_t i = 0; to && i < n; i++)
-        to[i] = logits[i];
-}
-
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const spans *s = result;
     const bool old = s->of_baseline;
-    add_logits(arrays, old ? "changes_start_logits" : "start_logits", s->starts, s->n_tokens);
-    add_logits(arrays, old ? "changes_end_logits" : "end_logits", s->ends, s->n_tokens);
+    hs__arrays_add_floats(arrays, old ? "changes_start_logits" : "start_logits", s->starts, 1, s->n_tokens,
+                          0);
+    hs__arrays_add_floats(arrays, old ? "changes_end_logits" : "end_logits", s->ends, 1, s->n_tokens, 0);
     int32_t *tokens = hs__arrays_add(arrays, old ? "changes_answer_tokens" : "answer_tokens", HS__ELEMENT_I4,
                                      2, s->n_best, 2);
     int32_t *chars = hs__arrays_add(arrays, old ? "changes_answer_chars" : "answer_chars", HS__ELEMENT_I4, 2,
@@ -209,5 +198,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_answer = {
-    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, free, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

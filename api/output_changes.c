@@ -8,31 +8,30 @@
 
 typedef struct changes {
     size_t n_layers, n_heads, n_states, n_tokens;
-    void *predictions; /* owned: the baseline's; NULL if not requested */
-    void *of_heads[5]; /* owned: the baseline's results of task_outputs, or NULL */
+    void *of_baseline[6]; /* owned: the baseline's results of `outputs`; NULL if not requested */
     bool has_target;
     double target[2];                 /* of the baseline and of the changed pass */
     float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
     float hidden[];                   /* [L + 1][T]; the others follow */
 } changes;
 
-/* Outputs of task heads: changes has those of the baseline that are requested. */
+/* Outputs of prediction and task heads: changes has those of the baseline that are requested. */
 static const struct {
     const char *name;
-    unsigned bit;
+    unsigned bit; /* 0: predictions */
     const hs__structure *structure;
-} task_outputs[] = {{"classes", HS__TASK_CLASSES, &hs__structure_classes},
-                    {"next_sentence", HS__TASK_NEXT_SENTENCE, &hs__structure_next_sentence},
-                    {"answer", HS__TASK_ANSWER, &hs__structure_answer},
-                    {"loss", HS__TASK_LOSS, &hs__structure_loss},
-
-                    {"embedding", HS__TASK_EMBEDDING, &hs__structure_embedding}};
-#define N_TASK_OUTPUTS (sizeof task_outputs / sizeof *task_outputs)
-_Static_assert(N_TASK_OUTPUTS == sizeof((changes *)0)->of_heads / sizeof(void *), "one result for each");
+} outputs[] = {{"predictions", 0, &hs__structure_predictions},
+               {"classes", HS__TASK_CLASSES, &hs__structure_classes},
+               {"next_sentence", HS__TASK_NEXT_SENTENCE, &hs__structure_next_sentence},
+               {"answer", HS__TASK_ANSWER, &hs__structure_answer},
+               {"loss", HS__TASK_LOSS, &hs__structure_loss},
+               {"embedding", HS__TASK_EMBEDDING, &hs__structure_embedding}};
+#define N_OUTPUTS (sizeof outputs / sizeof *outputs)
+_Static_assert(N_OUTPUTS == sizeof((changes *)0)->of_baseline / sizeof(void *), "one result for each");
 
 static bool is_requested(const hs__analysis_request *analysis, size_t i)
 {
-    return analysis->task_outputs & task_outputs[i].bit;
+    return outputs[i].bit ? analysis->task_outputs & outputs[i].bit : analysis->predictions.requested;
 }
 
 /* All layers are captured in both passes. */
@@ -98,21 +97,20 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions);
     measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities);
     *ret_result = c;
+    hs__answer baseline = *a;
+    baseline.capture = a->baseline;
     hs_status st = measure_target(a, c, err);
-    if (!st && a->analysis->predictions.requested)
-        st = hs__baseline_predict(a, &c->predictions, err);
-    for (size_t i = 0; i < N_TASK_OUTPUTS && !st; i++)
+    for (size_t i = 0; i < N_OUTPUTS && !st; i++)
         if (is_requested(a->analysis, i))
-            st = hs__baseline_compute(a, task_outputs[i].structure, &c->of_heads[i], err);
+            st = outputs[i].structure->compute(&baseline, &c->of_baseline[i], err);
     return st;
 }
 
 static void destroy(void *result)
 {
     changes *c = result;
-    hs__structure_predictions.destroy(c->predictions);
-    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        task_outputs[i].structure->destroy(c->of_heads[i]);
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        outputs[i].structure->destroy(c->of_baseline[i]);
     free(c);
 }
 
@@ -135,39 +133,26 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
         hs__json_float(b, (float)c->target[1], digits);
         hs__buffer_text(b, "}");
     }
-    if (c->predictions) {
-        hs__json_key(b, "predictions");
-        hs__structure_predictions.write_json(b, a, c->predictions);
-    }
-    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        if (c->of_heads[i]) {
-            hs__json_key(b, task_outputs[i].name);
-            task_outputs[i].structure->write_json(b, a, c->of_heads[i]);
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        if (c->of_baseline[i]) {
+            hs__json_key(b, outputs[i].name);
+            outputs[i].structure->write_json(b, a, c->of_baseline[i]);
         }
     hs__buffer_text(b, "}");
-}
-
-static void add(hs__arrays *arrays, const char *name, const float *values, size_t n_rows, size_t n_columns)
-{
-    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, 2, n_rows, n_columns);
-    for (size_t i = 0; to && i < n_rows * n_columns; i++)
-        to[i] = values[i];
 }
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const changes *c = result;
-    add(arrays, "changes_hidden", c->hidden, c->n_states, c->n_tokens);
-    add(arrays, "changes_attentions", c->attentions, c->n_layers, c->n_heads);
-    add(arrays, "changes_similarities", c->similarities, c->n_layers, c->n_heads);
+    hs__arrays_add_floats(arrays, "changes_hidden", c->hidden, 2, c->n_states, c->n_tokens);
+    hs__arrays_add_floats(arrays, "changes_attentions", c->attentions, 2, c->n_layers, c->n_heads);
+    hs__arrays_add_floats(arrays, "changes_similarities", c->similarities, 2, c->n_layers, c->n_heads);
     float *target = c->has_target ? hs__arrays_add(arrays, "changes_target", HS__ELEMENT_F4, 1, 2, 0) : NULL;
     for (size_t i = 0; target && i < 2; i++)
         target[i] = (float)c->target[i];
-    if (c->predictions)
-        hs__structure_predictions.add_arrays(arrays, a, c->predictions);
-    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        if (c->of_heads[i])
-            task_outputs[i].structure->add_arrays(arrays, a, c->of_heads[i]);
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        if (c->of_baseline[i])
+            outputs[i].structure->add_arrays(arrays, a, c->of_baseline[i]);
 }
 
 static size_t count(const hs__measures *m)
@@ -177,18 +162,19 @@ static size_t count(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->analysis->predictions.requested ? hs__structure_predictions.json_bytes_max(m) : 0;
-    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_requested(m->analysis, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
-    return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) + of_heads;
+    size_t of_baseline = 0;
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        of_baseline += is_requested(m->analysis, i) ? 32 + outputs[i].structure->json_bytes_max(m) : 0;
+    return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) +
+           of_baseline;
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->analysis->predictions.requested ? hs__structure_predictions.array_bytes_max(m) : 0;
-    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_requested(m->analysis, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
-    return 4 * count(m) + of_heads;
+    size_t of_baseline = 0;
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        of_baseline += is_requested(m->analysis, i) ? outputs[i].structure->array_bytes_max(m) : 0;
+    return 4 * count(m) + of_baseline;
 }
 
 const hs__structure hs__structure_changes = {

@@ -78,14 +78,6 @@ static hs_status compute_next(const hs__answer *a, void **ret_result, hs_error *
     return compute_head(a, &hs_model_architecture(a->model->model)->next_sentence, ret_result, err);
 }
 
-hs_status hs__baseline_compute(const hs__answer *a, const hs__structure *structure, void **ret_result,
-                               hs_error *err)
-{
-    hs__answer baseline = *a;
-    baseline.capture = a->baseline;
-    return structure->compute(&baseline, ret_result, err);
-}
-
 /* ---- JSON ---- */
 
 static void write_label(hs__buffer *b, const classes *c, size_t class)
@@ -185,12 +177,10 @@ static void write_next_json(hs__buffer *b, const hs__answer *a, const void *resu
 
 static void add(hs__arrays *arrays, const classes *c, const char *name, const float *numbers)
 {
-    const bool one = hs_task_head_is_pooled(c->head);
-    const size_t n = c->n_rows * c->n_classes;
-    float *to = one ? hs__arrays_add(arrays, name, HS__ELEMENT_F4, 1, c->n_classes, 0)
-                    : hs__arrays_add(arrays, name, HS__ELEMENT_F4, 2, c->n_rows, c->n_classes);
-    if (to)
-        memcpy(to, numbers, n * sizeof *to);
+    if (hs_task_head_is_pooled(c->head))
+        hs__arrays_add_floats(arrays, name, numbers, 1, c->n_classes, 0);
+    else
+        hs__arrays_add_floats(arrays, name, numbers, 2, c->n_rows, c->n_classes);
 }
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
@@ -241,15 +231,10 @@ static size_t next_bytes_max(const hs__measures *m)
     return 128 + 3 * m->number;
 }
 
-static void destroy(void *result)
-{
-    free(result);
-}
-
 const hs__structure hs__structure_classes = {
-    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, free, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };
 
 const hs__structure hs__structure_next_sentence = {
-    compute_next, destroy, write_next_json, NULL, add_next_arrays, next_bytes_max, next_bytes_max, NULL, NULL,
+    compute_next, free, write_next_json, NULL, add_next_arrays, next_bytes_max, next_bytes_max, NULL, NULL,
 };

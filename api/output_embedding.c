@@ -2,7 +2,6 @@
 #include "api/output_structures.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct embedding {
     size_t width;
@@ -48,10 +47,8 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 {
     const embedding *e = result;
     (void)a;
-    float *to = hs__arrays_add(arrays, e->of_baseline ? "changes_embedding" : "embedding", HS__ELEMENT_F4, 1,
-                               e->width, 0);
-    if (to)
-        memcpy(to, e->vector, e->width * sizeof *to);
+    hs__arrays_add_floats(arrays, e->of_baseline ? "changes_embedding" : "embedding", e->vector, 1, e->width,
+                          0);
 }
 
 static size_t width_of(const hs__measures *m)

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct loss {
     size_t n; /* T - 1 */
@@ -74,14 +73,8 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 {
     const loss *l = result;
     (void)a;
-    float *mean =
-        hs__arrays_add(arrays, l->of_baseline ? "changes_loss_mean" : "loss_mean", HS__ELEMENT_F4, 0, 0, 0);
-    float *nats =
-        hs__arrays_add(arrays, l->of_baseline ? "changes_loss" : "loss", HS__ELEMENT_F4, 1, l->n, 0);
-    if (mean)
-        *mean = l->mean;
-    if (nats)
-        memcpy(nats, l->nats, l->n * sizeof *nats);
+    hs__arrays_add_floats(arrays, l->of_baseline ? "changes_loss_mean" : "loss_mean", &l->mean, 0, 0, 0);
+    hs__arrays_add_floats(arrays, l->of_baseline ? "changes_loss" : "loss", l->nats, 1, l->n, 0);
 }
 
 static size_t json_bytes_max(const hs__measures *m)

@@ -130,13 +130,6 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return list->items ? predict(a, list, err) : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
 }
 
-hs_status hs__baseline_predict(const hs__answer *a, void **ret_predictions, hs_error *err)
-{
-    hs__answer baseline = *a;
-    baseline.capture = a->baseline;
-    return compute(&baseline, ret_predictions, err);
-}
-
 static void destroy(void *result)
 {
     prediction_list *list = result;

@@ -17,19 +17,10 @@ HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **re
 /* Returns how many positions' logits are held at a time, each read from n_states states; at least 1. */
 size_t hs__positions_at_once(const hs__answer *answer, size_t n_states);
 
-/* Computes the predictions of the baseline pass: a result of hs__structure_predictions, which its destroy
- * releases. On failure the result may be partial or NULL; release it too. Its arrays are named
- * changes_predictions_*. */
-HS_MUST_USE hs_status hs__baseline_predict(const hs__answer *answer, void **ret_predictions, hs_error *err);
-
 extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing;
 
 /* Returns the largest length of the sequences that the model can read repeated. */
 size_t hs__head_scores_length_max(const hs__served_model *model);
-
-/* Computes a structure of the baseline pass; the structure's destroy releases it, also after a failure. */
-HS_MUST_USE hs_status hs__baseline_compute(const hs__answer *answer, const hs__structure *structure,
-                                           void **ret_result, hs_error *err);
 
 /* Returns the taps that the requested head distance needs. */
 unsigned hs__head_distances_taps(const hs__analysis_request *analysis);

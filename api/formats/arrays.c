@@ -55,6 +55,14 @@ void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, 
     return hs__arrays_add_block(arrays, name, element, n_dimensions, shape);
 }
 
+void hs__arrays_add_floats(hs__arrays *arrays, const char *name, const float *values, size_t n_dimensions,
+                           size_t d0, size_t d1)
+{
+    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, n_dimensions, d0, d1);
+    if (to)
+        memcpy(to, values, arrays->items[arrays->n - 1].n_bytes);
+}
+
 /* Code points; NULL ret only counts. */
 static size_t decode(const hs_bytes *text, uint32_t *ret)
 {

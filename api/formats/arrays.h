@@ -48,6 +48,9 @@ typedef struct hs__arrays {
  * n_dimensions. */
 void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                      size_t d0, size_t d1);
+/* Adds a copy of floats in the same way. */
+void hs__arrays_add_floats(hs__arrays *arrays, const char *name, const float *values, size_t n_dimensions,
+                           size_t d0, size_t d1);
 /* Adds an array of zeros of any shape. */
 void *hs__arrays_add_block(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                            const size_t *shape);
