@@ -145,12 +145,13 @@ static void measure(const hs_engine *engine, size_t n_workers, size_t n_rounds, 
     for (size_t i = 0; i < n_tokens; i++)
         ids[i] = (int32_t)((i * 7919 + 13) % 1000);
     for (size_t i = 0; i < n_workers; i++) {
-        workers[i] = (worker){.engine = engine,
-                              .all = select_all(hs_engine_shape(engine)),
-                              .ids = ids,
-                              .n_tokens = n_tokens,
-                              .n_rounds = n_rounds,
-                              .n_repeats = 1};
+        workers[i] =
+            (worker){.engine = engine,
+                     .all = hs_select_all(hs_engine_shape(engine), HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)),
+                     .ids = ids,
+                     .n_tokens = n_tokens,
+                     .n_rounds = n_rounds,
+                     .n_repeats = 1};
         must(hs_workspace_create(engine, N_TEXTS * n_tokens, &workers[i].workspace, &err), &err);
     }
     texts_run(&workers[0], 1);
