@@ -3,22 +3,16 @@
  *
  * The input is a query (with an Accept header behind a space), a line feed, and the body. */
 #include "api/api.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/checkpoint.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Answers are small in the first, which refuses larger ones; figures take more. */
 enum { SMALL, FIGURES, N_APIS };
 static hs_api *apis[N_APIS];
 static hs_api_worker *workers[N_APIS];
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void start(void)
 {

@@ -3,15 +3,9 @@
  *
  * If the first byte of the input is odd, the page is drawn too, which takes most of the time. */
 #include "server/corpus/report/comparison.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void comparison_write(const json_t *json, bool with_page)
 {

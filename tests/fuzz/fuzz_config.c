@@ -1,14 +1,7 @@
 /* fuzz_config.c - config.json of any content is refused, or gives an architecture within the limits that the
  * engine relies on. */
 #include "model/families/family.h"
-
-#include <stdlib.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

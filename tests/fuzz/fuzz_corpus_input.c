@@ -7,18 +7,12 @@
 #include "server/corpus/input/conllu_words.h"
 #include "server/corpus/input/record_stream.h"
 #include "server/corpus/input/record_text.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 /* Checks that words ascend in the text, and that their heads are among them. */
 static void sentence_read(const hs__record *line, const hs_text *text)

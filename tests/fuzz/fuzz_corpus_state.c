@@ -6,17 +6,12 @@
  * takes most of the time. */
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void page_draw(const hs__corpus_results *results, const json_t *report)
 {

@@ -3,15 +3,9 @@
  * A fuzzer cannot guess checksums. Each input is tried a second time behind a sound header, with a new
  * checksum. */
 #include "engine/statistics/statistics_state.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void read_all(const hs_corpus_stats *stats)
 {

@@ -1,16 +1,11 @@
 /* fuzz_index.c - model.safetensors.index.json is refused, or names files of its own folder only, each once,
  * and the shard of every tensor is among them. */
 #include "model/files/shards.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static bool is_listed(const char *name, const char *const *names, size_t n_names)
 {

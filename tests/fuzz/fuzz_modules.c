@@ -2,18 +2,13 @@
  * limits. The first byte chooses the file. */
 #include "model/families/prompts.h"
 #include "model/families/sentence.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define HIDDEN 8
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void parse_modules(const hs_bytes *file)
 {

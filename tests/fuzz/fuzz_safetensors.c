@@ -2,16 +2,11 @@
  * Each file is tried alone and as the weights of the smallest model of each family. */
 #include "model/families/weights.h"
 #include "model/files/safetensors.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void check_tensors(const hs__safetensors *file, const uint8_t *end)
 {

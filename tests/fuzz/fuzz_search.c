@@ -7,6 +7,7 @@
 #include "model/tokenizer/tokenizer_create.h"
 #include "server/corpus/search/pair_search.h"
 #include "server/corpus/search/text_index.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,12 +19,6 @@ enum { TEXTS = 3, LAYERS = 2, HEADS = 2, PARAMETERS = 8 };
 
 static char dir[] = "/tmp/fuzz-search-XXXXXX";
 static const uint16_t layers[LAYERS] = {0, 3};
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void dir_remove(void)
 {

@@ -4,8 +4,8 @@
  * The first byte chooses the tokenizer and the options, the second the number of tokens. A byte 0xFE in the
  * rest begins the second text. */
 #include "model/tokenizer/tokenizer_create.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char vocab[] =
@@ -53,12 +53,6 @@ static const struct {
 };
 #define TOKENIZERS (sizeof tokenizers / sizeof *tokenizers)
 #define VOCAB_SIZE 40
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static hs_bytes bytes_of(const char *text)
 {

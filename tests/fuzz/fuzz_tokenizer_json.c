@@ -4,17 +4,11 @@
  * The input holds these files with a byte 0xFF between them, in the order of FILES below. An empty file is
  * absent. A sentencepiece model may contain any byte; it is the last and goes to the end. */
 #include "model/tokenizer/tokenizer_create.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define VOCAB_SIZE 64
-
-static void require(bool promise)
-{
-    if (!promise)
-        abort();
-}
 
 static void check(const hs_tokenizer *tokenizer)
 {

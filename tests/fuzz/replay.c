@@ -1,12 +1,10 @@
 /* replay.c - runs a fuzz target over every file of a folder, under any compiler, as an ordinary test.
  *     fuzz_config tests/fuzz/corpus/config */
-#include <dirent.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Each input gets a heap block of its exact size, so that the sanitizers see what reads past it. */
 static int replay(const char *path)
