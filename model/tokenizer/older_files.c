@@ -34,7 +34,7 @@ typedef struct old_class {
     /* Fills the description's json except the post-processor, and entries unless the json has them. */
     hs_status (*read)(const struct old_class *class, const hs_tokenizer_files *files, hs__description *d,
                       hs_error *err);
-    const char *end_key; /* key of the special token that ends a text */
+    const char *end_key; /* key of the special token that ends a text; NULL: sep_token */
     bool pairs_apart;    /* two of them separate the texts of a pair */
     bool one_type;       /* token types are all 0 */
     /* For classes with a sentencepiece model: */
@@ -110,12 +110,15 @@ static hs_status read_lines(const hs_bytes *file, hs__description *d, hs_error *
     return HS_OK;
 }
 
+/* Reads the entries, and the name of the unknown token. */
 static hs_status read_vocab_txt(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
-                                hs_error *err)
+                                const char **ret_unknown, hs_error *err)
 {
     hs_status st = need(&files->vocab_txt, "vocab.txt", class, err);
     d->vocab_file = "vocab.txt";
-    return st ? st : read_lines(&files->vocab_txt, d, err);
+    if (!st)
+        st = read_lines(&files->vocab_txt, d, err);
+    return st ? st : hs__special_name(d, "unk_token", class->names.unk, ret_unknown, err);
 }
 
 /* Reads vocab.txt of BERT, DistilBERT, ELECTRA and MPNet. */
@@ -123,9 +126,7 @@ static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_fil
                                   hs_error *err)
 {
     const char *unknown = NULL;
-    hs_status st = read_vocab_txt(class, files, d, err);
-    if (!st)
-        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
+    const hs_status st = read_vocab_txt(class, files, d, &unknown, err);
     if (st)
         return st;
     d->json =
@@ -158,9 +159,7 @@ static hs_status read_letters(const old_class *class, const hs_tokenizer_files *
 {
     static const char *const separators[] = {"\x1c", "\x1d", "\x1e", "\x1f"};
     const char *unknown = NULL;
-    hs_status st = read_vocab_txt(class, files, d, err);
-    if (!st)
-        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
+    const hs_status st = read_vocab_txt(class, files, d, &unknown, err);
     if (st)
         return st;
     json_t *spaces = json_array();
@@ -406,7 +405,7 @@ static hs_status put_post_processor(const old_class *class, hs__description *d, 
     const char *sep = NULL;
     hs_status st = hs__special_name(d, "cls_token", class->names.cls, &cls, err);
     if (!st)
-        st = hs__special_name(d, class->end_key, class->names.sep, &sep, err);
+        st = hs__special_name(d, class->end_key ? class->end_key : "sep_token", class->names.sep, &sep, err);
     if (st)
         return st;
     json_t *post = class->read == read_byte_pairs
@@ -419,21 +418,19 @@ static hs_status put_post_processor(const old_class *class, hs__description *d, 
 /* ---- classes ---- */
 
 static const old_class classes[] = {
-    {"BertTokenizer", {"bert", "nomic_bert"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
-    {"DistilBertTokenizer", {"distilbert"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
-    {"ElectraTokenizer", {"electra"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
+    {"BertTokenizer", {"bert", "nomic_bert"}, BERT_NAMES, .read = read_word_pieces},
+    {"DistilBertTokenizer", {"distilbert"}, BERT_NAMES, .read = read_word_pieces},
+    {"ElectraTokenizer", {"electra"}, BERT_NAMES, .read = read_word_pieces},
     {"MPNetTokenizer",
      {"mpnet"},
      {"<s>", "</s>", "[UNK]", "<pad>", "<mask>", true},
-     read_word_pieces,
-     .end_key = "sep_token",
+     .read = read_word_pieces,
      .pairs_apart = true},
-    {"RobertaTokenizer", {"roberta"}, FAIRSEQ_NAMES, read_byte_pairs, .end_key = "sep_token"},
+    {"RobertaTokenizer", {"roberta"}, FAIRSEQ_NAMES, .read = read_byte_pairs},
     {"XLMRobertaTokenizer",
      {"xlm-roberta"},
      FAIRSEQ_NAMES,
-     read_sentencepiece,
-     .end_key = "sep_token",
+     .read = read_sentencepiece,
      .pairs_apart = true,
      .one_type = true,
      .kind = FAIRSEQ,
@@ -442,8 +439,7 @@ static const old_class classes[] = {
     {"CamembertTokenizer",
      {"camembert"},
      FAIRSEQ_NAMES,
-     read_sentencepiece,
-     .end_key = "sep_token",
+     .read = read_sentencepiece,
      .pairs_apart = true,
      .one_type = true,
      .kind = FAIRSEQ,
@@ -452,19 +448,13 @@ static const old_class classes[] = {
     {"AlbertTokenizer",
      {"albert"},
      {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", true},
-     read_sentencepiece,
-     .end_key = "sep_token",
+     .read = read_sentencepiece,
      .kind = ALBERT},
-    {"DebertaV2Tokenizer",
-     {"deberta-v2"},
-     BERT_NAMES,
-     read_sentencepiece,
-     .end_key = "sep_token",
-     .kind = DEBERTA},
+    {"DebertaV2Tokenizer", {"deberta-v2"}, BERT_NAMES, .read = read_sentencepiece, .kind = DEBERTA},
     {"EsmTokenizer",
      {"esm"},
      {"<cls>", "<eos>", "<unk>", "<pad>", "<mask>", false},
-     read_letters,
+     .read = read_letters,
      .end_key = "eos_token",
      .one_type = true},
 };
