@@ -10,12 +10,13 @@ static double share(double part, double size)
 
 /* ---- distances ---- */
 
-static double distance_mean(const int64_t *distances, size_t window)
+/* Returns the mean of values below n, of which counts [n] has the number of each. */
+static double mean_of_counts(const int64_t *counts, size_t n)
 {
     double sum = 0, size = 0;
-    for (size_t d = 0; d < window; d++) {
-        sum += (double)d * (double)distances[d];
-        size += (double)distances[d];
+    for (size_t k = 0; k < n; k++) {
+        sum += (double)k * (double)counts[k];
+        size += (double)counts[k];
     }
     return share(sum, size);
 }
@@ -49,7 +50,7 @@ hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats)
         .repeated = share((double)stats->fields[HS__F_ALL_REPEATED][0], pairs),
         .same_sentence = share((double)stats->fields[HS__F_ALL_SAME_SENTENCE][0], pairs),
         .repeated_same_sentence = share((double)stats->fields[HS__F_ALL_BOTH][0], pairs),
-        .mean_distance = distance_mean(stats->fields[HS__F_ALL_DISTANCE], W),
+        .mean_distance = mean_of_counts(stats->fields[HS__F_ALL_DISTANCE], W),
         .median_distance = distance_median(stats->fields[HS__F_ALL_DISTANCE], W),
     };
 }
@@ -167,13 +168,7 @@ static double layer_median(const hs_corpus_stats *stats, size_t t, size_t l)
 static double unique_focal_mean(const hs_corpus_stats *stats, size_t t, size_t l)
 {
     const size_t n = stats->header->n_heads + 1;
-    const int64_t *texts = stats->fields[HS__F_UNIQUE_FOCAL] + (t * stats->header->n_layers + l) * n;
-    double sum = 0, size = 0;
-    for (size_t k = 0; k < n; k++) {
-        sum += (double)k * (double)texts[k];
-        size += (double)texts[k];
-    }
-    return share(sum, size);
+    return mean_of_counts(stats->fields[HS__F_UNIQUE_FOCAL] + (t * stats->header->n_layers + l) * n, n);
 }
 
 static double mass_sum(const hs_corpus_stats *stats, size_t l, size_t class)
