@@ -138,6 +138,15 @@ static bool standard_descriptors_open(void)
     return true;
 }
 
+/* Returns the exit code of a command that has printed its result: failed if the result is not written. */
+static int written(int exit_code)
+{
+    if (exit_code != HS_EXIT_DONE || (fflush(stdout) == 0 && !ferror(stdout)))
+        return exit_code;
+    fprintf(stderr, "headscope: cannot write to standard output\n");
+    return HS_EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     if (!standard_descriptors_open())
@@ -148,9 +157,9 @@ int main(int argc, char **argv)
         return HS_EXIT_USAGE;
     }
     if (is_one_of(name, "help", "--help", "-h"))
-        return help_main(argc > 2 ? argv[2] : NULL);
+        return written(help_main(argc > 2 ? argv[2] : NULL));
     if (is_one_of(name, "version", "--version", "-V"))
-        return version_print();
+        return written(version_print());
     const hs_command *command = command_find(name);
-    return command ? command->main(command, argc - 1, argv + 1) : unknown(name);
+    return command ? written(command->main(command, argc - 1, argv + 1)) : unknown(name);
 }

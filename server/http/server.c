@@ -150,8 +150,7 @@ static void on_loaded(hs_server *server)
     if (server->runs && hs__runs_start(server->runs, &server->catalog, &server->options->catalog, &err))
         hs__log("error", "corpus runs: %s", err.text);
     start_log(server);
-    printf("headscope is ready on %s\n", server->address);
-    fflush(stdout);
+    dprintf(STDOUT_FILENO, "headscope is ready on %s\n", server->address); /* serves without a reader, too */
 }
 
 /* Returns the descriptors that a connection may use: its socket, and with corpus runs a report or an upload.

@@ -446,6 +446,23 @@ def test_analyze_says_when_it_cannot_write():
     assert b"cannot write" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["help", "--version", "models", "help --man", "serve --help", "scores --top 1"])
+def test_every_command_says_when_it_cannot_write(arguments):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([HEADSCOPE, *arguments.split()], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and b"cannot write to standard output" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", [["report"], ["merge", "-o", "out"]])
+def test_a_folder_without_a_run_is_named(tmp_path, command):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "state").write_bytes(b"")
+    for name, why in [("empty", "there is no run in "), ("none", "there is no run in "), ("cut", "/state': No data available")]:
+        done = headscope(command[0], str(tmp_path / name), *(str(tmp_path / part) if part == "out" else part for part in command[1:]))
+        assert done.returncode == 1 and why in done.stderr.decode() and f"/{name}" in done.stderr.decode(), done.stderr
+
+
 def test_models():
     model = os.path.join(os.path.dirname(__file__), "../../model/mini")
     done = headscope("models", "--model", f"mini,copy={model}")

@@ -305,7 +305,7 @@ def test_runs_without_such_texts_say_so(kept):
     sent = send(service, b'{"text": "One cat."}\n', "layers=0")
     wait(service, sent.headers["Location"])
     got = service.get(f"{sent.headers['Location']}/search?layer=0&head=0")
-    assert got.status == 404 and "search_texts" in got.json()["detail"]
+    assert got.status == 404 and "start one with search_texts=N (--search-texts N" in got.json()["detail"]
     assert service.get("/corpora/nothing/examples?layer=0&head=0&by=self").status == 404
     for query, name in [("examples=65", "/examples"), ("search_texts=10001", "/search_texts"), ("examples=-1", "/examples")]:
         got = send(service, b'"x"\n', query)

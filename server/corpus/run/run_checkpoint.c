@@ -182,15 +182,19 @@ hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_resul
     *ret_results = (hs__corpus_results){0};
     snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return hs_fail(err, HS_NOT_FOUND, "there is no run in '%s': it has no file '%s'", dir,
+                       HS__RUN_CHECKPOINT_FILE);
     if (fd < 0)
-        return hs_fail(err, errno == ENOENT ? HS_NOT_FOUND : HS_IO, "cannot read '%s': %s", path,
-                       strerror(errno));
+        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
+    errno = ENODATA;
     void *bytes = fstat(fd, &file) || !file.st_size
                       ? MAP_FAILED
                       : mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int why = errno;
     close(fd);
     if (bytes == MAP_FAILED)
-        return hs_fail(err, HS_IO, "cannot read '%s'", path);
+        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(why));
     const hs_status st = hs__run_checkpoint_parse(bytes, (size_t)file.st_size, path, ret_results, err);
     munmap(bytes, (size_t)file.st_size);
     return st;

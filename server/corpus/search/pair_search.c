@@ -240,7 +240,7 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
     bool found = false;
     snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
     if (access(path, R_OK))
-        return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
+        return hs_fail(err, HS_NOT_FOUND, "the run keeps no texts for this: start one with %s", option);
     hs_status st = database_open(path, &s->db, err);
     snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT 1", table);
     if (!st)
@@ -248,7 +248,7 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
     if (st)
         return st;
     if (!found)
-        return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
+        return hs_fail(err, HS_NOT_FOUND, "the run keeps no texts for this: start one with %s", option);
     st = number_read("layer", q->layer, 0, HS_LAYERS_MAX - 1, &layer, ret_wrong, err);
     if (!st)
         st = number_read("head", q->head, 0, HS_HEADS_MAX - 1, &head, ret_wrong, err);
@@ -423,7 +423,8 @@ hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_
                            const char **ret_wrong, hs_error *err)
 {
     search s = {0};
-    hs_status st = head_open(dir, query, "strongest", "search_texts", &s, ret_wrong, err);
+    hs_status st = head_open(dir, query, "strongest", "search_texts=N (--search-texts N of headscope corpus)",
+                             &s, ret_wrong, err);
     if (!st)
         st = query_read(query, &s, ret_wrong, err);
     s.kept = st ? NULL : calloc(s.limit + 1, sizeof *s.kept);
@@ -489,7 +490,8 @@ hs_status hs__examples_find(const char *dir, const hs__search_query *query, json
         snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", hs__top_names[k]);
         known |= query->by && strcmp(query->by, hs__top_names[k]) == 0;
     }
-    hs_status st = head_open(dir, query, "examples", "examples", &s, ret_wrong, err);
+    hs_status st = head_open(dir, query, "examples", "examples=N (--examples N of headscope corpus)", &s,
+                             ret_wrong, err);
     if (!st && !known)
         st = wrong(ret_wrong, "by", query->by, names, err);
     if (!st)
