@@ -19,8 +19,7 @@ typedef struct hs_route {
     const char *method; /* GET also answers HEAD */
     const char *path;   /* {id} matches any text between two slashes */
     hs_place place;
-    bool open; /* needs no token */
-    const char *about;
+    bool open;                             /* needs no token */
     void (*answer)(hs_exchange *exchange); /* called with the complete request; on the loop it may suspend the
                                               exchange */
     /* For a body that is not kept in memory; both are disk calls and may refuse. `begin` is called before the
