@@ -234,7 +234,7 @@ static int charset_check(const item *it, hs__problem *problem)
     const char *charset = item_parameter(it, "charset", &n);
     if (charset && !(n == 5 && strncasecmp(charset, "utf-8", 5) == 0) &&
         !(n == 4 && strncasecmp(charset, "utf8", 4) == 0))
-        return hs__refuse(problem, 415, NULL, "charset is %.*s; JSON must be UTF-8", hs__clip(charset, n, 64),
+        return hs__refuse(problem, 415, NULL, "charset is %.*s; JSON must be UTF-8", hs__clip(charset, n),
                           charset);
     return 0;
 }

@@ -67,7 +67,7 @@ static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
     }
     member_pointer(name, pointer);
     return hs__refuse(problem, 422, pointer, "unknown field '%.*s'; allowed: %s",
-                      hs__clip(name, strlen(name), 64), name, allowed);
+                      hs__clip(name, strlen(name)), name, allowed);
 }
 
 static int check_names(json_t *body, bool tokens_only, hs__problem *problem)
@@ -104,8 +104,8 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
             snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
     }
     return hs__refuse(problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
-                      hs__clip(json_string_value(value), json_string_length(value), 64),
-                      json_string_value(value), names);
+                      hs__clip(json_string_value(value), json_string_length(value)), json_string_value(value),
+                      names);
 }
 
 /* Refuses a body without exactly one input, or with fields that belong to another one. */

@@ -14,7 +14,7 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
         snprintf(is, sizeof is, "%.17g", json_number_value(value));
         break;
     case JSON_STRING:
-        snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value), 64),
+        snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value)),
                  json_string_value(value));
         break;
     default:

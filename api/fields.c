@@ -57,7 +57,7 @@ static int refuse_element(const reading *r, size_t i, const char *must)
 static int refuse_member(const reading *r, const char *pointer, const char *name, const char *allowed)
 {
     return hs__refuse(r->problem, 422, pointer, "unknown member '%.*s'; allowed: %s",
-                      hs__clip(name, strlen(name), 64), name, allowed);
+                      hs__clip(name, strlen(name)), name, allowed);
 }
 
 /* Writes the list "a|b" for a message: each choice in quotes, with commas between. */

@@ -241,16 +241,6 @@ typedef struct columns {
     int32_t *top_ids;
 } columns;
 
-/* Sets the dimensions of the array that was added last; its size does not change. */
-static void reshape(hs__arrays *arrays, size_t n_dimensions, size_t d0, size_t d1, size_t d2)
-{
-    hs__array *array = &arrays->items[arrays->n - 1];
-    array->n_dimensions = n_dimensions;
-    array->shape[0] = d0;
-    array->shape[1] = d1;
-    array->shape[2] = d2;
-}
-
 static void put(const columns *to, size_t at, const hs_prediction *p, bool unread, size_t k)
 {
     to->probability[at] = unread ? NAN : p->probability;
@@ -288,10 +278,10 @@ static void add_lens(hs__arrays *arrays, const hs__answer *a, const prediction_l
     to.probability = hs__arrays_add(arrays, names->layers_probability, HS__ELEMENT_F4, 2, n, D);
     to.rank = hs__arrays_add(arrays, names->layers_rank, HS__ELEMENT_I8, 2, n, D);
     to.entropy = hs__arrays_add(arrays, names->layers_entropy, HS__ELEMENT_F4, 2, n, D);
-    to.top_ids = hs__arrays_add(arrays, names->layers_top_ids, HS__ELEMENT_I4, 2, n * D, k);
-    reshape(arrays, 3, n, D, k);
-    to.top_probability = hs__arrays_add(arrays, names->layers_top_probability, HS__ELEMENT_F4, 2, n * D, k);
-    reshape(arrays, 3, n, D, k);
+    const size_t shape[] = {n, D, k};
+    to.top_ids = hs__arrays_add_block(arrays, names->layers_top_ids, HS__ELEMENT_I4, 3, shape);
+    to.top_probability =
+        hs__arrays_add_block(arrays, names->layers_top_probability, HS__ELEMENT_F4, 3, shape);
     for (size_t i = 0; i < n * D && !arrays->failed; i++)
         put(&to, i, &list->items[i], is_unread(a, list->positions[i / D]), k);
 }

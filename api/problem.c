@@ -39,9 +39,10 @@ int hs__http_status(hs_status status)
     }
 }
 
-int hs__clip(const char *text, size_t n_bytes, size_t n_max)
+int hs__clip(const char *text, size_t n_bytes)
 {
-    return (int)(n_bytes <= n_max ? n_bytes : hs_utf8_whole(text, n_max));
+    enum { CLIPPED_BYTES = 64 };
+    return (int)(n_bytes <= CLIPPED_BYTES ? n_bytes : hs_utf8_whole(text, CLIPPED_BYTES));
 }
 
 static const char *title(int status)

@@ -21,9 +21,9 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
 /* Returns the HTTP status for an error of the program. */
 int hs__http_status(hs_status status);
 
-/* Returns the length of the longest prefix of at most n_max bytes that cuts no UTF-8 character. For names in
+/* Returns the length of the longest prefix of at most 64 bytes that cuts no UTF-8 character. For names in
  * messages. */
-int hs__clip(const char *text, size_t n_bytes, size_t n_max);
+int hs__clip(const char *text, size_t n_bytes);
 
 /* Writes the response. Bodies of server errors contain request_id, which may be NULL. */
 void hs__problem_write(const hs__problem *problem, const char *request_id, hs_response *ret_response);

@@ -45,7 +45,7 @@ static int refuse_unknown(const char *name, const char *pointer, const char *con
     char allowed[512];
     const bool can_point = strlen(name) <= 64 && !strpbrk(name, "/~");
     return hs__refuse(problem, 422, can_point ? pointer : NULL, "unknown query parameter '%.*s'; allowed: %s",
-                      hs__clip(name, strlen(name), 64), name, list(names, n, allowed, sizeof allowed));
+                      hs__clip(name, strlen(name)), name, list(names, n, allowed, sizeof allowed));
 }
 
 /* Keeps one parameter. value is NULL without '='. */

@@ -207,15 +207,12 @@ static void read_scaling(hs__config *rope, hs_rotary *rotary)
         hs__config_refuse(rope, "high_freq_factor must be greater than low_freq_factor");
 }
 
-void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key, double theta,
+void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key,
                          hs_architecture *architecture)
 {
     const hs_shape *shape = &architecture->shape;
-    double fraction = 1;
-    if (theta_key)
-        theta = hs__config_number_or(config, theta_key, 1, 1e12, theta);
-    if (fraction_key)
-        fraction = hs__config_number_or(config, fraction_key, 1e-6, 1, 0.25);
+    double theta = hs__config_number_or(config, theta_key, 1, 1e12, 10000);
+    double fraction = fraction_key ? hs__config_number_or(config, fraction_key, 1e-6, 1, 0.25) : 1;
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (size_t i = 0; i < 2; i++) {
         if (!is_given(config, keys[i]))

@@ -31,7 +31,7 @@ void hs__llama_configure(hs__config *config, hs_architecture *architecture)
     architecture->norm_kind = HS_NORM_RMS;
     architecture->norm_eps = (float)hs__config_number_or(config, "rms_norm_eps", 1e-30, 1, 1e-6);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_SILU);
-    hs__config_rotation(config, "rope_theta", NULL, 10000, architecture);
+    hs__config_rotation(config, "rope_theta", NULL, architecture);
 }
 
 /* Returns true if a layer's window slides, as layer_types says. */

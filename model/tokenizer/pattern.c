@@ -14,39 +14,39 @@ struct hs__pattern {
     hs__word_scanner words;
 };
 
-static hs_status read_text(const char *text, const char *part, hs__pattern *made, hs_error *err)
+static hs_status read_text(const char *text, hs__pattern *made, hs_error *err)
 {
     made->n_bytes = strlen(text);
     if (made->n_bytes == 0 || made->n_bytes >= TEXT_BYTES_MAX)
         return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: %s: the pattern's String has %zu bytes; it must have 1 to %d", part,
+                       "tokenizer.json: Split: the pattern's String has %zu bytes; it must have 1 to %d",
                        made->n_bytes, TEXT_BYTES_MAX - 1);
     memcpy(made->text, text, made->n_bytes + 1);
     return HS_OK;
 }
 
-static hs_status read_expression(const char *expression, const char *part, hs__pattern *made, hs_error *err)
+static hs_status read_expression(const char *expression, hs__pattern *made, hs_error *err)
 {
     hs__word_rules rules;
     if (!hs__word_rules_find(expression, &rules))
-        return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: %s has the regular expression '%.200s'; supported: those of GPT-2, "
-                       "Llama 3 and Qwen",
-                       part, expression);
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            "tokenizer.json: Split has the regular expression '%.200s'; supported: those of GPT-2, "
+            "Llama 3 and Qwen",
+            expression);
     made->words = hs__word_scanner_create(rules);
     return HS_OK;
 }
 
-hs_status hs__pattern_create(const json_t *json, const char *part, hs__pattern **ret_pattern, hs_error *err)
+hs_status hs__pattern_create(const json_t *json, hs__pattern **ret_pattern, hs_error *err)
 {
     hs__pattern made = {.n_bytes = 0};
     const char *text = json_string_value(json_object_get(json, "String"));
     const char *expression = json_string_value(json_object_get(json, "Regex"));
     if (json_object_size(json) != 1 || (!text && !expression))
         return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: %s: 'pattern' must be {\"String\": ...} or {\"Regex\": ...}", part);
-    const hs_status st =
-        text ? read_text(text, part, &made, err) : read_expression(expression, part, &made, err);
+                       "tokenizer.json: Split: 'pattern' must be {\"String\": ...} or {\"Regex\": ...}");
+    const hs_status st = text ? read_text(text, &made, err) : read_expression(expression, &made, err);
     if (st)
         return st;
     *ret_pattern = malloc(sizeof **ret_pattern);

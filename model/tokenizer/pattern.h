@@ -8,10 +8,9 @@
 
 typedef struct hs__pattern hs__pattern;
 
-/* Creates a pattern from {"String": "..."} or {"Regex": "..."}. Fails with HS_BAD_MODEL, naming `part`, if it
- * is neither, empty or not supported. */
-HS_MUST_USE hs_status hs__pattern_create(const json_t *json, const char *part, hs__pattern **ret_pattern,
-                                         hs_error *err);
+/* Creates a pattern from {"String": "..."} or {"Regex": "..."}. Fails with HS_BAD_MODEL if it is
+ * neither, empty or not supported. */
+HS_MUST_USE hs_status hs__pattern_create(const json_t *json, hs__pattern **ret_pattern, hs_error *err);
 void hs__pattern_destroy(hs__pattern *pattern); /* NULL is fine */
 
 /* A search in bytes [from, end) of a text. A zeroed struct with these set starts it. */

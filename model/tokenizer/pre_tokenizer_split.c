@@ -37,7 +37,7 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
     hs_status st = read_behavior(options, &self->behavior, err);
     if (!st)
         st = hs__option_bool(options, "tokenizer.json", "invert", &self->invert, err);
-    return st ? st : hs__pattern_create(json_object_get(options, "pattern"), "Split", &self->pattern, err);
+    return st ? st : hs__pattern_create(json_object_get(options, "pattern"), &self->pattern, err);
 }
 
 static void finish(hs__part *part)

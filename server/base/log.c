@@ -109,10 +109,10 @@ void hs__log(const char *level, const char *format, ...)
     line_write(&l);
 }
 
-void hs__log_fields(const char *level, const char *message, const hs_log_field *fields, size_t n_fields)
+void hs__log_fields(const char *message, const hs_log_field *fields, size_t n_fields)
 {
     line l;
-    line_begin(&l, level, message);
+    line_begin(&l, "info", message);
     for (size_t i = 0; i < n_fields; i++)
         field_add(&l, &fields[i]);
     line_write(&l);

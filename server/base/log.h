@@ -21,6 +21,7 @@ typedef struct hs_log_field {
     double number;
 } hs_log_field;
 
-void hs__log_fields(const char *level, const char *message, const hs_log_field *fields, size_t n_fields);
+/* Logs a message and its fields as "info". */
+void hs__log_fields(const char *message, const hs_log_field *fields, size_t n_fields);
 
 uint64_t hs__log_dropped(void); /* lines */

@@ -49,10 +49,10 @@ static void print_plain(FILE *out, const char *token)
     (void)print_clipped(out, token, INT_MAX);
 }
 
-/* Prints a token in a column of that many characters. */
-static void print_label(FILE *out, const char *token, int width)
+/* Prints a token in a column of LABEL characters. */
+static void print_label(FILE *out, const char *token)
 {
-    fprintf(out, "%*s", width - print_clipped(out, token, width), "");
+    fprintf(out, "%*s", LABEL - print_clipped(out, token, LABEL), "");
 }
 
 /* The answer's tokens become those that people read. */
@@ -127,7 +127,7 @@ static void print_map(const json_t *answer, const json_t *fields, size_t l, size
     fprintf(out, ". Rows attend to columns; the darkest cell is %.2f.%s\n\n", most,
             n < n_tokens ? " Only the first tokens are shown." : "");
     for (size_t i = 0; i < n; i++) {
-        print_label(out, token_at(answer, i), LABEL);
+        print_label(out, token_at(answer, i));
         fputs(" |", out);
         for (size_t j = 0; j < n; j++) {
             /* The square root, as in the viewer, shows small weights. */
@@ -149,9 +149,9 @@ static bool is_special(const json_t *answer, size_t i)
 static void print_pair(const json_t *answer, size_t i, size_t j, FILE *out)
 {
     fprintf(out, "   %4zu ", i);
-    print_label(out, token_at(answer, i), LABEL);
+    print_label(out, token_at(answer, i));
     fprintf(out, " %4zu ", j);
-    print_label(out, token_at(answer, j), LABEL);
+    print_label(out, token_at(answer, j));
     fputc('\n', out);
 }
 
@@ -268,7 +268,7 @@ static void print_predictions(const json_t *answer, const char *tokenizer, FILE 
                      *layers = json_object_get(prediction, "layers");
         const size_t position = (size_t)json_integer_value(json_object_get(prediction, "position"));
         fprintf(out, "  %4zu ", position);
-        print_label(out, token_at(answer, position), LABEL);
+        print_label(out, token_at(answer, position));
         fputc(' ', out);
         print_top(json_object_get(prediction, "top"), SIZE_MAX, tokenizer, out);
         print_lens(layers, tokenizer, out);

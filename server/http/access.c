@@ -65,7 +65,7 @@ static void line_log(const hs_exchange *x, int status, uint64_t bytes_out, doubl
         fields[n++] = (hs_log_field){"parent_id", x->trace.parent_id, 0};
     }
     snprintf(message, sizeof message, "request %d", status);
-    hs__log_fields("info", message, fields, n);
+    hs__log_fields(message, fields, n);
 }
 
 static void stages_count(const hs_exchange *x)
@@ -98,5 +98,5 @@ void hs__access_record_unread(const hs_connection *connection, const char *path,
         {"client", connection->client, 0}, {"path", path, 0}, {"status", NULL, status}};
     hs__metrics_count(&connection->server->metrics, "none", "none", status, NULL);
     snprintf(message, sizeof message, "refused %d", status);
-    hs__log_fields("info", message, fields, sizeof fields / sizeof *fields);
+    hs__log_fields(message, fields, sizeof fields / sizeof *fields);
 }

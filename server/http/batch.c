@@ -20,13 +20,6 @@ static hs_job *job_beside(hs_api *api, hs_request *request, bool beside)
     return NULL;
 }
 
-/* Answers a request alone, outside of a batch. */
-static void request_handle(hs_api *api, hs_api_worker *worker, hs_request *request, hs_response *ret_response)
-{
-    request->beside = false;
-    hs_api_handle(api, worker, request, ret_response);
-}
-
 size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *tasks, size_t n,
                         const hs_run_control *control)
 {
@@ -47,7 +40,9 @@ size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *task
         hs_job_destroy(jobs[i]);
     }
     for (size_t i = 0; i < n; i++)
-        if (alone[i]) /* memory was short beside the other jobs */
-            request_handle(api, worker, &tasks[i]->request, &tasks[i]->response);
+        if (alone[i]) { /* memory was short beside the other jobs */
+            tasks[i]->request.beside = false;
+            hs_api_handle(api, worker, &tasks[i]->request, &tasks[i]->response);
+        }
     return n_shared;
 }

@@ -133,7 +133,7 @@ static void start_log(const hs_server *server)
                                    {"max_held", NULL, (double)o->client_memory_max},
                                    {"cache", NULL, (double)o->catalog.api.cache_bytes_max},
                                    {"deadline_s", NULL, (double)o->deadline_ms / 1e3}};
-    hs__log_fields("info", "ready", fields, sizeof fields / sizeof *fields);
+    hs__log_fields("ready", fields, sizeof fields / sizeof *fields);
 }
 
 /* Starts to serve the loaded models, or ends with their error. */

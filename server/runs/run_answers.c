@@ -92,11 +92,11 @@ hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
         c->cancel = true;
         atomic_store(&c->stop, 1);
         pthread_cond_broadcast(&c->changed);
-        (void)hs__run_state_set(c, id, "cancelling", NULL); /* so that a restart does not resume it */
+        (void)hs__run_state_set(c, id, "cancelling"); /* so that a restart does not resume it */
     } else if ((strcmp(state, "queued") == 0 ||
                 strcmp(state, "running") == 0 ||     /* interrupted by a restart */
                 strcmp(state, "cancelling") == 0) && /* its end could not be saved */
-               !hs__run_state_set(c, id, "cancelled", NULL)) {
+               !hs__run_state_set(c, id, "cancelled")) {
         st = hs__run_table_fail(c, err);
     }
     hs__run_table_count_bytes(c); /* a run that did not begin needs no more space */
@@ -117,7 +117,7 @@ hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
     else if (strcmp(id, c->current) == 0)
         st = hs_fail(err, HS_BUSY, "The run is still running. POST /corpora/%s/cancel first.", id);
     else
-        (void)hs__run_state_set(c, id, "deleting", NULL);
+        (void)hs__run_state_set(c, id, "deleting");
     pthread_mutex_unlock(&c->lock);
     if (st)
         return st;

@@ -127,13 +127,10 @@ bool hs__run_table_done(sqlite3_stmt *s)
     return ok;
 }
 
-bool hs__run_state_set(hs_runs *c, const char *id, const char *state, const char *error)
+bool hs__run_state_set(hs_runs *c, const char *id, const char *state)
 {
-    sqlite3_stmt *s =
-        hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = ?3 WHERE id = ?2", state, id);
-    if (s && error)
-        sqlite3_bind_text(s, 3, error, -1, SQLITE_TRANSIENT);
-    return hs__run_table_done(s);
+    return hs__run_table_done(
+        hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = NULL WHERE id = ?2", state, id));
 }
 
 void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16])

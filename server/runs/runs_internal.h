@@ -73,7 +73,8 @@ sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *fir
 bool hs__run_table_done(sqlite3_stmt *s);
 /* Returns "" if the column is null or memory is short. */
 const char *hs__run_table_text(sqlite3_stmt *s, int column);
-bool hs__run_state_set(hs_runs *c, const char *id, const char *state, const char *error);
+/* Sets a state without an error. Returns false if that fails. */
+bool hs__run_state_set(hs_runs *c, const char *id, const char *state);
 /* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
  * hidden. */
 void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16]);

@@ -116,10 +116,10 @@ static bool record_first(const peek *p, const hs__record_layout *layout, peek *r
 }
 
 /* Returns true if the bytes are a JSON value that can hold a text. */
-static bool is_text_json(const peek *p, bool objects_only)
+static bool is_text_json(const peek *p)
 {
     json_t *value = json_loadb(p->bytes, p->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    const bool is_one = json_is_object(value) || (!objects_only && json_is_string(value));
+    const bool is_one = json_is_object(value) || json_is_string(value);
     json_decref(value);
     return is_one;
 }
@@ -133,7 +133,7 @@ static bool looks_jsonl(const peek *p)
     (void)record_first(p, &layout, &line);
     while (line.n && (*line.bytes == ' ' || *line.bytes == '\t'))
         line.bytes++, line.n--;
-    return line.n && (*line.bytes == '{' || (*line.bytes == '"' && is_text_json(&line, false)));
+    return line.n && (*line.bytes == '{' || (*line.bytes == '"' && is_text_json(&line)));
 }
 
 static bool begins_array(const peek *p)
@@ -153,7 +153,7 @@ static bool looks_json(const peek *p)
     if (!begins_array(p))
         return false;
     const bool whole = record_first(p, &layout, &element);
-    return element.n && (whole ? is_text_json(&element, false) : *element.bytes == '{');
+    return element.n && (whole ? is_text_json(&element) : *element.bytes == '{');
 }
 
 static bool begins(const peek *p, const char *with)

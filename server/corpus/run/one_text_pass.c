@@ -64,14 +64,14 @@ static json_t *tokens_json(const one_text *t)
     return tokens;
 }
 
-/* Returns the sum of some maps as a list of numbers. */
-static json_t *sum_json(const one_text *t, hs_tap tap, size_t l, size_t h, size_t n_heads)
+/* Returns the sum of the first heads' maps as a list of numbers. */
+static json_t *sum_json(const one_text *t, hs_tap tap, size_t l, size_t n_heads)
 {
     const size_t T = t->encoding->n_tokens;
     json_t *values = json_array();
     for (size_t i = 0; i < T * T; i++) {
         double sum = 0;
-        for (size_t k = h; k < h + n_heads; k++)
+        for (size_t k = 0; k < n_heads; k++)
             sum += (double)hs_capture_at(t->capture, tap, l, k)[i];
         json_array_append_new(values, json_real(hs__report_decimal((float)sum)));
     }
@@ -85,7 +85,7 @@ static void map_add(json_t *maps, const one_text *t, hs_tap tap, size_t l, bool 
                                           tap == HS_TAP_ATTENTION ? "attention" : "similarity", "layer",
                                           (json_int_t)t->chosen->layers[l], "head",
                                           summed ? json_null() : json_integer(0), "values",
-                                          sum_json(t, tap, l, 0, summed ? H : 1)));
+                                          sum_json(t, tap, l, summed ? H : 1)));
 }
 
 /* Returns the attention of a head of each layer, then of all its heads, then the similarity of the last
