@@ -3,6 +3,7 @@ import { titleOf } from "./maps";
 import type { Data, Head, Pick, Report } from "./data";
 import type { Table } from "../src/saving/files";
 
+type Make = (r: Report, pick: Pick) => Table;
 const sum = (v: readonly number[]): number => v.reduce((a, b) => a + b, 0);
 const shares = (v: readonly number[]): number[] => {
   const s = sum(v);
@@ -11,25 +12,63 @@ const shares = (v: readonly number[]): number[] => {
 const headsOf = (r: Report): number[] => Array.from({ length: r.heads }, (_, h) => h);
 const added = (rows: readonly (readonly number[])[]): number[] =>
   rows[0]!.map((_, k) => sum(rows.map((row) => row[k]!)));
-type Make = (r: Report, pick: Pick) => Table;
+const layersOf = ({ early, middle, layer }: Pick): number[] => [...new Set([early, middle, layer])];
+
+// Columns are names with the paths of their members; the name alone where they are the same.
+const namesOf = (columns: string): string[] => columns.split(" ").map((column) => column.split("=")[0]!);
+const cellsOf = (columns: string, row: object): Table[number] =>
+  columns.split(" ").map((column) => {
+    const path = column.split("=").at(-1)!.split(".");
+    return path.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], row) as Table[number][number];
+  });
+
+const HEAD =
+  "high_pairs=high texts_with_high repeated_share=repeated_share.value repeated_spread=repeated_share.spread " +
+  "repeated_lift same_sentence_share=same_sentence_share.value same_sentence_spread=same_sentence_share.spread " +
+  "same_sentence_lift repeated_same_sentence_share repeated_same_sentence_lift mean_distance=mean_distance.value " +
+  "mean_distance_spread=mean_distance.spread median_distance focal_share=focal_share.value " +
+  "focal_share_spread=focal_share.spread dprime auc";
+const NOISE = "auc dprime";
+const FOCUS = "mass_cls mass_sep mass_end mass_comma mass_rest precision recall f1";
+const FINDING = "claim paper measured criterion";
+const NEAR = ["first", "self", "previous", "next"] as const;
+const STATISTICS = [
+  ["Repeated-token share", "repeated_share"],
+  ["Same-sentence share", "same_sentence_share"],
+  ["Mean distance", "mean_distance"],
+  ["Focal share", "focal_share"],
+] as const;
 
 const ofShares =
-  (hist: (r: Report) => number[][][][]): Make =>
-  (r, pick) => {
-    const rows = hist(r)[pick.threshold]![pick.layer]!;
-    return [
-      ["head", "bin_from", "bin_to", "texts", "share_of_texts"],
-      ...headsOf(r).flatMap((h) => rows[h]!.map((n, b) => [h, b / 20, (b + 1) / 20, n, shares(rows[h]!)[b]!])),
-    ];
-  };
+  (name: "repeated_hist" | "repeated_same_sentence_hist" | "same_sentence_hist" | "focal_hist"): Make =>
+  (r, pick) => [
+    ["head", "bin_from", "bin_to", "texts", "share_of_texts"],
+    ...r[name][pick.threshold]![pick.layer]!.flatMap((texts, h) => {
+      const of = shares(texts);
+      return texts.map((n, b) => [h, b / 20, (b + 1) / 20, n, of[b]!]);
+    }),
+  ];
 
-const STATISTICS: [string, (h: Head) => { value: number | null; spread: number | null }][] = [
-  ["Repeated-token share", (h) => h.repeated_share],
-  ["Same-sentence share", (h) => h.same_sentence_share],
-  ["Mean distance", (h) => h.mean_distance],
-  ["Focal share", (h) => h.focal_share],
-];
-const MASSES = ["mass_cls", "mass_sep", "mass_end", "mass_comma", "mass_rest"] as const;
+// Pairs by their distance from 1 on, of heads or layers.
+function byDistance(r: Report, of: string, list: readonly (readonly [number, readonly number[]])[]): Table {
+  const chance = shares(r.all_distance);
+  return [
+    [of, "distance", "pairs", "chance_share"],
+    ...list.flatMap(([at, pairs]) => pairs.map((n, d) => [at, d, n, chance[d]!]).slice(1)),
+  ];
+}
+
+// A statistic of the chosen layer's heads.
+const ofHeads =
+  (names: readonly string[], rows: (of: (t: number) => Head["focal_share"], r: Report, pick: Pick) => Table): Make =>
+  (r, pick) => [
+    ["statistic", "head", ...names],
+    ...STATISTICS.flatMap(([title, key]) =>
+      headsOf(r).flatMap((h) =>
+        rows((t) => r.head_figures[t]![pick.layer]![h]![key], r, pick).map((row) => [title, h, ...row]),
+      ),
+    ),
+  ];
 
 // Maps of one text, of one kind or of all of one head.
 const ofMaps =
@@ -59,28 +98,23 @@ const TABLES: Record<string, Make> = {
       pairs.map(([i, j, n]) => [r.layers.at(-1)!, head, i, j, r.one_text!.tokens[i]!, r.one_text!.tokens[j]!, n]),
     ),
   ],
-  "6a": ofShares((r) => r.repeated_hist),
-  "6b": ofShares((r) => r.repeated_same_sentence_hist),
-  "8": ofShares((r) => r.same_sentence_hist),
-  "11a": ofShares((r) => r.focal_hist),
-  "7": (r, pick) => [
-    ["head", "distance", "pairs", "chance_share"],
-    ...headsOf(r).flatMap((h) =>
-      r.distance[pick.threshold]![pick.layer]![h]!.map((n, d) => [h, d, n, shares(r.all_distance)[d]!]).slice(1),
-    ),
-  ],
+  "6a": ofShares("repeated_hist"),
+  "6b": ofShares("repeated_same_sentence_hist"),
+  "8": ofShares("same_sentence_hist"),
+  "11a": ofShares("focal_hist"),
+  "7": (r, pick) => byDistance(r, "head", [...r.distance[pick.threshold]![pick.layer]!.entries()]),
   "11b": (r, pick) => [
     ["unique_focal_tokens", "texts"],
     ...r.unique_focal[pick.threshold]![pick.layer]!.map((n, k) => [k, n]),
   ],
-  "13": (r, pick) => [
-    ["layer", "distance", "pairs", "chance_share"],
-    ...[...new Set([pick.early, pick.middle, pick.layer])].flatMap((l) =>
-      added(r.distance[pick.threshold]![l]!)
-        .map((n, d) => [r.layers[l]!, d, n, shares(r.all_distance)[d]!])
-        .slice(1),
-    ),
-  ],
+  "13": (r, pick) => {
+    const distances = r.distance[pick.threshold]!;
+    return byDistance(
+      r,
+      "layer",
+      layersOf(pick).map((l) => [r.layers[l]!, added(distances[l]!)]),
+    );
+  },
   A1: (r, pick) => {
     const normal = shares(added(r.normalized_hist[pick.layer]!)),
       columns = shares(added(r.column_hist[pick.layer]!));
@@ -89,104 +123,38 @@ const TABLES: Record<string, Make> = {
       ...columns.map((share, b) => [b / 100, (b + 1) / 100, normal[b + 1]!, share]),
     ];
   },
-  sensitivity: (r, pick) => [
-    ["statistic", "head", "threshold", "value"],
-    ...STATISTICS.flatMap(([title, of]) =>
-      headsOf(r).flatMap((h) =>
-        r.thresholds.map((tau, t) => [title, h, tau, of(r.head_figures[t]![pick.layer]![h]!).value]),
-      ),
-    ),
-  ],
-  stability: (r, pick) => [
-    ["statistic", "head", "value", "spread"],
-    ...STATISTICS.flatMap(([title, of]) =>
-      headsOf(r).map((h) => {
-        const f = of(r.head_figures[pick.threshold]![pick.layer]![h]!);
-        return [title, h, f.value, f.spread];
-      }),
-    ),
-  ],
+  sensitivity: ofHeads(["threshold", "value"], (of, r) => r.thresholds.map((tau, t) => [tau, of(t).value])),
+  stability: ofHeads(["value", "spread"], (of, _, { threshold }) => [[of(threshold).value, of(threshold).spread]]),
   noise: (r) => [
-    ["layer", "head", "auc", "dprime"],
-    ...r.layers.flatMap((layer, l) => r.head_figures[0]![l]!.map((f, h) => [layer, h, f.auc, f.dprime])),
+    ["layer", "head", ...namesOf(NOISE)],
+    ...r.layers.flatMap((layer, l) => r.head_figures[0]![l]!.map((f, h) => [layer, h, ...cellsOf(NOISE, f)])),
   ],
   focus: (r) => [
-    ["layer", ...MASSES, "precision", "recall", "f1"],
-    ...r.layer_figures[0]!.map((f, l) => [r.layers[l]!, ...MASSES.map((key) => f[key]), f.precision, f.recall, f.f1]),
+    ["layer", ...namesOf(FOCUS)],
+    ...r.layer_figures[0]!.map((f, l) => [r.layers[l]!, ...cellsOf(FOCUS, f)]),
   ],
   tokens: (r, pick) => [
     ["layer", "token", "times_focal"],
-    ...[...new Set([pick.early, pick.middle, pick.layer])].flatMap((l) =>
+    ...layersOf(pick).flatMap((l) =>
       r.focal_ids[l]!.map((id, k) => [r.layers[l]!, r.focus_tokens[String(id)] ?? "", r.focal_counts[l]![k]!]).filter(
         (row) => row[2],
       ),
     ),
   ],
   neighbours: (r) => [
-    ["layer", "head", "first", "self", "previous", "next"],
+    ["layer", "head", ...NEAR],
     ...r.layers.flatMap((layer, l) =>
-      headsOf(r).map((h) => [
-        layer,
-        h,
-        r.profiles_first[l]![h]!,
-        r.profiles_self[l]![h]!,
-        r.profiles_previous[l]![h]!,
-        r.profiles_next[l]![h]!,
-      ]),
+      headsOf(r).map((h) => [layer, h, ...NEAR.map((near) => r[`profiles_${near}`][l]![h]!)]),
     ),
   ],
   findings: (r) => [
-    ["claim", "paper", "measured", "criterion", "holds"],
-    ...r.findings.map((f) => [f.claim, f.paper, f.measured, f.criterion, f.holds === null ? null : String(f.holds)]),
+    [...namesOf(FINDING), "holds"],
+    ...r.findings.map((f) => [...cellsOf(FINDING, f), f.holds === null ? null : String(f.holds)]),
   ],
   heads: (r) => [
-    [
-      "threshold",
-      "layer",
-      "head",
-      "high_pairs",
-      "texts_with_high",
-      "repeated_share",
-      "repeated_spread",
-      "repeated_lift",
-      "same_sentence_share",
-      "same_sentence_spread",
-      "same_sentence_lift",
-      "repeated_same_sentence_share",
-      "repeated_same_sentence_lift",
-      "mean_distance",
-      "mean_distance_spread",
-      "median_distance",
-      "focal_share",
-      "focal_share_spread",
-      "dprime",
-      "auc",
-    ],
+    ["threshold", "layer", "head", ...namesOf(HEAD)],
     ...r.head_figures.flatMap((layers, t) =>
-      layers.flatMap((list, l) =>
-        list.map((f, k) => [
-          r.thresholds[t]!,
-          r.layers[l]!,
-          k,
-          f.high,
-          f.texts_with_high,
-          f.repeated_share.value,
-          f.repeated_share.spread,
-          f.repeated_lift,
-          f.same_sentence_share.value,
-          f.same_sentence_share.spread,
-          f.same_sentence_lift,
-          f.repeated_same_sentence_share,
-          f.repeated_same_sentence_lift,
-          f.mean_distance.value,
-          f.mean_distance.spread,
-          f.median_distance,
-          f.focal_share.value,
-          f.focal_share.spread,
-          f.dprime,
-          f.auc,
-        ]),
-      ),
+      layers.flatMap((list, l) => list.map((f, h) => [r.thresholds[t]!, r.layers[l]!, h, ...cellsOf(HEAD, f)])),
     ),
   ],
 };

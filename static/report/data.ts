@@ -5,47 +5,15 @@ export interface Figure {
   spread: number | null;
 }
 export interface Head {
-  high: number;
   texts_with_high: number;
   repeated_share: Figure;
   same_sentence_share: Figure;
   mean_distance: Figure;
   focal_share: Figure;
-  repeated_same_sentence_share: number | null;
-  median_distance: number | null;
   repeated_lift: number | null;
   same_sentence_lift: number | null;
-  repeated_same_sentence_lift: number | null;
-  dprime: number | null;
-  auc: number | null;
 }
-export interface Layer {
-  high: number;
-  repeated_share: number | null;
-  same_sentence_share: number | null;
-  mean_distance: number | null;
-  unique_focal: number | null;
-  precision: number | null;
-  recall: number | null;
-  f1: number | null;
-  mass_cls: number | null;
-  mass_sep: number | null;
-  mass_end: number | null;
-  mass_comma: number | null;
-  mass_rest: number | null;
-  attention_first?: number | null;
-  attention_self?: number | null;
-  attention_previous?: number | null;
-  attention_next?: number | null;
-}
-export interface Finding {
-  claim: string;
-  paper: string;
-  measured: string;
-  criterion: string;
-  holds: boolean | null;
-}
-type Extreme = [text: number, value: number];
+export type Layer = Record<"repeated_share" | "same_sentence_share" | "mean_distance" | "unique_focal", number | null>;
 
 // The reader's choice; layers and thresholds are indices into the report's lists.
 export interface Pick {
@@ -56,41 +24,26 @@ export interface Pick {
   threshold: number;
 }
 
-// Axes as in docs/reference/arrays.md.
+// What the page and the viewer read of report.json. Axes as in docs/reference/arrays.md.
 export interface Report {
   provenance: {
-    headscope: string;
     date: string;
-    seconds: number;
-    model: {
-      name: string;
-      sha256: string;
-      layers: number;
-      backend: string;
-      precision: string;
-      tokenizer: string | null;
-    };
+    model: { name: string; precision: string };
     options: {
       max_tokens: number;
       threshold: number;
-      attention_threshold: number;
-      parts: number;
       interventions?: unknown[];
       split_special_tokens?: boolean;
       prompt_name?: string | null;
       similarity_space?: string;
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
-    shards: { n: number; included: number[] };
   };
   thresholds: number[];
-  threshold_main: number;
   layers: number[];
   heads: number;
   texts: number;
   tokens: number;
-  reached: number[];
-  all_pairs: number;
   all_distance: number[];
   distance: number[][][][];
   texts_with_high: number[][][];
@@ -101,41 +54,27 @@ export interface Report {
   unique_focal: number[][][];
   focal_share_sum: number[][][];
   attention_mass: number[][][];
-  // Not in reports of earlier versions, as the profiles below; masked if it was requested.
-  profiles_entropy?: number[][];
-  masked?: { tokens: number; accuracy: number | null; loss: number | null };
+  masked?: { tokens: number; accuracy: number | null; loss: number | null }; // if it was requested
+  profiles_entropy?: number[][]; // not in reports of earlier versions, as the profiles below
   normalized_hist: number[][][];
   column_hist: number[][][];
-  signal_hist: number[][][];
-  noise_hist: number[][][];
   focal_ids: number[][];
   focal_counts: number[][];
   profiles_first: number[][];
   profiles_self: number[][];
   profiles_previous: number[][];
   profiles_next: number[][];
-  focus_ids: number[][];
-  focus_counts: number[][];
   focus_tokens: Record<string, string>;
-  chance: Record<
-    "repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance" | "median_distance",
-    number | null
-  >;
+  chance: Record<"repeated_share" | "same_sentence_share" | "mean_distance", number | null>;
   head_figures: Head[][][];
   layer_figures: Layer[][];
-  findings: Finding[];
-  examples: {
-    texts: { number: number; file: string | null; line: number; text: string }[];
-    highest: Record<string, Extreme[][][]>;
-    lowest: Record<string, Extreme[][][]>;
-  };
+  findings: { holds: boolean | null }[];
   // Not in reports of earlier versions.
   one_text?: {
     tokens: string[];
     maps: { kind: "attention" | "similarity"; layer: number; head: number | null; values: number[] }[];
     heads: { head: number; pairs: [number, number, number][] }[];
   };
-  bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
   maps: MapEntry[];
   palettes: string[][]; // colours from low to high, 255 of each
   figures: Record<string, string>; // patterns of panels: server/corpus/report/figures.h

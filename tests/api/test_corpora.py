@@ -89,7 +89,8 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     assert said["provenance"]["input"]["complete"] is True
     page = keeping.get(f"{path}/report", {"Accept": "text/html,*/*;q=0.1"})
     assert page.headers.get_content_type() == "text/html" and b"</html>" in page.body
-    assert "'unsafe-inline'" in page.headers["Content-Security-Policy"]
+    policy = page.headers["Content-Security-Policy"]
+    assert "'unsafe-inline'" in policy and "allow-modals" in policy  # figures are printed
     for accept, kind in (("application/json;q=0.1, text/html", "text/html"), ("text/*", "text/html"), ("*/*", "application/json"),
                          ("application/json;q=0, application/*", "application/x-npz")):
         assert keeping.get(f"{path}/report", {"Accept": accept}).headers.get_content_type() == kind, accept
