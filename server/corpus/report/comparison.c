@@ -3,6 +3,7 @@
 
 #include "model/architecture.h"
 #include "server/base/version.h"
+#include "server/corpus/report/report_value.h"
 #include "server/corpus/report/results.h"
 
 #include <errno.h>
@@ -112,33 +113,6 @@ void hs__comparison_destroy(hs__comparison *comparison)
 
 /* ---- one report ---- */
 
-/* Indices of threshold, layer and head for a path. */
-typedef struct place {
-    size_t t, l, h;
-} place;
-
-/* Returns the value at a path of members and indices; NULL if there is none. */
-static const json_t *found_at(const json_t *json, const char *path, place at)
-{
-    while (json && *path) {
-        char name[64];
-        const size_t n = strcspn(path, ".");
-        snprintf(name, sizeof name, "%.*s", (int)n, path);
-        json = strcmp(name, "T") == 0   ? json_array_get(json, at.t)
-               : strcmp(name, "L") == 0 ? json_array_get(json, at.l)
-               : strcmp(name, "H") == 0 ? json_array_get(json, at.h)
-                                        : json_object_get(json, name);
-        path += n + (path[n] == '.');
-    }
-    return json;
-}
-
-static double number_at(const json_t *report, const char *path, place at)
-{
-    const json_t *value = path ? found_at(report, path, at) : NULL;
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static bool layers_read(compared_run *run, const json_t *layers)
 {
     run->n_layers = json_array_size(layers);
@@ -156,17 +130,17 @@ static bool layers_read(compared_run *run, const json_t *layers)
 static bool run_begin(compared_run *run, const json_t *report)
 {
     const json_int_t n_heads = json_integer_value(json_object_get(report, "heads"));
-    const place none = {0};
+    const hs__place none = {0};
     if (!layers_read(run, json_object_get(report, "layers")) || n_heads < 1 || n_heads > HS_HEADS_MAX ||
-        !json_is_string(found_at(report, "provenance.model.name", none)) ||
-        !json_is_string(found_at(report, "provenance.input.sha256", none)) ||
-        !json_is_object(found_at(report, "provenance.options", none)) ||
+        !json_is_string(hs__report_value(report, "provenance.model.name", none)) ||
+        !json_is_string(hs__report_value(report, "provenance.input.sha256", none)) ||
+        !json_is_object(hs__report_value(report, "provenance.options", none)) ||
         !json_is_array(json_object_get(report, "head_figures")))
         return false;
     run->n_heads = (size_t)n_heads;
     run->provenance = json_incref(json_object_get(report, "provenance"));
     run->findings = json_incref(json_object_get(report, "findings"));
-    run->relations = json_incref((json_t *)found_at(report, "syntax.relations", none));
+    run->relations = json_incref((json_t *)hs__report_value(report, "syntax.relations", none));
     return true;
 }
 
@@ -193,11 +167,11 @@ static hs_status threshold_find(hs__comparison *c, const char *name, const json_
 }
 
 /* A layer's figure is the report's own, or the mean of its heads if all have it. */
-static void layer_read(compared_run *run, const json_t *report, size_t f, place at)
+static void layer_read(compared_run *run, const json_t *report, size_t f, hs__place at)
 {
     const hs__compared_figure *figure = &hs__compared_figures[f];
     const double *heads = run->of_heads + (f * run->n_layers + at.l) * run->n_heads;
-    double value = number_at(report, figure->of_layer, at);
+    double value = hs__report_number_at(report, figure->of_layer, at);
     if (!figure->of_layer) {
         value = 0;
         for (size_t h = 0; h < run->n_heads; h++)
@@ -214,13 +188,14 @@ static hs_status figures_read(compared_run *run, const json_t *report, size_t t,
     if (!run->of_layers || !run->of_heads)
         return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
     for (size_t k = 0; k < N_TOTALS; k++)
-        run->totals[k] = number_at(report, hs__compared_totals[k].of_layer, (place){0});
+        run->totals[k] = hs__report_number_at(report, hs__compared_totals[k].of_layer, (hs__place){0});
     for (size_t f = 0; f < N_FIGURES; f++)
         for (size_t l = 0; l < run->n_layers; l++) {
             double *heads = run->of_heads + (f * run->n_layers + l) * run->n_heads;
             for (size_t h = 0; h < run->n_heads; h++)
-                heads[h] = number_at(report, hs__compared_figures[f].of_head, (place){t, l, h});
-            layer_read(run, report, f, (place){t, l, 0});
+                heads[h] =
+                    hs__report_number_at(report, hs__compared_figures[f].of_head, (hs__place){t, l, h});
+            layer_read(run, report, f, (hs__place){t, l, 0});
         }
     return HS_OK;
 }
@@ -324,7 +299,7 @@ static common common_of(const hs__comparison *c)
 
 static const char *model_of(const compared_run *run)
 {
-    return json_string_value(found_at(run->provenance, "model.name", (place){0}));
+    return json_string_value(hs__report_value(run->provenance, "model.name", (hs__place){0}));
 }
 
 /* Returns true if every run has a model name of its own. */
@@ -339,10 +314,10 @@ static bool models_differ(const hs__comparison *c)
 
 static bool run_is_complete(const compared_run *run)
 {
-    const place none = {0};
-    const json_t *shards = found_at(run->provenance, "shards.included", none);
-    const json_t *n = found_at(run->provenance, "shards.n", none);
-    return json_is_true(found_at(run->provenance, "input.complete", none)) &&
+    const hs__place none = {0};
+    const json_t *shards = hs__report_value(run->provenance, "shards.included", none);
+    const json_t *n = hs__report_value(run->provenance, "shards.n", none);
+    return json_is_true(hs__report_value(run->provenance, "input.complete", none)) &&
            (json_int_t)json_array_size(shards) == json_integer_value(n);
 }
 
@@ -363,9 +338,9 @@ static void warn(json_t *warnings, const char *format, ...)
 /* Warns if a member of the provenance differs between the first run and another. */
 static void difference_warn(json_t *warnings, const hs__comparison *c, const char *path, const char *what)
 {
-    const json_t *first = found_at(c->runs[0].provenance, path, (place){0});
+    const json_t *first = hs__report_value(c->runs[0].provenance, path, (hs__place){0});
     for (size_t r = 1; r < c->n; r++) {
-        const json_t *other = found_at(c->runs[r].provenance, path, (place){0});
+        const json_t *other = hs__report_value(c->runs[r].provenance, path, (hs__place){0});
         if (json_equal(first, other) || (!first && !other))
             continue;
         char *a = json_dumps(first, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
@@ -397,10 +372,11 @@ static void options_warn(json_t *warnings, const hs__comparison *c)
 static json_t *warnings_json(const hs__comparison *c, const common *shared)
 {
     json_t *warnings = json_array();
-    const json_t *texts = found_at(c->runs[0].provenance, "input.sha256", (place){0});
+    const json_t *texts = hs__report_value(c->runs[0].provenance, "input.sha256", (hs__place){0});
     bool same_texts = true, same_layers = true;
     for (size_t r = 0; r < c->n; r++) {
-        same_texts &= json_equal(texts, found_at(c->runs[r].provenance, "input.sha256", (place){0})) == 1;
+        same_texts &=
+            json_equal(texts, hs__report_value(c->runs[r].provenance, "input.sha256", (hs__place){0})) == 1;
         same_layers &= c->runs[r].n_layers == shared->n_layers;
         if (!run_is_complete(&c->runs[r]))
             warn(warnings, "Run %zu has not read all of its input.", r);

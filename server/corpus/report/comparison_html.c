@@ -70,11 +70,6 @@ static hs_status view_init(view *v, const json_t *json, hs_error *err)
     return HS_OK;
 }
 
-static double number_of(const json_t *value)
-{
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* ---- drawing ---- */
 
 static hs_status svg_write(const hs__picture *picture, FILE *out, hs_error *err)
@@ -181,11 +176,7 @@ static void runs_table_begin(const view *v, const char *first, FILE *out)
 static void value_write(FILE *out, double value, const char *unit)
 {
     const bool is_share = strcmp(unit, "share") == 0, is_whole = value == trunc(value);
-    const double shown = is_share ? 100 * value : value;
-    hs__cell_write(out, fabs(shown) < 0.0005 ? 0 : shown,
-                   is_share   ? "%.1f %%"
-                   : is_whole ? "%.0f"
-                              : "%.3f"); /* never -0 */
+    hs__cell_write(out, is_share ? 100 * value : value, is_share ? "%.1f %%" : is_whole ? "%.0f" : "%.3f");
 }
 
 /* Writes a row of v->values from `at` on. */
@@ -225,21 +216,18 @@ static void layers_fill(view *v, const json_t *of_runs)
 {
     for (size_t l = 0; l < v->n_layers; l++)
         for (size_t r = 0; r < v->n_runs; r++)
-            v->values[l * v->n_runs + r] = number_of(json_array_get(json_array_get(of_runs, r), l));
+            v->values[l * v->n_runs + r] = hs__report_number_at(of_runs, "T.L", (hs__place){.t = r, .l = l});
 }
 
 /* Fills v->values and v->cells [layer][head][run]. */
 static void heads_fill(view *v, const json_t *of_runs)
 {
-    for (size_t r = 0; r < v->n_runs; r++)
-        for (size_t l = 0; l < v->n_layers; l++) {
-            const json_t *heads = json_array_get(json_array_get(of_runs, r), l);
-            for (size_t h = 0; h < v->n_heads; h++) {
-                const size_t at = (l * v->n_heads + h) * v->n_runs + r;
-                v->values[at] = number_of(json_array_get(heads, h));
-                v->cells[at] = (float)v->values[at];
-            }
-        }
+    for (size_t i = 0; i < v->n_layers * v->n_heads * v->n_runs; i++) {
+        const size_t r = i % v->n_runs, head = i / v->n_runs;
+        const hs__place at = {.t = r, .l = head / v->n_heads, .h = head % v->n_heads};
+        v->values[i] = hs__report_number_at(of_runs, "T.L.H", at);
+        v->cells[i] = (float)v->values[i];
+    }
 }
 
 static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *out, hs_error *err)
@@ -273,20 +261,19 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
 
 static void runs_write(const view *v, FILE *out)
 {
-    static const char *const columns[] = {
-        "Run", "Model", "Layers", "Precision", "Date", "Input", "SHA-256 of the weights"};
-    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
+    static const hs__column columns[] = {
+        {"Run", NULL, NULL},
+        {"Model", "name", NULL},
+        {"Layers", "provenance.model.layers", NULL},
+        {"Precision", "provenance.model.precision", NULL},
+        {"Date", "provenance.date", NULL},
+        {"Input", "provenance.input.files.L", NULL}, /* the first */
+        {"SHA-256 of the weights", "provenance.model.sha256", NULL},
+    };
+    hs__table_begin(out, columns, HS__N(columns));
     for (size_t r = 0; r < v->n_runs; r++) {
-        const json_t *run = json_array_get(v->runs, r), *provenance = json_object_get(run, "provenance");
-        const json_t *model = json_object_get(provenance, "model"),
-                     *input = json_object_get(provenance, "input");
         fprintf(out, "<tr><th scope=\"row\">%zu</th>", r);
-        text_cell(out, "td", json_object_get(run, "name"));
-        fprintf(out, "<td>%lld</td>", (long long)json_integer_value(json_object_get(model, "layers")));
-        text_cell(out, "td", json_object_get(model, "precision"));
-        text_cell(out, "td", json_object_get(provenance, "date"));
-        text_cell(out, "td", json_array_get(json_object_get(input, "files"), 0));
-        text_cell(out, "td", json_object_get(model, "sha256"));
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, json_array_get(v->runs, r), (hs__place){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -340,29 +327,32 @@ static void findings_write(const view *v, FILE *out)
     fputs("</section>\n", out);
 }
 
+/* Fills v->values [run] of a figure of whole runs. Returns false if there is none. */
+static bool total_fill(view *v, const hs__compared_figure *about)
+{
+    const json_t *of_runs = json_object_get(json_object_get(v->json, "run_figures"), about->name);
+    for (size_t r = 0; r < v->n_runs; r++)
+        v->values[r] = hs__report_number_at(of_runs, "T", (hs__place){.t = r});
+    return of_runs != NULL;
+}
+
 /* Writes the figures of whole runs, with a chart of each that models differ in. */
 static hs_status totals_write(view *v, FILE *out, hs_error *err)
 {
-    const json_t *totals = json_object_get(v->json, "run_figures");
     hs_status st = HS_OK;
     fputs("<section id=\"totals\" aria-label=\"Whole runs\"><h2>Whole runs</h2>\n", out);
     runs_table_begin(v, "Figure", out);
     for (size_t k = 0; k < hs__n_compared_totals; k++) {
         const hs__compared_figure *about = &hs__compared_totals[k];
-        const json_t *of_runs = json_object_get(totals, about->name);
-        for (size_t r = 0; r < v->n_runs; r++)
-            v->values[r] = number_of(json_array_get(of_runs, r));
-        if (of_runs)
+        if (total_fill(v, about))
             values_row(v, about->title, 0, about->unit, out);
     }
     hs__table_end(out);
     fputs("<div class=\"panels\">", out);
     for (size_t k = 0; !st && k < hs__n_compared_totals; k++) {
         const hs__compared_figure *about = &hs__compared_totals[k];
-        const json_t *of_runs = json_object_get(totals, about->name);
-        for (size_t r = 0; r < v->n_runs; r++)
-            v->values[r] = number_of(json_array_get(of_runs, r));
-        if (of_runs && (strncmp(about->name, "masked", 6) == 0 || strncmp(about->name, "label", 5) == 0))
+        const bool is_drawn = strncmp(about->name, "masked", 6) == 0 || strncmp(about->name, "label", 5) == 0;
+        if (is_drawn && total_fill(v, about))
             st = chart_write(v, about, 1, (const char *const[]){about->title}, out, err);
     }
     fputs("</div></section>\n", out);
@@ -387,7 +377,7 @@ static void syntax_write(view *v, FILE *out)
             fputs("<tr>", out);
             text_cell(out, "th scope=\"row\"", json_object_get(row, "relation"));
             for (size_t r = 0; r < v->n_runs; r++)
-                value_write(out, number_of(json_array_get(right, r)), "share");
+                value_write(out, hs__report_number_at(right, "T", (hs__place){.t = r}), "share");
             fputs("</tr>\n", out);
         }
         hs__table_end(out);

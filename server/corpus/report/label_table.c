@@ -3,27 +3,11 @@
 
 #include "server/corpus/report/tables.h"
 
-#include <math.h>
-
 enum { ROWS_MAX = 30 }; /* labels shown; report.json and report.npz have all */
 
 static json_int_t count_of(const json_t *object, const char *name)
 {
     return json_integer_value(json_object_get(object, name));
-}
-
-/* Writes a cell with a number times a factor, or a dash if there is none. */
-static void number_write(const json_t *object, const char *name, double factor, const char *format, FILE *out)
-{
-    const json_t *value = json_object_get(object, name);
-    hs__cell_write(out, json_is_number(value) ? factor * json_number_value(value) : NAN, format);
-}
-
-static void count_write(const json_t *object, const char *name, FILE *out)
-{
-    fputs("<td>", out);
-    hs__count_write(out, (uint64_t)count_of(object, name));
-    fputs("</td>", out);
 }
 
 static void name_write(const json_t *name, FILE *out)
@@ -33,14 +17,11 @@ static void name_write(const json_t *name, FILE *out)
     fputs("</th>", out);
 }
 
-static void table_begin(const char *title, const char *note, const char *const *columns, size_t n, FILE *out)
+static void table_begin(const char *title, const char *note, const hs__column *columns, size_t n, FILE *out)
 {
     fprintf(out, "<h3>%s</h3><p class=\"muted\">%s</p>", title, note);
     hs__table_begin(out, columns, n);
 }
-
-#define BEGIN(title, note, columns, out)                                                                     \
-    table_begin(title, note, columns, sizeof(columns) / sizeof *(columns), out)
 
 static size_t n_shown(const json_t *list)
 {
@@ -49,17 +30,21 @@ static size_t n_shown(const json_t *list)
 
 static void classes_write(const json_t *classes, FILE *out)
 {
-    static const char *const columns[] = {"Label", "Texts", "Predicted", "Precision", "Recall", "F1", "Loss"};
-    BEGIN("Labels", "Loss: &minus;ln p of the text&rsquo;s own label, mean.", columns, out);
+    static const hs__column columns[] = {
+        {"Label", NULL, NULL},
+        {"Texts", "texts", NULL},
+        {"Predicted", "predicted", NULL},
+        {"Precision", "precision", "%.1f %%"},
+        {"Recall", "recall", "%.1f %%"},
+        {"F1", "f1", "%.3f"},
+        {"Loss", "loss", "%.3f"},
+    };
+    table_begin("Labels", "Loss: &minus;ln p of the text&rsquo;s own label, mean.", columns, HS__N(columns),
+                out);
     for (size_t i = 0; i < n_shown(classes); i++) {
         const json_t *class = json_array_get(classes, i);
         name_write(json_object_get(class, "label"), out);
-        count_write(class, "texts", out);
-        count_write(class, "predicted", out);
-        number_write(class, "precision", 100, "%.1f %%", out);
-        number_write(class, "recall", 100, "%.1f %%", out);
-        number_write(class, "f1", 1, "%.3f", out);
-        number_write(class, "loss", 1, "%.3f", out);
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, class, (hs__place){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -92,11 +77,16 @@ static void confusion_write(const json_t *names, const json_t *confusion, FILE *
 
 static void calibration_write(const json_t *bins, FILE *out)
 {
-    static const char *const columns[] = {"Probability", "Texts", "Mean", "Accuracy"};
-    BEGIN("Calibration",
-          "Texts by the probability of the predicted label. A calibrated model is right as often "
-          "as its mean probability says.",
-          columns, out);
+    static const hs__column columns[] = {
+        {"Probability", NULL, NULL},
+        {"Texts", "texts", NULL},
+        {"Mean", "confidence", "%.1f %%"},
+        {"Accuracy", "accuracy", "%.1f %%"},
+    };
+    table_begin("Calibration",
+                "Texts by the probability of the predicted label. A calibrated model is right as often "
+                "as its mean probability says.",
+                columns, HS__N(columns), out);
     for (size_t i = 0; i < json_array_size(bins); i++) {
         const json_t *bin = json_array_get(bins, i);
         if (!count_of(bin, "texts"))
@@ -104,9 +94,7 @@ static void calibration_write(const json_t *bins, FILE *out)
         fprintf(out, "<tr><th scope=\"row\">%.1f to %.1f</th>",
                 json_number_value(json_object_get(bin, "from")),
                 json_number_value(json_object_get(bin, "to")));
-        count_write(bin, "texts", out);
-        number_write(bin, "confidence", 100, "%.1f %%", out);
-        number_write(bin, "accuracy", 100, "%.1f %%", out);
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, bin, (hs__place){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -114,16 +102,19 @@ static void calibration_write(const json_t *bins, FILE *out)
 
 static void heads_write(const json_t *classes, FILE *out)
 {
-    static const char *const columns[] = {"Label", "Texts", "Heads whose removal lowers its logit most"};
-    BEGIN("Heads that matter for a label",
-          "Layer&middot;head, then the change of the label&rsquo;s logit with this head alone switched off: "
-          "mean "
-          "&plusmn; standard deviation over the label&rsquo;s chosen texts.",
-          columns, out);
+    static const hs__column columns[] = {
+        {"Label", NULL, NULL},
+        {"Texts", "effect_texts", NULL},
+        {"Heads whose removal lowers its logit most", NULL, NULL},
+    };
+    table_begin("Heads that matter for a label",
+                "Layer&middot;head, then the change of the label&rsquo;s logit with this head alone switched "
+                "off: mean &plusmn; standard deviation over the label&rsquo;s chosen texts.",
+                columns, HS__N(columns), out);
     for (size_t i = 0; i < n_shown(classes); i++) {
         const json_t *class = json_array_get(classes, i), *heads = json_object_get(class, "heads");
         name_write(json_object_get(class, "label"), out);
-        count_write(class, "effect_texts", out);
+        hs__cells_write(out, columns + 1, 1, class, (hs__place){0});
         fputs("<td>", out);
         for (size_t k = 0; k < json_array_size(heads) && k < 5; k++) {
             const json_t *head = json_array_get(heads, k);
@@ -139,26 +130,29 @@ static void heads_write(const json_t *classes, FILE *out)
 
 static void groups_write(const json_t *groups, long long layer, FILE *out)
 {
-    static const char *const columns[] = {"Label",         "Outcome",       "Texts",       "Same token",
-                                          "Same sentence", "Mean distance", "Focal token", "On separators"};
+    static const hs__column columns[] = {
+        {"Label", NULL, NULL},
+        {"Outcome", NULL, NULL},
+        {"Texts", "texts", NULL},
+        {"Same token", "layers.L.repeated_share", "%.1f %%"},
+        {"Same sentence", "layers.L.same_sentence_share", "%.1f %%"},
+        {"Mean distance", "layers.L.mean_distance", "%.1f"},
+        {"Focal token", "layers.L.focal_share", "%.1f %%"},
+        {"On separators", "layers.L.separator_attention", "%.1f %%"},
+    };
     char title[80];
     snprintf(title, sizeof title, "Heads of layer %lld by label and outcome", layer);
-    BEGIN(title,
-          "The paper&rsquo;s figures of high pairs, pooled over the layer&rsquo;s heads. report.json has "
-          "all layers.",
-          columns, out);
+    table_begin(
+        title,
+        "The paper&rsquo;s figures of high pairs, pooled over the layer&rsquo;s heads. report.json has "
+        "all layers.",
+        columns, HS__N(columns), out);
     for (size_t i = 0; i < json_array_size(groups) && i < 3 * ROWS_MAX + 2; i++) {
         const json_t *group = json_array_get(groups, i), *right = json_object_get(group, "right");
-        const json_t *layers = json_object_get(group, "layers");
-        const json_t *last = json_array_get(layers, json_array_size(layers) - 1);
+        const size_t n_layers = json_array_size(json_object_get(group, "layers"));
         name_write(json_object_get(group, "label"), out);
         fprintf(out, "<td>%s</td>", json_is_null(right) ? "all" : json_is_true(right) ? "right" : "wrong");
-        count_write(group, "texts", out);
-        number_write(last, "repeated_share", 100, "%.1f %%", out);
-        number_write(last, "same_sentence_share", 100, "%.1f %%", out);
-        number_write(last, "mean_distance", 1, "%.1f", out);
-        number_write(last, "focal_share", 100, "%.1f %%", out);
-        number_write(last, "separator_attention", 100, "%.1f %%", out);
+        hs__cells_write(out, columns + 2, HS__N(columns) - 2, group, (hs__place){.l = n_layers - 1});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);

@@ -3,11 +3,7 @@
 
 #include "api/figures/picture.h"
 #include "server/corpus/report/figures.h"
-
-/* The layer, head and threshold of a panel, by index; 0 if its axes do not name them. */
-typedef struct hs__place {
-    size_t l, h, t;
-} hs__place;
+#include "server/corpus/report/report_value.h"
 
 typedef struct hs__report_panel hs__report_panel;
 struct hs__report_panel {

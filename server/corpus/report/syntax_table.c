@@ -45,9 +45,11 @@ static void row_write(const json_t *row, FILE *out)
 
 void hs__syntax_table_write(const json_t *report, FILE *out)
 {
-    static const char *const columns[] = {"Relation", "Pairs",  "Attends to its head",
-                                          "and back", "Offset", "Most similar to its head",
-                                          "and back"};
+    static const hs__column columns[] = {
+        {"Relation", NULL, NULL}, {"Pairs", NULL, NULL},  {"Attends to its head", NULL, NULL},
+        {"and back", NULL, NULL}, {"Offset", NULL, NULL}, {"Most similar to its head", NULL, NULL},
+        {"and back", NULL, NULL},
+    };
     const json_t *syntax = json_object_get(report, "syntax"), *rows = json_object_get(syntax, "relations");
     if (!syntax)
         return;
@@ -65,7 +67,7 @@ void hs__syntax_table_write(const json_t *report, FILE *out)
         " more have words that are not in their text. All: without punct. Relations of fewer than %d pairs "
         "are only in report.npz.</p>",
         PAIRS_MIN);
-    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
+    hs__table_begin(out, columns, HS__N(columns));
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (count_of(json_array_get(rows, i), "count") >= PAIRS_MIN)
             row_write(json_array_get(rows, i), out);

@@ -35,11 +35,11 @@ void hs__count_write(FILE *out, uint64_t n)
     fprintf(out, n >= 1000 ? ",%03u" : "%u", (unsigned)(n % 1000));
 }
 
-void hs__table_begin(FILE *out, const char *const *columns, size_t n_columns)
+void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns)
 {
     fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
     for (size_t k = 0; k < n_columns; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
+        fprintf(out, "<th scope=\"col\">%s</th>", columns[k].title);
     fputs("</tr></thead><tbody>\n", out);
 }
 
@@ -50,24 +50,39 @@ void hs__table_end(FILE *out)
 
 void hs__cell_write(FILE *out, double value, const char *format)
 {
-    fputs("<td>", out);
+    char text[64] = "–";
     if (isfinite(value))
-        fprintf(out, format, value);
+        snprintf(text, sizeof text, format, value);
+    fprintf(out, "<td>%s</td>", text + (strspn(text, "-0. %") == strlen(text) && *text == '-')); /* no -0 */
+}
+
+/* Writes a text, or an integer as 1,234. Of anything else writes what is given instead. */
+static void value_write(FILE *out, const json_t *value, const char *otherwise)
+{
+    if (json_is_integer(value))
+        hs__count_write(out, (uint64_t)json_integer_value(value));
     else
-        fputs("–", out);
-    fputs("</td>", out);
+        hs__html_text(out, json_is_string(value) ? json_string_value(value) : otherwise);
+}
+
+void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at)
+{
+    for (const hs__column *column = columns; column < columns + n_columns; column++) {
+        if (column->format) {
+            const double factor = strstr(column->format, "%%") ? 100 : 1;
+            hs__cell_write(out, factor * hs__report_number_at(row, column->path, at), column->format);
+            continue;
+        }
+        fputs("<td>", out);
+        if (column->path)
+            value_write(out, hs__report_value(row, column->path, at), "–");
+        fputs("</td>", out);
+    }
 }
 
 static const json_t *member(const json_t *object, const char *path)
 {
-    while (object && *path) {
-        char name[64];
-        const size_t n = strcspn(path, ".");
-        snprintf(name, sizeof name, "%.*s", (int)n, path);
-        object = json_object_get(object, name);
-        path += n + (path[n] == '.');
-    }
-    return object;
+    return hs__report_value(object, path, (hs__place){0});
 }
 
 /* Writes the template; "{path}" stands for that member of the object: a text, or an integer. */
@@ -82,11 +97,7 @@ static void filled_write(FILE *out, const json_t *object, const char *template)
             return;
         snprintf(path, sizeof path, "%.*s", (int)n_path - 1, at + 1);
         at += n_path + 1;
-        const json_t *value = member(object, path);
-        if (json_is_integer(value))
-            hs__count_write(out, (uint64_t)json_integer_value(value));
-        else if (json_is_string(value))
-            hs__html_text(out, json_string_value(value));
+        value_write(out, member(object, path), "");
     }
 }
 
@@ -238,71 +249,49 @@ void hs__findings_write(const json_t *report, FILE *out)
 
 /* ---- heads ---- */
 
-static void number_write(FILE *out, double value, int digits)
-{
-    const bool zero = fabs(value) < 0.5 * pow(10, -digits); /* never -0 */
-    hs__cell_write(out, zero ? 0 : value, digits == 1 ? "%.1f" : "%.2f");
-}
-
-static void share_write(FILE *out, double value)
-{
-    hs__cell_write(out, 100 * value, "%.1f %%");
-}
-
-static void head_write(const hs_corpus_head *f, size_t h, FILE *out)
-{
-    fprintf(out, "<tr><th scope=\"row\">%zu</th><td>", h);
-    hs__count_write(out, f->high);
-    fputs("</td>", out);
-    share_write(out, f->repeated_share.value);
-    number_write(out, f->repeated_lift, 2);
-    share_write(out, f->same_sentence_share.value);
-    number_write(out, f->same_sentence_lift, 2);
-    share_write(out, f->repeated_same_sentence_share);
-    number_write(out, f->repeated_same_sentence_lift, 2);
-    number_write(out, f->mean_distance.value, 1);
-    number_write(out, f->median_distance, 1);
-    share_write(out, f->focal_share.value);
-    number_write(out, f->dprime, 2);
-    number_write(out, f->auc, 2);
-    fputs("</tr>\n", out);
-}
-
-static void chance_write(hs_corpus_chance chance, FILE *out)
-{
-    fputs("<tr class=\"muted\"><th scope=\"row\">chance</th><td></td>", out);
-    share_write(out, chance.repeated);
-    fputs("<td></td>", out);
-    share_write(out, chance.same_sentence);
-    fputs("<td></td>", out);
-    share_write(out, chance.repeated_same_sentence);
-    fputs("<td></td>", out);
-    number_write(out, chance.mean_distance, 1);
-    number_write(out, chance.median_distance, 1);
-    fputs("<td></td><td></td><td></td></tr>", out);
-}
-
 void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
 {
-    static const char *const columns[] = {"Head",
-                                          "High pairs",
-                                          "Repeated",
-                                          "lift over chance",
-                                          "Same sentence",
-                                          "lift over chance",
-                                          "Both",
-                                          "lift over chance",
-                                          "Mean distance, tokens",
-                                          "median, tokens",
-                                          "Focal share",
-                                          "Signal from noise, d′",
-                                          "ROC area"};
-    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
-    for (size_t h = 0; h < d->o.n_heads; h++) {
-        const hs_corpus_head f = hs_corpus_head_read(d->stats, t, l, h);
-        head_write(&f, h, out);
+#define HEAD(name) "head_figures.T.L.H." name
+    static const hs__column columns[] = {
+        {"Head", NULL, NULL},
+        {"High pairs", HEAD("high"), NULL},
+        {"Repeated", HEAD("repeated_share.value"), "%.1f %%"},
+        {"lift over chance", HEAD("repeated_lift"), "%.2f"},
+        {"Same sentence", HEAD("same_sentence_share.value"), "%.1f %%"},
+        {"lift over chance", HEAD("same_sentence_lift"), "%.2f"},
+        {"Both", HEAD("repeated_same_sentence_share"), "%.1f %%"},
+        {"lift over chance", HEAD("repeated_same_sentence_lift"), "%.2f"},
+        {"Mean distance, tokens", HEAD("mean_distance.value"), "%.1f"},
+        {"median, tokens", HEAD("median_distance"), "%.1f"},
+        {"Focal share", HEAD("focal_share.value"), "%.1f %%"},
+        {"Signal from noise, d′", HEAD("dprime"), "%.2f"},
+        {"ROC area", HEAD("auc"), "%.2f"},
+    };
+#undef HEAD
+    static const hs__column chance[] = {
+        {NULL, NULL, NULL},
+        {NULL, "chance.repeated_share", "%.1f %%"},
+        {NULL, NULL, NULL},
+        {NULL, "chance.same_sentence_share", "%.1f %%"},
+        {NULL, NULL, NULL},
+        {NULL, "chance.repeated_same_sentence_share", "%.1f %%"},
+        {NULL, NULL, NULL},
+        {NULL, "chance.mean_distance", "%.1f"},
+        {NULL, "chance.median_distance", "%.1f"},
+        {NULL, NULL, NULL},
+        {NULL, NULL, NULL},
+        {NULL, NULL, NULL},
+    };
+    hs__place at = {.t = t, .l = l};
+    hs__table_begin(out, columns, HS__N(columns));
+    for (; at.h < d->o.n_heads; at.h++) {
+        fprintf(out, "<tr><th scope=\"row\">%zu</th>", at.h);
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, d->report, at);
+        fputs("</tr>\n", out);
     }
-    chance_write(hs_corpus_chance_read(d->stats), out);
+    fputs("<tr class=\"muted\"><th scope=\"row\">chance</th>", out);
+    hs__cells_write(out, chance, HS__N(chance), d->report, at);
+    fputs("</tr>", out);
     hs__table_end(out);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/corpus/report/figures.h"
+#include "server/corpus/report/report_value.h"
 
 /* Writes the run's provenance, and how many of the paper's claims hold. */
 void hs__header_write(const json_t *report, FILE *out);
@@ -16,9 +17,21 @@ void hs__texts_write(const json_t *report, FILE *out);
 
 /* Text and attributes of HTML: & < > " are escaped. */
 void hs__html_text(FILE *out, const char *text);
+/* A column of a table of numbers. */
+typedef struct hs__column {
+    const char *title;  /* HTML */
+    const char *path;   /* of the value in a row's JSON (report_value.h); NULL: the cell is empty */
+    const char *format; /* of printf, for one number, times 100 with "%%"; NULL: a text, or an integer */
+} hs__column;
+
+/* The number of an array's elements. */
+#define HS__N(array) (sizeof(array) / sizeof *(array))
+
 /* The beginning of a table of numbers up to its first row, and its end. */
-void hs__table_begin(FILE *out, const char *const *columns, size_t n_columns);
+void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns);
 void hs__table_end(FILE *out);
+/* The cells of a row. */
+void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at);
 /* A cell with a number, or a dash if it is not finite. format is of printf, for one double. */
 void hs__cell_write(FILE *out, double value, const char *format);
 /* 1,234,567 */

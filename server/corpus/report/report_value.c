@@ -1,0 +1,27 @@
+/* report_value.c - follows a path from member to member. */
+#include "server/corpus/report/report_value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const json_t *hs__report_value(const json_t *json, const char *path, hs__place at)
+{
+    while (json && *path) {
+        char name[64];
+        const size_t n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        json = strcmp(name, "T") == 0   ? json_array_get(json, at.t)
+               : strcmp(name, "L") == 0 ? json_array_get(json, at.l)
+               : strcmp(name, "H") == 0 ? json_array_get(json, at.h)
+                                        : json_object_get(json, name);
+        path += n + (path[n] == '.');
+    }
+    return json;
+}
+
+double hs__report_number_at(const json_t *report, const char *path, hs__place at)
+{
+    const json_t *value = path ? hs__report_value(report, path, at) : NULL;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
