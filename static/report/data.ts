@@ -24,7 +24,7 @@ export interface Pick {
   threshold: number;
 }
 
-// What the page and the viewer read of report.json. Axes as in docs/reference/arrays.md.
+// The part of report.json that the page and the viewer read. Axes as in docs/reference/arrays.md.
 export interface Report {
   provenance: {
     date: string;

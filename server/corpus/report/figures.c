@@ -214,7 +214,7 @@ static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__
     }
     hs__picture picture = {0};
     hs__buffer svg = {0};
-    hs_status st = panel->draw(d, panel, at, &picture, err);
+    hs_status st = hs__panel_draw(d, panel, at, &picture, err);
     if (!st && picture.n)
         st = hs__picture_svg(&picture, &svg, err);
     if (!st && svg.size)

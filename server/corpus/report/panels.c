@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTHING, REPEATED, SAME_SENTENCE, REPEATED_SAME_SENTENCE, DISTANCE, FOCAL };
-
 /* ---- numbers ---- */
 
 /* n elements of an array from `first` on, to ret; zeros when there is no such array. */
@@ -57,30 +55,12 @@ static double highest(const double *values, size_t n)
     return high;
 }
 
-static double chance_of(const hs__drawing *d, int which)
+/* Returns the number at a path of report.json; "%s" in it is the panel's array. */
+static double number_at(const hs__drawing *d, const hs__report_panel *p, const char *path, hs__place at)
 {
-    const hs_corpus_chance c = hs_corpus_chance_read(d->stats);
-    switch (which) {
-    case REPEATED:
-        return c.repeated;
-    case SAME_SENTENCE:
-        return c.same_sentence;
-    case REPEATED_SAME_SENTENCE:
-        return c.repeated_same_sentence;
-    case DISTANCE:
-        return c.mean_distance;
-    default:
-        return NAN;
-    }
-}
-
-static hs_corpus_figure figure_of(const hs__drawing *d, int which, hs__place at)
-{
-    const hs_corpus_head head = hs_corpus_head_read(d->stats, at.t, at.l, at.h);
-    return which == REPEATED        ? head.repeated_share
-           : which == SAME_SENTENCE ? head.same_sentence_share
-           : which == DISTANCE      ? head.mean_distance
-                                    : head.focal_share;
+    char whole[96];
+    snprintf(whole, sizeof whole, path, p->array);
+    return hs__report_number_at(d->report, whole, at);
 }
 
 static size_t cell(const hs__drawing *d, hs__place at)
@@ -95,48 +75,63 @@ static void places_make(const hs__drawing *d, size_t n, double first, double ste
         d->places[i] = first + (double)i * step;
 }
 
-/* "Layer 3, head 5: title"; heads and titles where the panel has them. */
-typedef struct caption {
-    char text[160];
-} caption;
-
-static caption title_of(const hs__drawing *d, const hs__report_panel *p, hs__place at)
-{
-    caption c;
-    int n = snprintf(c.text, sizeof c.text, "Layer %d", d->o.layers[at.l]);
-    if (strchr(p->axes, 'h'))
-        n += snprintf(c.text + n, sizeof c.text - (size_t)n, ", head %zu", at.h);
-    if (p->title)
-        snprintf(c.text + n, sizeof c.text - (size_t)n, "%s%s", *p->title == ',' ? "" : ": ", p->title);
-    return c;
-}
-
-/* ---- maps ---- */
-
 #define FONT   8.0  /* points */
 #define NARROW 76.0 /* mm */
 #define MEDIUM 116.0
 #define WIDE   200.0
 
-/* Returns a chart of the default size over the first n of d->places and d->values. */
-static hs__chart chart_of(const hs__drawing *d, hs__chart_kind kind, const char *title, const char *x_title,
-                          size_t n)
+/* A chart, with its texts. */
+struct hs__sheet {
+    hs__chart chart;
+    char title[160], mark[48];
+};
+
+/* Writes "Layer 3, head 5: title", or the title alone: heads and titles where the panel has them. */
+static void title_write(const hs__drawing *d, const hs__report_panel *p, hs__place at, char ret[160])
 {
-    return (hs__chart){.kind = kind,
-                       .title = title,
-                       .x_title = x_title,
-                       .xs = d->places,
-                       .values = d->values,
-                       .n = n,
-                       .n_series = 1,
-                       .y_high = 1,
-                       .colour = HS__CHART_WARM,
-                       .mark_x = NAN,
-                       .mark_y = NAN,
-                       .width_mm = MEDIUM,
-                       .height_mm = 66,
-                       .font_pt = FONT};
+    int n = 0;
+    if (strchr(p->axes, 'l'))
+        n = snprintf(ret, 160, "Layer %d", d->o.layers[at.l]);
+    if (strchr(p->axes, 'h'))
+        n += snprintf(ret + n, 160 - (size_t)n, ", head %zu", at.h);
+    if (p->title)
+        snprintf(ret + n, 160 - (size_t)n, "%s%s", n && *p->title != ',' ? ": " : "", p->title);
 }
+
+/* Begins a chart of the default size over the first places and values of d. */
+static void sheet_begin(struct hs__sheet *s, const hs__drawing *d, const hs__report_panel *p, hs__place at)
+{
+    *s = (struct hs__sheet){.chart = {.title = s->title,
+                                      .x_title = p->x_label,
+                                      .y_title = p->y_label,
+                                      .xs = d->places,
+                                      .values = d->values,
+                                      .y_high = 1,
+                                      .colour = HS__CHART_WARM,
+                                      .mark_x = NAN,
+                                      .mark_y = NAN,
+                                      .width_mm = MEDIUM,
+                                      .height_mm = 66,
+                                      .font_pt = FONT}};
+    title_write(d, p, at, s->title);
+}
+
+/* Marks a place on the x axis, with a label of one number. */
+static void mark_set(struct hs__sheet *s, double x, const char *format, double number)
+{
+    s->chart.mark_x = x;
+    snprintf(s->mark, sizeof s->mark, format, number);
+    s->chart.mark_label = isfinite(x) ? s->mark : NULL;
+}
+
+static void series_set(struct hs__sheet *s, hs__chart_kind kind, size_t n_series, size_t n)
+{
+    s->chart.kind = kind;
+    s->chart.n_series = n_series;
+    s->chart.n = n;
+}
+
+/* ---- maps ---- */
 
 /* Returns the top of an axis that shows these values. */
 static double axis_top(double high)
@@ -177,7 +172,7 @@ static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place a
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
     const hs__report_map *map = hs__report_map_find(d->maps, p->name, at.l, headed ? at.h : HS__NO_HEAD);
-    char key[48];
+    char key[48], title[160];
     if (!map)
         return HS_OK;
     const double *range = map->ranges[HS__RANGE_99];
@@ -194,7 +189,8 @@ static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place a
                        .high = (float)(is_signed ? most : range[1])};
     if (!(panel.high > panel.low))
         panel.high = panel.low + 1;
-    snprintf(panel.title, sizeof panel.title, "%.95s", title_of(d, p, at).text);
+    title_write(d, p, at, title);
+    snprintf(panel.title, sizeof panel.title, "%.95s", title);
     pixels_fill(d, map, &panel);
     return panel_draw(&panel, NARROW, ret, err);
 }
@@ -228,29 +224,23 @@ static size_t bins_fit(double *values, size_t n_heads, size_t n, double least)
     return left;
 }
 
-static hs_status shares_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                             hs_error *err)
+static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const size_t n = HS_CORPUS_SHARE_BINS, A = d->o.n_heads;
-    const double chance = chance_of(d, p->which), least = texts_least(d, at);
-    caption title;
-    char label[48];
-    snprintf(title.text, sizeof title.text, "Layer %d, at least %.0f texts with high pairs in each head",
+    const double chance = number_at(d, p, "chance.%s_share", at), least = texts_least(d, at);
+    char array[48];
+    snprintf(s->title, sizeof s->title, "Layer %d, at least %.0f texts with high pairs in each head",
              d->o.layers[at.l], least);
+    snprintf(array, sizeof array, "%s_hist", p->array);
     places_make(d, n, 0.5 / (double)n, 1 / (double)n);
-    numbers_read(d, p->array, cell(d, at) * n, A * n, d->values);
+    numbers_read(d, array, cell(d, at) * n, A * n, d->values);
     for (size_t h = 0; h < A; h++)
         shares_make(d->values + h * n, n);
-    const size_t left = bins_fit(d->values, A, n, chance);
-    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, left);
-    c.n_series = A;
-    c.y_title = "share of texts";
-    c.y_high = axis_top(highest(d->values, A * left));
-    c.width_mm = WIDE;
-    c.mark_x = chance;
-    snprintf(label, sizeof label, "chance %.1f %%", 100 * chance);
-    c.mark_label = isfinite(chance) ? label : NULL;
-    return hs__chart_draw(&c, ret, err);
+    series_set(s, HS__CHART_BARS, A, bins_fit(d->values, A, n, chance));
+    s->chart.y_high = axis_top(highest(d->values, A * s->chart.n));
+    s->chart.width_mm = WIDE;
+    mark_set(s, chance, "chance %.1f %%", 100 * chance);
+    return true;
 }
 
 /* ---- distances ---- */
@@ -273,53 +263,38 @@ static size_t distance_bars(const hs__drawing *d, double *values)
     return n;
 }
 
-static hs_status distances_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                hs_error *err)
+static bool distances_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
     const size_t T = d->o.tokens_max;
-    const double mean =
-        headed ? figure_of(d, DISTANCE, at).value : hs_corpus_layer_read(d->stats, at.t, at.l).mean_distance;
-    const caption title = title_of(d, p, at);
     double *chance = d->values + 2 * T;
-    char label[32];
     rows_add(d, "distance", cell(d, at), headed ? 1 : d->o.n_heads, T, d->values);
     numbers_read(d, "all_distance", 0, T, chance);
     const size_t n = distance_bars(d, d->values);
     distance_bars(d, chance);
-    if (!n)
-        return HS_OK;
-    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, n);
-    c.y_title = p->y_label;
-    c.y_high = axis_top(fmax(highest(d->values, n), highest(chance, n)));
-    c.width_mm = headed ? NARROW : 1.4 * MEDIUM;
-    c.height_mm = headed ? 48 : 56;
-    c.chance = chance;
-    c.mark_x = mean;
-    snprintf(label, sizeof label, "mean %.1f", mean);
-    c.mark_label = label;
-    return hs__chart_draw(&c, ret, err);
+    series_set(s, HS__CHART_BARS, 1, n);
+    s->chart.y_high = axis_top(fmax(highest(d->values, n), highest(chance, n)));
+    s->chart.width_mm = headed ? NARROW : 1.4 * MEDIUM;
+    s->chart.height_mm = headed ? 48 : 56;
+    s->chart.chance = chance;
+    const double mean = number_at(d, p, p->array, at);
+    mark_set(s, mean, "mean %.1f", mean);
+    return n > 0;
 }
 
 /* ---- focal tokens ---- */
 
-static hs_status unique_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                             hs_error *err)
+static bool unique_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const size_t n = d->o.n_heads + 1;
-    const double mean = hs_corpus_layer_read(d->stats, at.t, at.l).unique_focal;
-    const caption title = title_of(d, p, at);
-    char label[32];
+    const double mean = number_at(d, p, "layer_figures.T.L.%s", at);
     places_make(d, n, 0, 1);
     numbers_read(d, p->array, (at.t * d->o.n_layers + at.l) * n, n, d->values);
     shares_make(d->values, n);
-    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, n);
-    c.y_title = p->y_label;
-    c.y_high = axis_top(highest(d->values, n));
-    c.mark_x = mean;
-    snprintf(label, sizeof label, "mean %.2f", mean);
-    c.mark_label = label;
-    return hs__chart_draw(&c, ret, err);
+    series_set(s, HS__CHART_BARS, 1, n);
+    s->chart.y_high = axis_top(highest(d->values, n));
+    mark_set(s, mean, "mean %.2f", mean);
+    return true;
 }
 
 enum { RANKED = 12, NAME_BYTES = 96 };
@@ -338,12 +313,12 @@ static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES
 static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
                              hs_error *err)
 {
-    const caption title = title_of(d, p, at);
-    char texts[RANKED][NAME_BYTES];
+    struct hs__sheet s;
+    char texts[RANKED][NAME_BYTES], ids[24], counts[24];
     const char *names[RANKED];
-    char ids[24], counts[24];
     size_t n = 0;
     double all = 0;
+    sheet_begin(&s, d, p, at);
     snprintf(ids, sizeof ids, "%s_ids", p->array);
     snprintf(counts, sizeof counts, "%s_counts", p->array);
     numbers_read(d, ids, at.l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, d->places);
@@ -355,83 +330,70 @@ static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__plac
         names[n] = texts[n];
         d->values[n] /= all;
     }
-    hs__chart c = chart_of(d, HS__CHART_RANKING, title.text, p->x_label, n);
-    c.names = names;
-    c.colour = p->which ? HS__CHART_WARM : HS__CHART_COLD;
-    return hs__chart_draw(&c, ret, err);
+    series_set(&s, HS__CHART_RANKING, 1, n);
+    s.chart.names = names;
+    s.chart.colour = p->which ? HS__CHART_WARM : HS__CHART_COLD;
+    return hs__chart_draw(&s.chart, ret, err);
 }
 
 /* ---- thresholds ---- */
 
 /* A histogram on [0, 1] of all heads of a layer, counted on a logarithmic scale; `which` bins come before. */
-static hs_status histogram_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                hs_error *err)
+static bool histogram_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const size_t before = (size_t)p->which, n = HS_CORPUS_BINS + before;
-    const bool similarity = before > 0;
-    caption title = title_of(d, p, at);
-    char label[48];
     rows_add(d, p->array, at.l * d->o.n_heads, d->o.n_heads, n, d->values);
     shares_make(d->values, n);
-    if (similarity) {
-        const size_t used = strlen(title.text);
-        snprintf(title.text + used, sizeof title.text - used, " (%.1f %% below 0)", 100 * d->values[0]);
+    if (before) {
+        const size_t used = strlen(s->title);
+        snprintf(s->title + used, sizeof s->title - used, " (%.1f %% below 0)", 100 * d->values[0]);
     }
     for (size_t i = 0; i < n; i++)
         d->values[i] = log10(fmax(d->values[i], 1e-7));
     places_make(d, HS_CORPUS_BINS, 0.5 / HS_CORPUS_BINS, 1.0 / HS_CORPUS_BINS);
-    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, HS_CORPUS_BINS);
-    c.values += before;
-    c.y_title = p->y_label;
-    c.y_low = -7;
-    c.y_high = 0;
-    c.y_log = true;
-    c.colour = similarity ? HS__CHART_WARM : HS__CHART_COLD;
-    c.mark_x = (double)(similarity ? d->o.thresholds[d->o.threshold_main] : d->o.attention_threshold);
-    snprintf(label, sizeof label, "threshold %.3g", c.mark_x);
-    c.mark_label = label;
-    return hs__chart_draw(&c, ret, err);
+    series_set(s, HS__CHART_BARS, 1, HS_CORPUS_BINS);
+    s->chart.values += before;
+    s->chart.y_low = -7;
+    s->chart.y_high = 0;
+    s->chart.y_log = true;
+    s->chart.colour = before ? HS__CHART_WARM : HS__CHART_COLD;
+    const double threshold =
+        (double)(before ? d->o.thresholds[d->o.threshold_main] : d->o.attention_threshold);
+    mark_set(s, threshold, "threshold %.3g", threshold);
+    return true;
 }
 
-static hs_status sensitivity_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                  hs_error *err)
+static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const size_t n = d->o.n_thresholds, A = d->o.n_heads;
-    const caption title = title_of(d, p, at);
+    const double chance = number_at(d, p, "chance.%s", at);
     for (size_t t = 0; t < n; t++)
         d->places[t] = (double)d->o.thresholds[t];
     for (at.h = 0; at.h < A; at.h++)
         for (at.t = 0; at.t < n; at.t++)
-            d->values[at.h * n + at.t] = figure_of(d, p->which, at).value;
-    const double chance = chance_of(d, p->which);
-    hs__chart c = chart_of(d, HS__CHART_LINES, title.text, "similarity threshold", n);
-    c.n_series = A;
-    c.y_title = p->y_label;
-    c.y_high = axis_top(fmax(highest(d->values, A * n), chance));
-    c.mark_y = chance;
-    c.mark_label = isfinite(chance) ? "chance" : NULL;
-    return hs__chart_draw(&c, ret, err);
+            d->values[at.h * n + at.t] = number_at(d, p, "head_figures.T.L.H.%s.value", at);
+    series_set(s, HS__CHART_LINES, A, n);
+    s->chart.y_high = axis_top(fmax(highest(d->values, A * n), chance));
+    s->chart.mark_y = chance;
+    s->chart.mark_label = isfinite(chance) ? "chance" : NULL;
+    return true;
 }
 
-static hs_status stability_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                hs_error *err)
+static bool stability_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const size_t A = d->o.n_heads;
-    const caption title = title_of(d, p, at);
     double *spreads = d->values + A, high = 0;
     places_make(d, A, 0, 1);
     for (at.h = 0; at.h < A; at.h++) {
-        const hs_corpus_figure f = figure_of(d, p->which, at);
-        d->values[at.h] = f.value;
-        spreads[at.h] = f.spread;
-        high = fmax(high, f.value + (isfinite(f.spread) ? f.spread : 0));
+        d->values[at.h] = number_at(d, p, "head_figures.T.L.H.%s.value", at);
+        spreads[at.h] = number_at(d, p, "head_figures.T.L.H.%s.spread", at);
+        high = fmax(high, d->values[at.h] + (isfinite(spreads[at.h]) ? spreads[at.h] : 0));
     }
-    hs__chart c = chart_of(d, HS__CHART_DOTS, title.text, "head", A);
-    c.y_title = p->y_label;
-    c.spreads = spreads;
-    c.colour = HS__CHART_COLD;
-    c.y_high = axis_top(high);
-    return hs__chart_draw(&c, ret, err);
+    series_set(s, HS__CHART_DOTS, 1, A);
+    s->chart.spreads = spreads;
+    s->chart.colour = HS__CHART_COLD;
+    s->chart.y_high = axis_top(high);
+    return true;
 }
 
 /* ---- layers ---- */
@@ -448,31 +410,27 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
     return g->labels[k] = g->texts[k];
 }
 
-/* Layers by heads of what d->values holds, from low to high. */
-static hs_status heads_grid(hs__drawing *d, const hs__report_panel *p, double low, double high,
-                            hs__picture *ret, hs_error *err)
+/* Layers by heads: a share from 0, or of `which` from a half on (1) or a number from 0 to the highest (2). */
+static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                           hs_error *err)
 {
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
     grid_labels g = {.texts = calloc(n + L + A, sizeof *g.texts),
                      .labels = calloc(n + L + A, sizeof *g.labels)};
-    float *values = calloc(n + 1, sizeof *values);
-    if (!g.texts || !g.labels || !values) {
-        free(values);
-        free(g.texts);
-        free(g.labels);
-        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    }
-    for (size_t k = 0; k < n; k++) {
-        values[k] = (float)d->values[k];
-        if (isfinite(d->values[k]))
-            label_set(&g, k, "%.2f", fabs(d->values[k]) < 0.005 ? 0 : d->values[k]); /* never -0.00 */
-        else
-            g.labels[k] = "";
-    }
-    for (size_t l = 0; l < L; l++)
-        label_set(&g, n + l, "%.0f", (double)d->o.layers[l]);
-    for (size_t h = 0; h < A; h++)
-        label_set(&g, n + L + h, "%.0f", (double)h);
+    float *values = calloc(n + 1, sizeof *values), high = 0;
+    const bool ok = g.texts && g.labels && values;
+    hs_status st = ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    for (size_t k = 0; ok && k < n + L + A; k++)
+        if (k >= n)
+            label_set(&g, k, "%.0f", (double)(k < n + L ? d->o.layers[k - n] : k - n - L));
+        else {
+            at.l = k / A;
+            at.h = k % A;
+            const double value = number_at(d, p, p->array, at);
+            values[k] = (float)value;
+            high = fmaxf(high, values[k]);
+            label_set(&g, k, isfinite(value) ? "%.2f" : "", fabs(value) < 0.005 ? 0 : value); /* never -0 */
+        }
     hs__panel panel = {.n_rows = L,
                        .n_columns = A,
                        .values = values,
@@ -483,71 +441,48 @@ static hs_status heads_grid(hs__drawing *d, const hs__report_panel *p, double lo
                        .column_title = "head",
                        .unit = p->y_label,
                        .palette = HS__PALETTE_GREEN,
-                       .low = (float)low,
-                       .high = (float)high};
+                       .low = p->which == 1 ? 0.5f : 0,
+                       .high = p->which == 2 ? fmaxf(high, 0.1f) : 1};
     snprintf(panel.title, sizeof panel.title, "%s", p->title);
-    const hs_status st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
+    if (ok)
+        st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
     free(values);
     free(g.texts);
     free(g.labels);
     return st;
 }
 
-static hs_status profile_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                              hs_error *err)
-{
-    (void)at;
-    numbers_read(d, p->array, 0, d->o.n_layers * d->o.n_heads, d->values);
-    return heads_grid(d, p, 0, 1, ret, err);
-}
-
-static hs_status noise_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                            hs_error *err)
-{
-    const size_t A = d->o.n_heads, n = d->o.n_layers * A;
-    for (size_t k = 0; k < n; k++) {
-        const hs_corpus_head head = hs_corpus_head_read(d->stats, at.t, k / A, k % A);
-        d->values[k] = p->which ? head.auc : head.dprime;
-    }
-    return heads_grid(d, p, p->which ? 0.5 : 0, p->which ? 1 : fmax(highest(d->values, n), 0.1), ret, err);
-}
-
-/* Lines over the layers, or with stacks what adds up to 1. A line is a member of hs_corpus_layer. */
+/* Lines over the layers, or with stacks what adds up to 1: names, and members of layer_figures. */
 static const struct layer_lines {
     hs__chart_kind kind;
     size_t n;
-    const char *names[5];
-    size_t members[5];
+    const char *names[5], *members[5];
 } layer_lines[] = {
-#define MEMBER(name) offsetof(hs_corpus_layer, name)
-    {HS__CHART_LINES, 3, {"precision", "recall", "F1"}, {MEMBER(precision), MEMBER(recall), MEMBER(f1)}},
+    {HS__CHART_LINES, 3, {"precision", "recall", "F1"}, {"precision", "recall", "f1"}},
     {HS__CHART_STACKS,
      5,
      {"first token", "separators", "sentence ends", "commas", "the rest"},
-     {MEMBER(mass_cls), MEMBER(mass_sep), MEMBER(mass_end), MEMBER(mass_comma), MEMBER(mass_rest)}},
+     {"mass_cls", "mass_sep", "mass_end", "mass_comma", "mass_rest"}},
     {HS__CHART_LINES,
      4,
      {"first token", "itself", "previous token", "next token"},
-     {MEMBER(on_first), MEMBER(on_self), MEMBER(on_previous), MEMBER(on_next)}},
-#undef MEMBER
+     {"attention_first", "attention_self", "attention_previous", "attention_next"}},
 };
 
-static hs_status layers_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                             hs_error *err)
+static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
 {
     const struct layer_lines *lines = &layer_lines[p->which];
     const size_t L = d->o.n_layers;
-    for (size_t l = 0; l < L; l++) {
-        const hs_corpus_layer f = hs_corpus_layer_read(d->stats, at.t, l);
-        d->places[l] = d->o.layers[l];
-        for (size_t k = 0; k < lines->n; k++)
-            memcpy(&d->values[k * L + l], (const char *)&f + lines->members[k], sizeof *d->values);
-    }
-    hs__chart c = chart_of(d, lines->kind, p->title, "layer", L);
-    c.y_title = p->y_label;
-    c.names = lines->names;
-    c.n_series = lines->n;
-    return hs__chart_draw(&c, ret, err);
+    for (size_t k = 0; k < lines->n; k++)
+        for (at.l = 0; at.l < L; at.l++) {
+            char path[64];
+            snprintf(path, sizeof path, "layer_figures.T.L.%s", lines->members[k]);
+            d->places[at.l] = d->o.layers[at.l];
+            d->values[k * L + at.l] = hs__report_number_at(d->report, path, at);
+        }
+    series_set(s, lines->kind, lines->n, L);
+    s->chart.names = lines->names;
+    return true;
 }
 
 /* ---- tables ---- */
@@ -562,79 +497,90 @@ static void examples_write(const hs__drawing *d, hs__place at, FILE *out)
     hs__examples_write(d, at.l, out);
 }
 
-#define KEY   "key position"
-#define QUERY "query position"
-#define TOKEN "token position"
+#define KEY       "key position"
+#define QUERY     "query position"
+#define TOKEN     "token position"
+#define SUMMED    "attention, heads summed"
+#define TEXTS     "share of texts"
+#define PAIRS     "share of pairs"
+#define ATTENTION "share of attention"
+#define THRESHOLD "similarity threshold"
+#define FREQUENT  "share of the 50 most frequent"
 
 const hs__report_panel hs__panels[] = {
-    {"attention", "lh", map_draw, NULL, NULL, KEY, QUERY, "mean attention", 0},
-    {"attention_layer", "l", map_draw, NULL, ", all heads", KEY, QUERY, "attention, heads summed", 0},
-    {"without_columns", "l", map_draw, NULL, ", without high-attention columns", KEY, QUERY,
-     "attention, heads summed", 0},
-    {"without_diagonal", "l", map_draw, NULL, ", without the diagonal too", KEY, QUERY,
-     "attention, heads summed", 0},
-    {"location", "lh", map_draw, NULL, NULL, TOKEN, TOKEN, "share of texts", 1},
-    {"similarity", "l", map_draw, NULL, ", similarity", TOKEN, TOKEN, "similarity S, heads summed", 1},
-    {"normalized", "l", map_draw, NULL, ", normalised similarity", TOKEN, TOKEN, "normalised similarity N",
-     1},
-    {"first_text", "l", map_draw, NULL, ", similarity of the first text", TOKEN, TOKEN,
-     "similarity S, heads summed", 1},
-    {"repeated", "lt", shares_draw, NULL, NULL, "share of repeated tokens in a text", NULL, "repeated_hist",
-     REPEATED},
-    {"repeated_in_sentence", "lt", shares_draw, NULL, NULL, "share of repeated tokens in one sentence", NULL,
-     "repeated_same_sentence_hist", REPEATED_SAME_SENTENCE},
-    {"same_sentence", "lt", shares_draw, NULL, NULL, "share within one sentence in a text", NULL,
-     "same_sentence_hist", SAME_SENTENCE},
-    {"focal", "lt", shares_draw, NULL, NULL, "share with the focal token in a text", NULL, "focal_hist",
-     NOTHING},
-    {"distance", "lht", distances_draw, NULL, NULL, "distance in tokens", "share of pairs", NULL, 0},
-    {"distances", "lt", distances_draw, NULL, ", all heads", "distance in tokens", "share of pairs", NULL, 0},
-    {"unique", "lt", unique_draw, NULL, NULL, "different focal tokens among the heads", "share of texts",
-     "unique_focal", 0},
-    {"focus", "l", tokens_draw, NULL, "high-attention tokens", "share of the 50 most frequent", NULL, "focus",
-     0},
-    {"focal_tokens", "l", tokens_draw, NULL, "focal tokens", "share of the 50 most frequent", NULL, "focal",
-     1},
-    {"normalized_bins", "l", histogram_draw, NULL, "normalised similarity", "normalised similarity N",
-     "share of pairs", "normalized_hist", 1},
-    {"column_bins", "l", histogram_draw, NULL, "attention columns",
-     "attention that a token gets, as a share of the most", "share of columns", "column_hist", 0},
-    {"sensitivity_repeated", "l", sensitivity_draw, NULL, "repeated-token share", NULL, "share of pairs",
-     NULL, REPEATED},
-    {"sensitivity_sentence", "l", sensitivity_draw, NULL, "same-sentence share", NULL, "share of pairs", NULL,
-     SAME_SENTENCE},
-    {"sensitivity_distance", "l", sensitivity_draw, NULL, "mean distance", NULL, "tokens", NULL, DISTANCE},
-    {"sensitivity_focal", "l", sensitivity_draw, NULL, "focal share", NULL, "share of pairs", NULL, FOCAL},
-    {"stability_repeated", "lt", stability_draw, NULL, "repeated-token share", NULL, "share of pairs", NULL,
-     REPEATED},
-    {"stability_sentence", "lt", stability_draw, NULL, "same-sentence share", NULL, "share of pairs", NULL,
-     SAME_SENTENCE},
-    {"stability_distance", "lt", stability_draw, NULL, "mean distance", NULL, "tokens", NULL, DISTANCE},
-    {"stability_focal", "lt", stability_draw, NULL, "focal share", NULL, "share of pairs", NULL, FOCAL},
-    {"noise_auc", "", noise_draw, NULL, "Chance that a signal pair is more similar than a noise pair", NULL,
-     "area under the ROC curve", NULL, 1},
-    {"noise_dprime", "", noise_draw, NULL, "Distance of signal from noise, d'", NULL, "standard deviations",
-     NULL, 0},
-    {"masses", "", layers_draw, NULL, "Where attention goes", NULL, "share of attention", NULL, 1},
-    {"neighbours", "", layers_draw, NULL, "Attention on the first token and along the diagonal", NULL,
-     "share of attention", NULL, 2},
-    {"profile_first", "", profile_draw, NULL, "Attention on the first token", NULL, "share of attention",
-     "profiles_first", 0},
-    {"profile_self", "", profile_draw, NULL, "Attention on the token itself", NULL, "share of attention",
-     "profiles_self", 0},
-    {"profile_previous", "", profile_draw, NULL, "Attention on the previous token", NULL,
-     "share of attention", "profiles_previous", 0},
-    {"profile_next", "", profile_draw, NULL, "Attention on the next token", NULL, "share of attention",
-     "profiles_next", 0},
-    {"boundaries", "", layers_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
-     NULL, 0},
-    {"one_attention", "", hs__one_text_attention, NULL, "Attention in one text", NULL, NULL, NULL, 0},
-    {"one_high", "", hs__one_text_tokens, NULL, "tokens of high attention", NULL, NULL, NULL, 0},
-    {"one_marked", "", hs__one_text_marked, NULL, "Attention and similarity in one text", NULL, NULL, NULL,
-     0},
-    {"one_most", "", hs__one_text_tokens, NULL, "most pairs of the same token", NULL, NULL, NULL, 1},
-    {"one_fewest", "", hs__one_text_tokens, NULL, "fewest pairs of the same token", NULL, NULL, NULL, 2},
-    {"heads", "lt", NULL, heads_write, NULL, NULL, NULL, NULL, 0},
-    {"examples", "l", NULL, examples_write, NULL, NULL, NULL, NULL, 0},
+    {"attention", "lh", NULL, KEY, QUERY, "mean attention", .draw = map_draw},
+    {"attention_layer", "l", ", all heads", KEY, QUERY, SUMMED, .draw = map_draw},
+    {"without_columns", "l", ", without high-attention columns", KEY, QUERY, SUMMED, .draw = map_draw},
+    {"without_diagonal", "l", ", without the diagonal too", KEY, QUERY, SUMMED, .draw = map_draw},
+    {"location", "lh", NULL, TOKEN, TOKEN, TEXTS, .draw = map_draw},
+    {"similarity", "l", ", similarity", TOKEN, TOKEN, "similarity S, heads summed", .draw = map_draw},
+    {"normalized", "l", ", normalised similarity", TOKEN, TOKEN, "normalised similarity N", .draw = map_draw},
+    {"first_text", "l", ", similarity of the first text", TOKEN, TOKEN, "similarity S, heads summed",
+     .draw = map_draw},
+    {"repeated", "lt", NULL, "share of repeated tokens in a text", TEXTS, "repeated", .fill = shares_fill},
+    {"repeated_in_sentence", "lt", NULL, "share of repeated tokens in one sentence", TEXTS,
+     "repeated_same_sentence", .fill = shares_fill},
+    {"same_sentence", "lt", NULL, "share within one sentence in a text", TEXTS, "same_sentence",
+     .fill = shares_fill},
+    {"focal", "lt", NULL, "share with the focal token in a text", TEXTS, "focal", .fill = shares_fill},
+    {"distance", "lht", NULL, "distance in tokens", PAIRS, "head_figures.T.L.H.mean_distance.value",
+     .fill = distances_fill},
+    {"distances", "lt", ", all heads", "distance in tokens", PAIRS, "layer_figures.T.L.mean_distance",
+     .fill = distances_fill},
+    {"unique", "lt", NULL, "different focal tokens among the heads", TEXTS, "unique_focal",
+     .fill = unique_fill},
+    {"focus", "l", "high-attention tokens", FREQUENT, NULL, "focus", .draw = tokens_draw},
+    {"focal_tokens", "l", "focal tokens", FREQUENT, NULL, "focal", .which = 1, .draw = tokens_draw},
+    {"normalized_bins", "l", "normalised similarity", "normalised similarity N", PAIRS, "normalized_hist",
+     .which = 1, .fill = histogram_fill},
+    {"column_bins", "l", "attention columns", "attention that a token gets, as a share of the most",
+     "share of columns", "column_hist", .fill = histogram_fill},
+    {"sensitivity_repeated", "l", "repeated-token share", THRESHOLD, PAIRS, "repeated_share",
+     .fill = sensitivity_fill},
+    {"sensitivity_sentence", "l", "same-sentence share", THRESHOLD, PAIRS, "same_sentence_share",
+     .fill = sensitivity_fill},
+    {"sensitivity_distance", "l", "mean distance", THRESHOLD, "tokens", "mean_distance",
+     .fill = sensitivity_fill},
+    {"sensitivity_focal", "l", "focal share", THRESHOLD, PAIRS, "focal_share", .fill = sensitivity_fill},
+    {"stability_repeated", "lt", "repeated-token share", "head", PAIRS, "repeated_share",
+     .fill = stability_fill},
+    {"stability_sentence", "lt", "same-sentence share", "head", PAIRS, "same_sentence_share",
+     .fill = stability_fill},
+    {"stability_distance", "lt", "mean distance", "head", "tokens", "mean_distance", .fill = stability_fill},
+    {"stability_focal", "lt", "focal share", "head", PAIRS, "focal_share", .fill = stability_fill},
+    {"noise_auc", "", "Chance that a signal pair is more similar than a noise pair", NULL,
+     "area under the ROC curve", "head_figures.T.L.H.auc", .which = 1, .draw = grid_draw},
+    {"noise_dprime", "", "Distance of signal from noise, d'", NULL, "standard deviations",
+     "head_figures.T.L.H.dprime", .which = 2, .draw = grid_draw},
+    {"masses", "", "Where attention goes", "layer", ATTENTION, .which = 1, .fill = layers_fill},
+    {"neighbours", "", "Attention on the first token and along the diagonal", "layer", ATTENTION, .which = 2,
+     .fill = layers_fill},
+    {"profile_first", "", "Attention on the first token", NULL, ATTENTION, "profiles_first.L.H",
+     .draw = grid_draw},
+    {"profile_self", "", "Attention on the token itself", NULL, ATTENTION, "profiles_self.L.H",
+     .draw = grid_draw},
+    {"profile_previous", "", "Attention on the previous token", NULL, ATTENTION, "profiles_previous.L.H",
+     .draw = grid_draw},
+    {"profile_next", "", "Attention on the next token", NULL, ATTENTION, "profiles_next.L.H",
+     .draw = grid_draw},
+    {"boundaries", "", "Boundaries by attention against sentence ends", "layer", "share",
+     .fill = layers_fill},
+    {"one_attention", "", "Attention in one text", .draw = hs__one_text_attention},
+    {"one_high", "", "tokens of high attention", .draw = hs__one_text_tokens},
+    {"one_marked", "", "Attention and similarity in one text", .draw = hs__one_text_marked},
+    {"one_most", "", "most pairs of the same token", .which = 1, .draw = hs__one_text_tokens},
+    {"one_fewest", "", "fewest pairs of the same token", .which = 2, .draw = hs__one_text_tokens},
+    {"heads", "lt", .write = heads_write},
+    {"examples", "l", .write = examples_write},
 };
 const size_t hs__n_panels = sizeof hs__panels / sizeof *hs__panels;
+
+hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                         hs_error *err)
+{
+    struct hs__sheet s;
+    if (p->draw)
+        return p->draw(d, p, at, ret, err);
+    sheet_begin(&s, d, p, at);
+    return p->fill(d, p, at, &s) ? hs__chart_draw(&s.chart, ret, err) : HS_OK;
+}

@@ -56,7 +56,7 @@ void hs__cell_write(FILE *out, double value, const char *format)
     fprintf(out, "<td>%s</td>", text + (strspn(text, "-0. %") == strlen(text) && *text == '-')); /* no -0 */
 }
 
-/* Writes a text, or an integer as 1,234. Of anything else writes what is given instead. */
+/* Writes a text, or an integer as 1,234; `otherwise` if the value is neither. */
 static void value_write(FILE *out, const json_t *value, const char *otherwise)
 {
     if (json_is_integer(value))
