@@ -163,9 +163,11 @@ static int query_read(const char *query, const hs_format *among, size_t n, size_
     while (format && *ret_format < n && strcmp(format, among[*ret_format].name) != 0)
         ++*ret_format;
     if (!status && format && *ret_format == n)
-        status = hs__refuse(problem, 406, NULL, "unknown format; allowed: %s", list(among, n, false, names));
+        status = hs__refuse(problem, 406, NULL, "unknown format '%.*s'; allowed: %s",
+                            hs__clip(format, strlen(format)), format, list(among, n, false, names));
     if (!status && hooks && strcmp(hooks, "hooks") != 0)
-        status = hs__refuse(problem, 422, NULL, "unknown names; allowed: hooks");
+        status = hs__refuse(problem, 422, NULL, "unknown names '%.*s'; allowed: hooks",
+                            hs__clip(hooks, strlen(hooks)), hooks);
     if (ret_hooks)
         *ret_hooks = hooks != NULL;
     hs_query_finish(&q);

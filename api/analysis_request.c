@@ -4,6 +4,7 @@
 
 #include "api/field_values.h"
 #include "api/fields.h"
+#include "api/spelling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,14 @@ static int parse_body(const hs_request *request, json_t **ret_body, hs__problem 
     /* jansson leaves the text empty if it does not report a failed allocation. */
     if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
         return hs__refuse(problem, 500, NULL, "out of memory");
-    hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
-               json_error_code(&error) == json_error_invalid_utf8 ? "UTF-8" : "JSON", error.text);
+    if (!request->body_bytes)
+        hs__refuse(problem, 400, NULL, "the body is empty; send a JSON object such as {\"text\": \"...\"}");
+    else if (request->body_bytes >= 3 && memcmp(request->body, "\xef\xbb\xbf", 3) == 0)
+        hs__refuse(problem, 400, NULL,
+                   "the body is not valid JSON: it begins with a byte order mark; leave out its 3 bytes");
+    else
+        hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
+                   json_error_code(&error) == json_error_invalid_utf8 ? "UTF-8" : "JSON", error.text);
     problem->line = error.line > 0 ? (size_t)error.line : 1;
     problem->column = error.column > 0 ? (size_t)error.column : 0;
     problem->byte = error.position > 0 ? (size_t)error.position : 0;
@@ -59,15 +66,22 @@ static bool is_field(const char *name, bool tokens_only)
 
 static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
 {
+    enum { NAMES_MAX = 64 };
+    const char *names[NAMES_MAX + 1] = {"model"};
     char allowed[512] = "model", pointer[256];
-    for (size_t i = 0; hs_field_at(i); i++) {
+    size_t n_names = 1;
+    for (size_t i = 0; hs_field_at(i) && n_names < NAMES_MAX; i++) {
         const size_t n = strlen(allowed);
-        if (hs_field_at(i)->tokenize || !tokens_only)
-            snprintf(allowed + n, sizeof allowed - n, ", %s", hs_field_at(i)->name);
+        if (!hs_field_at(i)->tokenize && tokens_only)
+            continue;
+        names[n_names++] = hs_field_at(i)->name;
+        snprintf(allowed + n, sizeof allowed - n, ", %s", hs_field_at(i)->name);
     }
     member_pointer(name, pointer);
-    return hs__refuse(problem, 422, pointer, "unknown field '%.*s'; allowed: %s",
-                      hs__clip(name, strlen(name)), name, allowed);
+    const char *meant = hs_spelled_like(name, names);
+    return hs__refuse(problem, 422, pointer, "unknown field '%.*s'%s%s%s; allowed: %s",
+                      hs__clip(name, strlen(name)), name, meant ? "; did you mean '" : "", meant ? meant : "",
+                      meant ? "'" : "", allowed);
 }
 
 static int check_names(json_t *body, bool tokens_only, hs__problem *problem)

@@ -20,9 +20,8 @@ int hs__effects_of_read(const hs__served_model *model, const json_t *value, hs__
                                 "an object of kind, factor and from, and nothing else");
     const hs__patch_reading reading = {value, "/effects_of", model, analysis, problem};
     to->requested = true;
-    if (hs__kind_read(&reading, "zero|scale|mean|patch",
-                      "the kind of effects_of must be \"zero\", \"scale\", \"mean\" or \"patch\"", &to->kind,
-                      &to->factor))
+    if (hs__kind_read(&reading, "zero|scale|mean|patch", "\"zero\", \"scale\", \"mean\" or \"patch\"",
+                      &to->kind, &to->factor))
         return problem->status;
     if (to->kind != HS_INTERVENE_PATCH)
         return from ? hs__refuse(problem, 422, "/effects_of/from", "only patch takes 'from'") : 0;

@@ -31,8 +31,10 @@ int hs__kind_read(const hs__patch_reading *r, const char *kinds, const char *mus
     char pointer[64];
     const json_t *kind = member(r, "kind", pointer);
     const char *name = json_string_value(kind);
+    if (!kind)
+        return hs__refuse(r->problem, 422, pointer, "%s is missing; it must be %s", pointer + 1, must);
     if (!name || hs_choice_find(kinds ? kinds : all, name, json_string_length(kind)) < 0)
-        return hs__refuse(r->problem, 422, pointer, "%s", must);
+        return hs__refuse_value(r->problem, pointer, kind, must);
     *ret_kind = (hs_intervention_kind)hs_choice_find(all, name, json_string_length(kind));
     const json_t *factor = member(r, "factor", pointer);
     *ret_factor = (float)json_number_value(factor);

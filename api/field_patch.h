@@ -13,7 +13,7 @@ typedef struct hs__patch_reading {
     hs__problem *problem;
 } hs__patch_reading;
 
-/* Reads the members kind, one of "a|b" (NULL: of all), and factor. must is the refusal of another kind. */
+/* Reads the members kind, one of "a|b" (NULL: of all), and factor. must lists them for messages. */
 int hs__kind_read(const hs__patch_reading *r, const char *kinds, const char *must,
                   hs_intervention_kind *ret_kind, float *ret_factor);
 

@@ -166,12 +166,8 @@ static int read_cosine(const reading *r, const json_t *value)
     const size_t n = hs_sentence_width(r->architecture, pooling);
     char must[128];
     snprintf(must, sizeof must, "a list of %zu numbers, not all 0: the sentence vector of another text", n);
-    if (!json_is_array(value))
+    if (!json_is_array(value) || json_array_size(value) != n)
         return refuse(r, "cosine", value, must);
-    if (json_array_size(value) != n)
-        return hs__refuse(r->problem, 422, "/target/cosine",
-                          "target/cosine is a list of %zu elements; it must be %s", json_array_size(value),
-                          must);
     float *vector = r->analysis->target_vector = malloc(n * sizeof *vector);
     if (!vector)
         return hs__refuse(r->problem, 500, NULL, "no memory for a target");

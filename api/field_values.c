@@ -9,6 +9,9 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
 {
     char is[128];
     switch (json_typeof(value)) {
+    case JSON_ARRAY:
+        snprintf(is, sizeof is, "a list of %zu elements", json_array_size(value));
+        break;
     case JSON_REAL:
     case JSON_INTEGER:
         snprintf(is, sizeof is, "%.17g", json_number_value(value));
@@ -19,11 +22,10 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
         break;
     default:
         snprintf(is, sizeof is, "%s",
-                 json_is_object(value)  ? "an object"
-                 : json_is_array(value) ? "a list"
-                 : json_is_null(value)  ? "null"
-                 : json_is_true(value)  ? "true"
-                                        : "false");
+                 json_is_object(value) ? "an object"
+                 : json_is_null(value) ? "null"
+                 : json_is_true(value) ? "true"
+                                       : "false");
     }
     return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
 }

@@ -602,9 +602,7 @@ static int read_intervention(const reading *r, size_t i)
     if (!hidden && read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers))
         return r->problem->status;
     if (read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
-        hs__kind_read(&change, NULL,
-                      "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\", "
-                      "\"identity\" or \"patch\"",
+        hs__kind_read(&change, NULL, "\"zero\", \"scale\", \"mean\", \"uniform\", \"identity\" or \"patch\"",
                       &intervention->kind, &intervention->factor) ||
         hs__patch_read(&change, i))
         return r->problem->status;

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static unsigned long long length_of(const hs_exchange *x)
 {
@@ -72,6 +73,13 @@ static void route_find(hs_exchange *x)
     }
 }
 
+/* Only uploads may be compressed: their format is detected. */
+static bool is_encoded(const hs_exchange *x)
+{
+    const char *encoding = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    return encoding && strcasecmp(encoding, "identity") != 0;
+}
+
 static void route_admit(hs_exchange *x)
 {
     const hs_server *server = x->server;
@@ -89,6 +97,10 @@ static void route_admit(hs_exchange *x)
         hs__exchange_refuse_now(x, HS_STILL_LOADING);
     } else if (length_of(x) > hs__admission_body_max(x)) {
         hs__admission_refuse_large(x);
+    } else if (!x->route->receive && length_of(x) > 0 && is_encoded(x)) {
+        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                            "The body has Content-Encoding '%.32s'. Send it as it is, without this header.",
+                            hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_ENCODING));
     }
 }
 

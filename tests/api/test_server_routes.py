@@ -1,5 +1,6 @@
 """Every path, method and header of the server itself; what /analyze computes is tested elsewhere."""
 import gzip
+import json
 import os
 import re
 import time
@@ -239,3 +240,14 @@ def test_histograms_add_up(server):
     buckets = [value for key, value in metrics.items() if key.startswith(name + "_bucket")]
     assert buckets == sorted(buckets)
     assert buckets[-1] == metrics[name + "_count"]
+
+
+@pytest.mark.parametrize("path", ["/analyze", "/tokenize", "/links"])
+def test_compressed_bodies_are_refused_by_name(server, path):
+    """They would be called malformed JSON else. An upload's format is detected, so /corpora takes them."""
+    packed = gzip.compress(json.dumps({"text": "a"}).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    refused = server.request("POST", path, packed, headers)
+    assert refused.status == 415 and "Content-Encoding 'gzip'" in refused.json()["detail"], refused.body
+    plain = server.request("POST", "/tokenize", b'{"text": "a"}', {**headers, "Content-Encoding": "identity"})
+    assert plain.status == 200
