@@ -1,6 +1,6 @@
 // Corpus runs: from a file to a report, and two reports side by side.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, findings, looking, open, readout, reload, settled, test, view, type Place } from "./viewer";
+import { colours, expect, findings, looking, open, readout, reload, saved, settled, test, view, type Place } from "./viewer";
 
 const jsonl = (texts: readonly string[]): Buffer =>
   Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
@@ -129,6 +129,8 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   await page.keyboard.press("ArrowRight");
   await expect(readout(page)).toContainText("layer 0 head 0");
   await expect(readout(page)).toContainText("stories.jsonl");
+  const [header] = (await saved(page, "CSV")).bytes.toString().split("\r\n");
+  expect(header).toBe("figure,threshold,layer,head,first,second,difference");
 });
 
 // A run by the API, done.
@@ -163,6 +165,14 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   );
   expect(await texts.locator(".text").allTextContents()).toEqual(examples.map(({ body }: { body: string }) => body));
   await expect.poll(() => colours(page, ".multiples canvas")).toBeGreaterThan(5);
+  const table = (await saved(page, "CSV of texts")).bytes.toString().trim().split("\r\n");
+  expect(table).toHaveLength(13);
+  expect(table[1]).toContain(`${layer},${head},previous,${examples[0].file},${examples[0].line},${examples[0].value},`);
+  const picture = (await saved(page, "SVG of texts")).bytes.toString();
+  expect(picture.match(/<image /g)).toHaveLength(12);
+  for (const strongest of await texts.locator("p").allTextContents()) expect(picture).toContain(strongest.split(" ").at(-1));
+  expect(picture).not.toContain("Typical by");
+  expect((await saved(page, "PNG of texts")).bytes.subarray(1, 4).toString()).toBe("PNG");
   await texts.nth(2).getByRole("button").focus();
   await page.keyboard.press("Enter");
   await expect(view(page, "Head")).toBeVisible();

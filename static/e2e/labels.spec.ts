@@ -1,19 +1,5 @@
 // Corpus runs of labelled texts: started on the page, and what the model got right, as in the run's report.
-import { serve, taskModels } from "./server";
-import { expect, findings, open, settled, test as base, view } from "./viewer";
-
-const test = base.extend<object, { home: string }>({
-  home: [
-    async ({}, use, { parallelIndex }) => {
-      const models = taskModels(parallelIndex);
-      const moods = models.find((model) => model.startsWith("moods="))!;
-      const server = await serve(parallelIndex, [moods, ...models.filter((model) => model !== moods)]);
-      await use(server.home);
-      await server.stop();
-    },
-    { scope: "worker" },
-  ],
-});
+import { expect, findings, open, settled, taskTest as test, view } from "./viewer";
 
 const LABELS = ["angry", "calm", "merry"];
 const TEXTS = Array.from({ length: 18 }, (_, n) => ({ text: `The dog ${n} saw the cat. It ran ${"on ".repeat(n % 5)}.`, mood: LABELS[n % 3] }));
@@ -22,6 +8,7 @@ test("a run of labelled texts shows what its report says", { tag: "@slow" }, asy
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
   await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });
+  await page.locator("#run-model").selectOption("moods");
   await page.getByLabel("Label field").fill("mood");
   await page.getByLabel("Share for effects").fill("2");
   await page.getByRole("button", { name: "Start the run" }).click();

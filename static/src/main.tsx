@@ -115,6 +115,7 @@ function render(): void {
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
   const View = COMPONENTS[view];
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
+  app.exportable = () => null; // until the view offers something
   renderTree(within(<Frame />), page);
   renderTree(within(<View />), root);
   shown = root;

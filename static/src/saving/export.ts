@@ -28,6 +28,7 @@ export interface Exportable {
   figure?: AnalyzeRequest | false; // of the same as a figure to print, which the server draws
   rows: () => (string | number)[][]; // the first is the header
   heads?: HeadNumbers | null; // a number a head, below the view's own
+  also?: (Exportable & { what: string }) | null; // another part of the view: a picture and a table, named "PNG of …"
 }
 
 // Draws the view on screen, or the part of it that makes the picture.

@@ -68,17 +68,29 @@ function requestItems(of: Exportable): Item[] {
   ];
 }
 
+function pictureItems(of: Exportable): Item[] {
+  return [
+    saved("PNG", "the view, 2 ×", `${of.name}.png`, ({ pngOf }) => pngOf(of)),
+    saved("SVG", "the view", `${of.name}.svg`, ({ svgOf }) => svgOf(of)),
+  ];
+}
+
+const tableItem = (of: Exportable): Item => saved("CSV", "table", `${of.name}.csv`, ({ csvOf }) => csvOf(of));
+
+// The picture and the table of another part of the view.
+const itemsAlso = (of: Exportable, what: string): Item[] =>
+  [...pictureItems(of), tableItem(of)].map((item) => ({ ...item, label: `${item.label} of ${what}`, does: "" }));
+
 function fileItems(of: Exportable): Item[] {
-  const { name, figure, heads } = of;
+  const { name, figure, heads, also } = of;
   const drawn = (format: "pdf" | "svg"): Item =>
     saved(`Figure ${format.toUpperCase()}`, "to print, 170 mm", `${name}.figure.${format}`, () =>
       download(figure as AnalyzeRequest, format),
     );
   return [
-    saved("PNG", "the view, 2 ×", `${name}.png`, ({ pngOf }) => pngOf(of)),
-    saved("SVG", "the view", `${name}.svg`, ({ svgOf }) => svgOf(of)),
+    ...pictureItems(of),
     ...(figure ? [drawn("pdf"), drawn("svg")] : []),
-    saved("CSV", "table", `${name}.csv`, ({ csvOf }) => csvOf(of)),
+    tableItem(of),
     ...(heads
       ? [
           saved("CSV of heads", "table of all heads", `${name}.heads.csv`, ({ csvOf, headRowsOf }) =>
@@ -88,6 +100,7 @@ function fileItems(of: Exportable): Item[] {
       : []),
     saved("JSON", "model and request of the table", `${name}.json`, ({ originOf }) => originOf(of)),
     ...requestItems(of),
+    ...(also ? itemsAlso(also, also.what) : []),
   ];
 }
 

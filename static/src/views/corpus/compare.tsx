@@ -28,7 +28,7 @@ import {
   type RunFigure,
 } from "./figures";
 import { FileLink, useAttempt } from "./list";
-import { nameOfRun } from "./names";
+import { fileName, nameOfRun } from "./names";
 import { RunLabels } from "./labels";
 import { patternNumbers, RunPatterns } from "./patterns";
 
@@ -124,12 +124,13 @@ const rowsIn = ({ sides, level }: Shown, name: RunFigure, places: readonly Place
     places,
   );
 
-export function RunCompare({ sides }: { sides: readonly Side[] }) {
+// `also`: saved with it.
+export function RunCompare({ sides, also }: { sides: readonly Side[]; also: { current: Exportable["also"] } }) {
   const app = useApp();
   const shown = shownOf(app, sides);
   const { by } = shown;
   const cursor = useRef(-1); // index into the places; the charts share it
-  useExport(() => runsExport(app, shown));
+  useExport(() => runsExport(app, shown, also.current));
   const [first] = sides;
   return (
     <div class="run-compare">
@@ -415,7 +416,7 @@ function FigureTable({ shown }: { shown: Shown }) {
   );
 }
 
-function runsExport(app: App, shown: Shown): Exportable | null {
+function runsExport(app: App, shown: Shown, also: Exportable["also"]): Exportable | null {
   const { sides, places, level } = shown;
   const [first] = sides;
   if (!first) return null;
@@ -430,7 +431,7 @@ function runsExport(app: App, shown: Shown): Exportable | null {
   ];
   const names = sides.map(({ run }) => nameOfRun(run));
   return {
-    name: `headscope-runs-${names.join("-").replaceAll(/[^\w.-]+/g, "_")}`,
+    name: `headscope-runs-${fileName(names.join("-"))}`,
     title: `headscope · ${names.join(" and ")}`,
     provenance: {
       tool: "headscope",
@@ -440,5 +441,6 @@ function runsExport(app: App, shown: Shown): Exportable | null {
     part: ".run-compare",
     rows,
     heads: patternNumbers(app, first.report),
+    also,
   };
 }

@@ -1,8 +1,9 @@
 // Corpus runs: start one, watch it, open its report, and show several side by side.
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type { Problem } from "../../app/api";
 import { embedded } from "../../app/embed";
-import { useApp, useExport } from "../../ui/context";
+import type { Exportable } from "../../saving/export";
+import { useApp } from "../../ui/context";
 import { Select } from "../../ui/controls";
 import { Notice, problemNotice, StatusLine } from "../../ui/status";
 import type { Run } from "./api";
@@ -31,7 +32,6 @@ export function CorpusView() {
     [app],
   );
   runs.follow();
-  useExport(() => null);
   const refresh = (): void => void runs.refresh();
   const absent = runs.problem !== null && isAbsence(runs.problem);
   const list = absent ? [] : (runs.list ?? []);
@@ -106,6 +106,7 @@ function MissingRuns({ done }: { done: readonly Run[] }) {
 function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   const app = useApp();
   const { state } = app;
+  const texts = useRef<Exportable["also"]>(null); // of the small multiples, while they are shown
   // A head's texts are sought in the newest run of its model.
   const ofModel = state.typical ? done.find(({ model }) => model === app.modelName()) : undefined;
   const first = done.find(({ id }) => id === state.run) ?? ofModel ?? done[0];
@@ -156,8 +157,8 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
         </p>
       )}
       {!ready && !failed && <StatusLine>Reading the reports…</StatusLine>}
-      {ready && sides[0] && <Typical {...sides[0]} />}
-      {ready && <RunCompare sides={sides} />}
+      {ready && sides[0] && <Typical {...sides[0]} onSaved={(made) => (texts.current = made)} />}
+      {ready && <RunCompare sides={sides} also={texts} />}
     </section>
   );
 }

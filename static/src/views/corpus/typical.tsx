@@ -8,19 +8,21 @@ import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
 import { headRequest, type Requested } from "../../app/requests";
 import { FIGURES, onlyName } from "../../heads/figures";
+import { nameOf, titleOf, type Selection } from "../../heads/selection";
 import type { State } from "../../app/state";
 import type { Head } from "../../maps/analysis";
 import { ColourBar } from "../../maps/colour-bar";
 import { imageOf } from "../../maps/colour";
 import { format, maximumOf, percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
+import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
 import { Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
 import { headsOf, type Head as Profiled } from "./patterns";
-import { nameOfRun } from "./names";
+import { fileName, nameOfRun } from "./names";
 import { TYPICAL_BYS, type TypicalBy } from "./state";
 
 export const TYPICAL_SHOWN = 12;
@@ -103,13 +105,23 @@ interface Small {
 // Normalised, so that the maps of several texts compare.
 const valuesOf = (head: Head, by: By): Float32Array => (OF_ATTENTION.includes(by) ? head.attention : head.normalized);
 
-// The strongest cell, a row and a column; of similarity, which is symmetric, its first.
-function strongestOf(values: Float32Array, n: number): [number, number] {
+// The strongest cell, a row and a column, and its value; of similarity, which is symmetric, its first.
+function strongestOf(head: Head, by: By): { cell: [number, number]; value: number } {
+  const values = valuesOf(head, by);
+  const { n } = head.axis;
   const at = Math.max(0, values.indexOf(maximumOf(values)));
-  return [Math.floor(at / n), at % n];
+  return { cell: [Math.floor(at / n), at % n], value: values[at] ?? NaN };
 }
 
-export function Typical({ run, report }: { run: Run; report: Report }) {
+type Texts = NonNullable<Exportable["also"]>;
+
+interface Props {
+  run: Run;
+  report: Report;
+  onSaved: (texts: Texts | null) => void; // hears what can be saved of them, while they are shown
+}
+
+export function Typical({ run, report, onSaved }: Props) {
   const app = useApp();
   const { typical } = app.state;
   const place = useRef<HTMLDivElement>(null);
@@ -119,15 +131,15 @@ export function Typical({ run, report }: { run: Run; report: Report }) {
     if (typical && app.state.view === "corpus" && top > innerHeight / 2) place.current?.scrollIntoView();
   }, [typical, app.state.view]);
   return (
-    <div ref={place}>
+    <div class="typical" ref={place}>
       <StateDisclosure field="typical" title={`One head on its most typical texts of ${nameOfRun(run)}`}>
-        <Multiples run={run} report={report} />
+        <Multiples run={run} report={report} onSaved={onSaved} />
       </StateDisclosure>
     </div>
   );
 }
 
-function Multiples({ run, report }: { run: Run; report: Report }) {
+function Multiples({ run, report, onSaved }: Props) {
   const app = useApp();
   const { state, theme } = app;
   const layer = report.layers.includes(state.layer) ? state.layer : (report.layers[0] ?? 0);
@@ -144,6 +156,10 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
   const shadeFor = (one: Head): Shade => shadeOf(valuesOf(one, by), one.axis.n, quantity, { ...state, theme }, reach);
   const bar = reach[0] ? shadeOf(reach[0], Math.sqrt(reach[0].length), quantity, { ...state, theme }, reach) : null;
   const label = quantity === "attention" ? "Attention A" : "Normalised similarity N";
+  useEffect(() => {
+    onSaved(all.some((one) => one.head) ? textsOf(app, { run, report, onSaved }, { layer, head }, by, all) : null);
+    return () => onSaved(null);
+  });
   const numbers = (of: readonly number[]) => of.map((n) => [n, String(n)] as const);
   return (
     <>
@@ -205,6 +221,33 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
   );
 }
 
+const COLUMNS = [
+  ...["layer", "head", "figure", "file", "line", "value"],
+  ...["i", "j", "token_i", "token_j", "strongest", "text"],
+];
+
+// A row a text, with the strongest cell of its map.
+function textsOf(app: App, { run, report }: Props, head: Selection, by: By, all: readonly Small[]): Texts {
+  const row = ({ file, line, value, body }: Example, map: Head): (string | number)[] => {
+    const { cell, value: strongest } = strongestOf(map, by);
+    const { positions, labels } = map.axis;
+    return [
+      ...[head.layer, head.head, by, file, line, value],
+      ...cell.map((t) => positions[t] ?? t),
+      ...cell.map((t) => labels[t] ?? ""),
+      ...[strongest, body],
+    ];
+  };
+  return {
+    what: "texts",
+    name: `headscope-typical-${nameOf(head)}-${fileName(nameOfRun(run))}`,
+    title: `headscope · ${titleOf(head)} · typical texts of ${nameOfRun(run)}`,
+    provenance: { tool: "headscope", runs: [report.provenance], page: app.address.href() },
+    part: ".typical",
+    rows: () => [COLUMNS, ...all.flatMap((one) => (one.head ? [row(one.example, one.head)] : []))],
+  };
+}
+
 function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin: readonly number[]) => void }) {
   const { example, entry, head } = props.of;
   const { shade, by } = props;
@@ -214,25 +257,21 @@ function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin:
     canvas.current.width = canvas.current.height = head.axis.n;
     canvas.current.getContext("2d")?.putImageData(imageOf(shade.indices, head.axis.n, shade.lut), 0, 0);
   });
-  const values = head && valuesOf(head, by);
-  const cell = head && values ? strongestOf(values, head.axis.n) : null;
+  const strongest = head && strongestOf(head, by);
   const token = (t: number): string => `${head?.axis.labels[t] ?? ""} ${head?.axis.positions[t] ?? t}`;
-  const strongest =
-    head && values && cell
-      ? `${token(cell[0])} → ${token(cell[1])}: ${format(values[cell[0] * head.axis.n + cell[1]])}`
-      : "";
+  const about = strongest && `strongest: ${strongest.cell.map(token).join(" → ")}: ${format(strongest.value)}`;
   const words = escapeBidi(example.body);
   return (
     <li>
       <button
         type="button"
         title="Open this text in Head"
-        onClick={() => props.onOpen(head && cell ? cell.map((t) => head.axis.groups[t]?.[0] ?? 0) : [])}
+        onClick={() => props.onOpen(strongest?.cell.map((t) => head?.axis.groups[t]?.[0] ?? 0) ?? [])}
       >
         <canvas ref={canvas} aria-hidden="true" />
         <b>{write(by, example.value)}</b> <span class="text">{words}</span>
       </button>
-      <p class="muted">{entry.problem ? entry.problem.message : strongest && `strongest: ${strongest}`}</p>
+      <p class="muted">{entry.problem ? entry.problem.message : about}</p>
     </li>
   );
 }
