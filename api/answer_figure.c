@@ -102,13 +102,7 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape
 static const char *number_label(maker *m, size_t i, size_t number)
 {
     snprintf(m->numbers[i], sizeof m->numbers[i], "%zu", number);
-    return m->numbers[i];
-}
-
-static const char *head_label(maker *m, size_t i, size_t layer, size_t head)
-{
-    snprintf(m->numbers[i], sizeof m->numbers[i], "%zu.%zu", layer, head);
-    return m->numbers[i];
+    return m->labels[i] = m->numbers[i];
 }
 
 static hs_status labels_create(maker *m, size_t n, hs_error *err)
@@ -116,19 +110,6 @@ static hs_status labels_create(maker *m, size_t n, hs_error *err)
     m->labels = calloc(n + 1, sizeof *m->labels);
     m->numbers = calloc(n + 1, sizeof *m->numbers);
     return m->labels && m->numbers ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the figure's labels");
-}
-
-/* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */
-static void range_set(hs__panel *p)
-{
-    p->low = 0;
-    p->high = -INFINITY;
-    for (size_t i = 0; i < p->n_rows * p->n_columns; i++) {
-        p->low = fminf(p->low, p->values[i]);
-        p->high = fmaxf(p->high, p->values[i]);
-    }
-    if (!(p->high > p->low))
-        p->high = p->low + 1;
 }
 
 /* Puts 0 in the middle of the colours, where they are lightest. */
@@ -152,29 +133,14 @@ static void ranges_share(maker *m)
 
 /* ---- maps of heads ---- */
 
-static const float *map_of(const maker *m, size_t l, size_t h, bool similarity)
-{
-    const hs__answer *a = m->answer;
-    return hs__answer_at(a, similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION, l, h);
-}
-
 static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
-    const size_t T = a->encoding->n_tokens;
-    const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
+    const hs_tap tap = similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION;
     hs__panel *p = &m->panels[m->n_panels++];
-    *p = (hs__panel){.n_rows = T,
-                     .n_columns = T,
-                     .values = map_of(m, l, h, similarity),
-                     .row_labels = m->labels,
-                     .column_labels = m->labels,
-                     .row_title = similarity ? NULL : "from",
-                     .column_title = similarity ? NULL : "to",
-                     .palette = similarity ? HS__PALETTE_ORANGE : HS__PALETTE_BLUE};
-    range_set(p);
+    *p = hs__panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
-    if (overview)
+    if (m->figure->kind == HS__FIGURE_OVERVIEW)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
     else if (m->figure->scale == HS__SCALE_SHARED)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
@@ -233,14 +199,17 @@ static hs_status distances_make(maker *m, hs_error *err)
     const size_t n = analysis->n_layers * analysis->n_heads;
     if (labels_create(m, n, err))
         return HS_NO_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        m->labels[i] =
-            head_label(m, i, analysis->layers[i / analysis->n_heads], analysis->heads[i % analysis->n_heads]);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(m->numbers[i], sizeof m->numbers[i], "%zu.%zu",
+                 (size_t)analysis->layers[i / analysis->n_heads],
+                 (size_t)analysis->heads[i % analysis->n_heads]);
+        m->labels[i] = m->numbers[i];
+    }
     hs__panel *p = panel_add(m, "head_distances",
                              analysis->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
                                                                         : "distance of heads, 1 - CKA");
     p->row_labels = p->column_labels = m->labels;
-    range_set(p);
+    hs__panel_range(p);
     return HS_OK;
 }
 
@@ -259,7 +228,7 @@ static hs_status effects_make(maker *m, hs_error *err)
     if (labels_create(m, L + H, err))
         return HS_NO_MEMORY;
     for (size_t i = 0; i < L + H; i++)
-        m->labels[i] = number_label(m, i, i < L ? analysis->layers[i] : analysis->heads[i - L]);
+        number_label(m, i, i < L ? analysis->layers[i] : analysis->heads[i - L]);
     panel_add(m, "effects_hidden_change", "change of hidden states");
     panel_add(m, "effects_similarity_change", "change of similarity");
     panel_add(m, "effects_prediction_kl", "KL of predictions");
@@ -278,7 +247,7 @@ static hs_status effects_make(maker *m, hs_error *err)
         p->column_labels = m->labels + L;
         p->row_title = "layer";
         p->column_title = "head";
-        range_set(p);
+        hs__panel_range(p);
         const size_t n = strlen(p->title);
         snprintf(p->title + n, sizeof p->title - n, ", %.2g to %.2g", (double)p->low, (double)p->high);
         if (p->low < 0)

@@ -161,7 +161,7 @@ static void path_draw(const plot *p, const double *values, const hs__mark *how)
 
 static void dot_draw(const plot *p, double x, double y, double side, uint32_t colour)
 {
-    hs__draw_area(p->picture, x - side / 2, y - side / 2, side, side, colour);
+    hs__draw_box(p->picture, x - side / 2, y - side / 2, side, side, colour, true);
 }
 
 static void series_draw(const plot *p, size_t k, uint32_t colour)
@@ -214,8 +214,8 @@ static void stacks_draw(const plot *p)
             const double value = c->values[k * c->n + i];
             if (!(value > 0))
                 continue;
-            hs__draw_area(p->picture, x_of(p, c->xs[i]) - width / 2, y_of(p, below + value), width,
-                          y_of(p, below) - y_of(p, below + value), fills[k % N_FILLS]);
+            hs__draw_box(p->picture, x_of(p, c->xs[i]) - width / 2, y_of(p, below + value), width,
+                         y_of(p, below) - y_of(p, below + value), fills[k % N_FILLS], true);
             below += value;
         }
     }
@@ -432,7 +432,7 @@ static void ranking_lay(const hs__chart *c, hs__picture *d)
             &(hs__mark){
                 .x = left - 3, .y = y + 0.9 * font, .size = font, .anchor = HS__ANCHOR_END, .colour = INK},
             c->names[i], left - 3 - EDGE);
-        hs__draw_area(d, left, y, length, 1.2 * font, c->colour);
+        hs__draw_box(d, left, y, length, 1.2 * font, c->colour, true);
         snprintf(share, sizeof share, "%.1f %%", 100 * c->values[i]);
         text_at(d, left + length + 3, y + 0.9 * font, font, HS__ANCHOR_START, MUTED, share);
     }

@@ -87,6 +87,32 @@ static unsigned char colour_index(const hs__panel *p, float value)
     return (unsigned char)(1 + lround(254 * fmin(1, fmax(0, at))));
 }
 
+void hs__panel_range(hs__panel *p)
+{
+    p->low = 0;
+    p->high = -INFINITY;
+    for (size_t i = 0; i < p->n_rows * p->n_columns; i++) {
+        p->low = fminf(p->low, p->values[i]);
+        p->high = fmaxf(p->high, p->values[i]);
+    }
+    if (!(p->high > p->low))
+        p->high = p->low + 1;
+}
+
+hs__panel hs__panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)
+{
+    hs__panel p = {.n_rows = n,
+                   .n_columns = n,
+                   .values = values,
+                   .row_labels = tokens,
+                   .column_labels = tokens,
+                   .row_title = is_similarity ? NULL : "from",
+                   .column_title = is_similarity ? NULL : "to",
+                   .palette = is_similarity ? HS__PALETTE_ORANGE : HS__PALETTE_BLUE};
+    hs__panel_range(&p);
+    return p;
+}
+
 /* ---- measuring ---- */
 
 static double widest(const char *const *labels, size_t n, double limit)
@@ -263,7 +289,7 @@ static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
         for (size_t k = 1; k < scale; k++)
             memcpy(row + k * where.n_across, row, where.n_across);
     }
-    hs__draw_box(d, left, top, y->plot_width, y->plot_height, FAINT);
+    hs__draw_box(d, left, top, y->plot_width, y->plot_height, FAINT, false);
 }
 
 /* Returns a round distance of ticks at which their numbers do not touch. */
@@ -410,7 +436,7 @@ static void scale_draw(hs__picture *d, const layout *y, double left, double top)
     unsigned char *pixels = hs__draw_image(d, &where);
     for (size_t i = 0; pixels && i < 255; i++)
         pixels[i] = (unsigned char)(255 - i);
-    hs__draw_box(d, left, top, BAR_WIDTH, height, FAINT);
+    hs__draw_box(d, left, top, BAR_WIDTH, height, FAINT, false);
     scale_number_draw(d, y, 2, left + BAR_WIDTH + 2, top + 0.75 * y->font);
     if (height > 4 * LINE * y->font)
         scale_number_draw(d, y, 1, left + BAR_WIDTH + 2, top + height / 2 + 0.35 * y->font);

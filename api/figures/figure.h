@@ -50,6 +50,12 @@ typedef struct hs__figure {
     hs__labels labels;
 } hs__figure;
 
+/* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */
+void hs__panel_range(hs__panel *panel);
+
+/* Returns the panel of a head's map [n][n], without a title; its range is set. Both are borrowed. */
+hs__panel hs__panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity);
+
 /* Writes the colours of a palette: 0 is white, for what is not finite, 1 to 255 go from low to high. */
 void hs__palette_colours(hs__palette palette, hs__colours ret_colours);
 

@@ -24,20 +24,33 @@ void hs__picture_describe(hs__picture *d, const char *title, const char *caption
     caption_copy(caption, d->caption);
 }
 
-static hs__mark *mark_add(hs__picture *d, const hs__mark *mark)
+static bool mark_add(hs__picture *d, const hs__mark *mark)
 {
     if (d->n == d->capacity) {
         const size_t capacity = d->capacity ? 2 * d->capacity : 256;
         hs__mark *marks = realloc(d->marks, capacity * sizeof *marks);
         if (!marks) {
             d->failed = true;
-            return NULL;
+            return false;
         }
         d->marks = marks;
         d->capacity = capacity;
     }
-    d->marks[d->n] = *mark;
-    return &d->marks[d->n++];
+    d->marks[d->n++] = *mark;
+    return true;
+}
+
+/* Adds a mark with memory of its own, zeroed, and returns that; NULL if memory is short. */
+static void *mark_own(hs__picture *d, const hs__mark *where, hs__mark_kind kind, size_t n_bytes)
+{
+    hs__mark mark = *where;
+    mark.kind = kind;
+    mark.owned = calloc(n_bytes, 1);
+    if (mark.owned && mark_add(d, &mark))
+        return mark.owned;
+    free(mark.owned);
+    d->failed = true;
+    return NULL;
 }
 
 /* Returns true for control characters, line separators and the marks that change a text's direction. */
@@ -79,16 +92,13 @@ void hs__draw_text(hs__picture *d, const hs__mark *where, const char *text, doub
         text_copy(text, width - hs__font_advance(0x2026), fit);
         memcpy(fit + strlen(fit), "\xe2\x80\xa6", 4);
     }
-    hs__mark mark = *where;
-    mark.kind = HS__MARK_TEXT;
-    mark.text = strdup(fit);
-    if (!mark.text || !mark_add(d, &mark)) {
-        free(mark.text);
-        d->failed = true;
-    }
+    char *copy = mark_own(d, where, HS__MARK_TEXT, strlen(fit) + 1);
+    if (copy)
+        memcpy(copy, fit, strlen(fit));
 }
 
-void hs__draw_box(hs__picture *d, double x, double y, double width, double height, uint32_t colour)
+void hs__draw_box(hs__picture *d, double x, double y, double width, double height, uint32_t colour,
+                  bool filled)
 {
     mark_add(d, &(hs__mark){.kind = HS__MARK_BOX,
                             .x = x,
@@ -96,32 +106,15 @@ void hs__draw_box(hs__picture *d, double x, double y, double width, double heigh
                             .width = width,
                             .height = height,
                             .colour = colour,
+                            .filled = filled,
                             .line = 0.4});
-}
-
-void hs__draw_area(hs__picture *d, double x, double y, double width, double height, uint32_t colour)
-{
-    mark_add(d, &(hs__mark){.kind = HS__MARK_BOX,
-                            .x = x,
-                            .y = y,
-                            .width = width,
-                            .height = height,
-                            .colour = colour,
-                            .filled = true});
 }
 
 double (*hs__draw_path(hs__picture *d, const hs__mark *where, size_t n))[2]
 {
     hs__mark mark = *where;
-    mark.kind = HS__MARK_PATH;
     mark.n_points = n;
-    mark.points = calloc(n, sizeof *mark.points);
-    if (!mark.points || !mark_add(d, &mark)) {
-        free(mark.points);
-        d->failed = true;
-        return NULL;
-    }
-    return mark.points;
+    return mark_own(d, &mark, HS__MARK_PATH, n * sizeof *mark.points);
 }
 
 void hs__draw_line(hs__picture *d, const hs__mark *where, double x2, double y2)
@@ -137,24 +130,13 @@ void hs__draw_line(hs__picture *d, const hs__mark *where, double x2, double y2)
 
 unsigned char *hs__draw_image(hs__picture *d, const hs__mark *where)
 {
-    hs__mark mark = *where;
-    mark.kind = HS__MARK_IMAGE;
-    mark.pixels = calloc(mark.n_across * mark.n_down, 1);
-    if (!mark.pixels || !mark_add(d, &mark)) {
-        free(mark.pixels);
-        d->failed = true;
-        return NULL;
-    }
-    return mark.pixels;
+    return mark_own(d, where, HS__MARK_IMAGE, where->n_across * where->n_down);
 }
 
 void hs__picture_finish(hs__picture *d)
 {
-    for (size_t i = 0; i < d->n; i++) {
-        free(d->marks[i].text);
-        free(d->marks[i].pixels);
-        free(d->marks[i].points);
-    }
+    for (size_t i = 0; i < d->n; i++)
+        free(d->marks[i].owned);
     free(d->marks);
     *d = (hs__picture){0};
 }

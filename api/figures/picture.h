@@ -23,16 +23,17 @@ typedef struct hs__mark {
     double line;          /* width of an outline or path */
     double dash;          /* length of dashes and of the gaps between them; 0: an unbroken line */
     char name[48];        /* by which a script finds the mark in SVG; may be empty */
-    /* text */
-    char *text; /* owned; UTF-8 without control characters */
-    double size;
+    union {
+        void *owned;
+        char *text;            /* UTF-8 without control characters */
+        unsigned char *pixels; /* of an image: [n_down][n_across] indices into the colours of a palette */
+        double (*points)[2];   /* of a path */
+    };
+    double size; /* of a text */
     hs__anchor anchor;
     bool upright; /* turned by 90 degrees: reads upwards */
-    /* image: [n_down][n_across] indices into the colours of a palette */
-    unsigned char *pixels; /* owned */
     size_t n_across, n_down;
     unsigned palette;
-    double (*points)[2]; /* of a path; owned */
     size_t n_points;
 } hs__mark;
 
@@ -53,9 +54,9 @@ void hs__picture_describe(hs__picture *drawing, const char *title, const char *c
 /* Adds a text. Replaces control characters and invalid bytes by U+FFFD, and shortens the text to max_width
  * with an ellipsis. */
 void hs__draw_text(hs__picture *drawing, const hs__mark *where, const char *text, double max_width);
-/* Adds the thin outline of a box. */
-void hs__draw_box(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour);
-void hs__draw_area(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour);
+/* Adds a box, filled or as a thin outline. */
+void hs__draw_box(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour,
+                  bool filled);
 void hs__draw_line(hs__picture *drawing, const hs__mark *where, double x2, double y2);
 /* Adds a path of n points and returns them, zeroed; NULL if memory is short. */
 double (*hs__draw_path(hs__picture *drawing, const hs__mark *where, size_t n))[2];

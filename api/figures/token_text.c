@@ -30,7 +30,7 @@ hs_status hs__token_text_draw(const hs__token_text *t, hs__picture *d, hs_error 
             y += LINE * font;
         }
         if (t->marks[i])
-            hs__draw_area(d, x, y - font, width, 1.3 * font, grounds[(t->marks[i] - 1) % N_GROUNDS]);
+            hs__draw_box(d, x, y - font, width, 1.3 * font, grounds[(t->marks[i] - 1) % N_GROUNDS], true);
         hs__draw_text(d, &(hs__mark){.x = x + PAD * font, .y = y, .size = font, .colour = INK}, t->tokens[i],
                       width - 2 * PAD * font + 0.01);
         x += width;

@@ -165,28 +165,16 @@ static hs__place place_read(const char *letters, const hs__pick *pick, bool *ret
     hs__place at = {0};
     *ret_all = false;
     for (; *letters == ':'; letters += 2)
-        switch (letters[1]) {
-        case 'e':
-            at.l = pick->early;
-            break;
-        case 'm':
-            at.l = pick->middle;
-            break;
-        case 'b':
-            at.l = pick->last ? pick->last - 1 : 0;
-            break;
-        case 'l':
-            at.l = pick->last;
-            break;
-        case 'h':
-            at.h = pick->head;
-            break;
-        case 't':
-            at.t = pick->t;
-            break;
-        default:
+        if (letters[1] == '*')
             *ret_all = true;
-        }
+        else if (letters[1] == 'h')
+            at.h = pick->head;
+        else if (letters[1] == 't')
+            at.t = pick->t;
+        else
+            at.l = letters[1] == 'e'   ? pick->early
+                   : letters[1] == 'm' ? pick->middle
+                                       : pick->last - (letters[1] == 'b' && pick->last > 0);
     return at;
 }
 

@@ -48,59 +48,30 @@ static bool tokens_read(const hs__drawing *d, scene *r)
     return true;
 }
 
-/* Returns the memory of a figure with the text's tokens. NULL: there is no text, or no memory, which is then
- * the status. */
-static scene *scene_create(const hs__drawing *d, hs_status *ret_st, hs_error *err)
-{
-    scene *r = one_text(d) ? calloc(1, sizeof *r) : NULL;
-    *ret_st = r || !one_text(d) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    if (r && !tokens_read(d, r)) {
-        free(r);
-        return NULL;
-    }
-    return r;
-}
-
 /* ---- maps ---- */
-
-static bool values_read(const json_t *values, size_t n, float *ret, hs__panel *panel)
-{
-    if (json_array_size(values) != n)
-        return false;
-    panel->high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        ret[i] = (float)json_number_value(json_array_get(values, i));
-        panel->low = fminf(panel->low, ret[i]);
-        panel->high = fmaxf(panel->high, ret[i]);
-    }
-    if (!(panel->high > panel->low))
-        panel->high = panel->low + 1;
-    return isfinite(panel->low) && isfinite(panel->high);
-}
 
 static void map_add(scene *r, const json_t *map)
 {
     const json_t *head = json_object_get(map, "head"), *kind = json_object_get(map, "kind");
+    const json_t *list = json_object_get(map, "values");
     const bool attends = json_is_string(kind) && strcmp(json_string_value(kind), "attention") == 0;
     const long long layer = (long long)json_integer_value(json_object_get(map, "layer"));
+    const size_t n = r->n_tokens;
+    float *values = r->values[r->n_panels];
     hs__panel *p = &r->panels[r->n_panels];
-    *p = (hs__panel){.n_rows = r->n_tokens,
-                     .n_columns = r->n_tokens,
-                     .values = r->values[r->n_panels],
-                     .row_labels = r->tokens,
-                     .column_labels = r->tokens,
-                     .row_title = attends ? "from" : NULL,
-                     .column_title = attends ? "to" : NULL,
-                     .palette = attends ? HS__PALETTE_BLUE : HS__PALETTE_ORANGE};
-    if (!values_read(json_object_get(map, "values"), r->n_tokens * r->n_tokens, r->values[r->n_panels], p))
+    if (json_array_size(list) != n * n)
         return;
+    for (size_t i = 0; i < n * n; i++)
+        values[i] = (float)json_number_value(json_array_get(list, i));
+    *p = hs__panel_of_map(values, r->tokens, n, !attends);
+    if (!isfinite(p->low) || !isfinite(p->high))
+        return;
+    char name[32] = "all heads";
+    if (json_is_integer(head))
+        snprintf(name, sizeof name, "head %lld", (long long)json_integer_value(head));
+    snprintf(p->title, sizeof p->title, "Layer %lld, %s: %s, max %.2g", layer, name,
+             attends ? "attention" : "similarity", (double)p->high);
     r->n_panels++;
-    int n = snprintf(p->title, sizeof p->title, "Layer %lld, ", layer);
-    n += json_is_integer(head) ? snprintf(p->title + n, sizeof p->title - (size_t)n,
-                                          "head %lld: ", (long long)json_integer_value(head))
-                               : snprintf(p->title + n, sizeof p->title - (size_t)n, "all heads: ");
-    snprintf(p->title + n, sizeof p->title - (size_t)n, "%s, max %.2g", attends ? "attention" : "similarity",
-             (double)p->high);
 }
 
 static hs_status maps_draw(const scene *r, const char *title, size_t n_across, hs__picture *ret,
@@ -110,48 +81,39 @@ static hs_status maps_draw(const scene *r, const char *title, size_t n_across, h
                                .caption = title,
                                .panels = r->panels,
                                .n_panels = r->n_panels,
-                               .n_across = n_across,
+                               .n_across = n_across < r->n_panels ? n_across : r->n_panels,
                                .width_mm = fmin(WIDE, 90 * (double)n_across),
                                .font_pt = FONT};
-    return hs__figure_draw(&figure, ret, err);
+    return r->n_panels ? hs__figure_draw(&figure, ret, err) : HS_OK;
 }
 
-hs_status hs__one_text_attention(hs__drawing *d, const hs__report_panel *panel, hs__place at,
-                                 hs__picture *ret, hs_error *err)
+static hs_status attention_draw(const hs__drawing *d, scene *r, const char *title, hs__picture *ret,
+                                hs_error *err)
 {
-    (void)at;
-    hs_status st;
-    scene *r = scene_create(d, &st, err);
-    if (!r)
-        return st;
     const json_t *maps = json_object_get(one_text(d), "maps");
     const size_t n = json_array_size(maps) / 2; /* a head and all heads of each layer */
     for (size_t k = 0; k < 2 * n && k < MAPS_MAX; k++)
         map_add(r, json_array_get(maps, k));
-    if (r->n_panels)
-        st = maps_draw(r, panel->title, n < r->n_panels ? n : r->n_panels, ret, err);
-    free(r);
-    return st;
+    return maps_draw(r, title, n, ret, err);
+}
+
+static void token_mark(scene *r, const json_t *number)
+{
+    const json_int_t i = json_integer_value(number);
+    if (i >= 0 && (size_t)i < r->n_tokens)
+        r->marked[i] = 1;
 }
 
 static void high_read(const hs__drawing *d, scene *r)
 {
     const json_t *high = json_object_get(one_text(d), "high");
-    for (size_t k = 0; k < json_array_size(high); k++) {
-        const json_int_t i = json_integer_value(json_array_get(high, k));
-        if (i >= 0 && (size_t)i < r->n_tokens)
-            r->marked[i] = 1;
-    }
+    for (size_t k = 0; k < json_array_size(high); k++)
+        token_mark(r, json_array_get(high, k));
 }
 
-hs_status hs__one_text_marked(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
-                              hs_error *err)
+static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs__picture *ret,
+                             hs_error *err)
 {
-    (void)at;
-    hs_status st;
-    scene *r = scene_create(d, &st, err);
-    if (!r)
-        return st;
     const json_t *maps = json_object_get(one_text(d), "maps");
     const size_t n = json_array_size(maps) / 2;
     high_read(d, r);
@@ -161,10 +123,7 @@ hs_status hs__one_text_marked(hs__drawing *d, const hs__report_panel *panel, hs_
     }
     for (size_t k = 0; k < r->n_panels; k++)
         r->panels[k].marked = r->marked;
-    if (r->n_panels)
-        st = maps_draw(r, panel->title, r->n_panels, ret, err);
-    free(r);
-    return st;
+    return maps_draw(r, title, r->n_panels, ret, err);
 }
 
 /* ---- tokens ---- */
@@ -182,33 +141,24 @@ static void colours_number(scene *r)
 static void pairs_read(const json_t *pairs, scene *r)
 {
     for (size_t k = 0; k < json_array_size(pairs); k++)
-        for (size_t side = 0; side < 2; side++) {
-            const json_int_t i = json_integer_value(json_array_get(json_array_get(pairs, k), side));
-            if (i >= 0 && (size_t)i < r->n_tokens)
-                r->marked[i] = 1;
-        }
+        for (size_t side = 0; side < 2; side++)
+            token_mark(r, json_array_get(json_array_get(pairs, k), side));
 }
 
-hs_status hs__one_text_tokens(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
-                              hs_error *err)
+/* Marks the tokens of high attention, or those of the strongest pairs of the kth head. */
+static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_panel *panel, hs__picture *ret,
+                             hs_error *err)
 {
-    (void)at;
-    hs_status st;
+    const json_t *heads = json_object_get(one_text(d), "heads"), *head = NULL;
     char title[128];
-    scene *r = scene_create(d, &st, err);
-    if (!r)
-        return st;
-    const size_t k = (size_t)panel->which;
-    const json_t *heads = json_object_get(one_text(d), "heads"), *head = json_array_get(heads, k - 1);
-    const int layer = d->o.layers[d->o.n_layers - 1];
-    if (k == 0) {
+    if (panel->which == HS__ONE_TEXT_HIGH)
         high_read(d, r);
-        snprintf(title, sizeof title, "Layer %d, head 0: %s", layer, panel->title);
-    } else {
+    else {
+        head = json_array_get(heads, (size_t)panel->which - HS__ONE_TEXT_MOST);
         pairs_read(json_object_get(head, "pairs"), r);
-        snprintf(title, sizeof title, "Layer %d, head %lld: %s", layer,
-                 (long long)json_integer_value(json_object_get(head, "head")), panel->title);
     }
+    snprintf(title, sizeof title, "Layer %d, head %lld: %s", d->o.layers[d->o.n_layers - 1],
+             (long long)json_integer_value(json_object_get(head, "head")), panel->title);
     colours_number(r);
     const hs__token_text text = {.title = title,
                                  .tokens = r->tokens,
@@ -216,8 +166,21 @@ hs_status hs__one_text_tokens(hs__drawing *d, const hs__report_panel *panel, hs_
                                  .n = r->n_tokens,
                                  .width_mm = WIDE,
                                  .font_pt = FONT};
-    if (k == 0 || head)
-        st = hs__token_text_draw(&text, ret, err);
+    return panel->which == HS__ONE_TEXT_HIGH || head ? hs__token_text_draw(&text, ret, err) : HS_OK;
+}
+
+hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+                            hs_error *err)
+{
+    (void)at;
+    hs_status st = HS_OK;
+    scene *r = one_text(d) ? calloc(1, sizeof *r) : NULL;
+    if (one_text(d) && !r)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    if (r && tokens_read(d, r))
+        st = panel->which == HS__ONE_TEXT_ATTENTION ? attention_draw(d, r, panel->title, ret, err)
+             : panel->which == HS__ONE_TEXT_MARKED  ? marked_draw(d, r, panel->title, ret, err)
+                                                    : tokens_draw(d, r, panel, ret, err);
     free(r);
     return st;
 }

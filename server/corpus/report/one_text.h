@@ -10,13 +10,14 @@
 #define HS__ONE_TEXT_TOKENS 64
 #define HS__ONE_TEXT_PAIRS  12 /* strongest pairs of a head */
 
-/* Figure 4: attention of one head and of all heads, layer by layer. */
-hs_status hs__one_text_attention(hs__drawing *d, const hs__report_panel *panel, hs__place at,
-                                 hs__picture *ret, hs_error *err);
-/* Figure 5: attention and similarity of a head, with its high-attention tokens marked. */
-hs_status hs__one_text_marked(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
-                              hs_error *err);
-/* The tokens: with a panel's `which` 0 those of high attention are marked, with k those of the strongest
- * pairs of the kth head. */
-hs_status hs__one_text_tokens(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
-                              hs_error *err);
+/* A panel's `which`. */
+enum {
+    HS__ONE_TEXT_ATTENTION, /* figure 4: attention of one head and of all heads, layer by layer */
+    HS__ONE_TEXT_HIGH,      /* and the tokens, with those of high attention marked */
+    HS__ONE_TEXT_MARKED, /* figure 5: attention and similarity of a head, and its tokens of high attention */
+    HS__ONE_TEXT_MOST,   /* figure 9: the tokens, with those of the strongest pairs of a head marked */
+    HS__ONE_TEXT_FEWEST  /* and of the other head */
+};
+
+hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+                            hs_error *err);

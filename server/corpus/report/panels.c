@@ -507,6 +507,8 @@ static void examples_write(const hs__drawing *d, hs__place at, FILE *out)
 #define THRESHOLD "similarity threshold"
 #define FREQUENT  "share of the 50 most frequent"
 
+#define ONE_TEXT(kind) .which = HS__ONE_TEXT_##kind, .draw = hs__one_text_draw
+
 const hs__report_panel hs__panels[] = {
     {"attention", "lh", NULL, KEY, QUERY, "mean attention", .draw = map_draw},
     {"attention_layer", "l", ", all heads", KEY, QUERY, SUMMED, .draw = map_draw},
@@ -565,11 +567,11 @@ const hs__report_panel hs__panels[] = {
      .draw = grid_draw},
     {"boundaries", "", "Boundaries by attention against sentence ends", "layer", "share",
      .fill = layers_fill},
-    {"one_attention", "", "Attention in one text", .draw = hs__one_text_attention},
-    {"one_high", "", "tokens of high attention", .draw = hs__one_text_tokens},
-    {"one_marked", "", "Attention and similarity in one text", .draw = hs__one_text_marked},
-    {"one_most", "", "most pairs of the same token", .which = 1, .draw = hs__one_text_tokens},
-    {"one_fewest", "", "fewest pairs of the same token", .which = 2, .draw = hs__one_text_tokens},
+    {"one_attention", "", "Attention in one text", ONE_TEXT(ATTENTION)},
+    {"one_high", "", "tokens of high attention", ONE_TEXT(HIGH)},
+    {"one_marked", "", "Attention and similarity in one text", ONE_TEXT(MARKED)},
+    {"one_most", "", "most pairs of the same token", ONE_TEXT(MOST)},
+    {"one_fewest", "", "fewest pairs of the same token", ONE_TEXT(FEWEST)},
     {"heads", "lt", .write = heads_write},
     {"examples", "l", .write = examples_write},
 };
