@@ -281,8 +281,8 @@ static void names_draw(const plot *p)
     const hs__chart *c = p->chart;
     const size_t n = c->n_series < NAMED_MAX ? c->n_series : NAMED_MAX;
     const double left = p->left + p->width + 4;
-    double heights[NAMED_MAX];
-    size_t order[NAMED_MAX];
+    double heights[NAMED_MAX] = {0};
+    size_t order[NAMED_MAX] = {0};
     for (size_t k = 0; k < n; k++) {
         size_t at = k;
         heights[k] = end_of(p, k);
@@ -338,22 +338,24 @@ static void frame_draw(const plot *p, double page_left, double bottom)
                       c->y_title, p->height + 2 * p->font);
 }
 
-static void plot_draw(const plot *p)
+/* Draws n series from the first on: one, or all. */
+static void plot_draw(const plot *p, size_t first, size_t n, bool x_numbered, bool y_numbered)
 {
     const hs__chart *c = p->chart;
-    const double chance_dash = 2;
+    y_axis_draw(p, y_numbered);
+    x_axis_draw(p, x_numbered);
     if (c->kind == HS__CHART_LINES)
-        for (size_t k = 0; k < c->n_series; k++)
-            series_draw(p, k, colours[k % N_COLOURS]);
+        for (size_t k = 0; k < n; k++)
+            series_draw(p, first + k, colours[k % N_COLOURS]);
     else if (c->kind == HS__CHART_BARS)
-        bars_draw(p, 0);
+        bars_draw(p, first);
     else if (c->kind == HS__CHART_DOTS)
         dots_draw(p);
     else
         stacks_draw(p);
     if (c->chance)
-        path_draw(p, c->chance, &(hs__mark){.colour = INK, .line = 0.7, .dash = chance_dash});
-    marks_draw(p, true);
+        path_draw(p, c->chance, &(hs__mark){.colour = INK, .line = 0.7, .dash = 2});
+    marks_draw(p, n == c->n_series);
     if (is_named(c))
         names_draw(p);
 }
@@ -372,13 +374,7 @@ static void plots_draw(const plot *whole, size_t across)
         p.top += (double)n_above * row + LINE * p.font;
         p.width = pitch - 8;
         p.height = row - LINE * p.font - 4;
-        y_axis_draw(&p, k % across == 0);
-        x_axis_draw(&p, k + across >= c->n_series);
-        if (c->kind == HS__CHART_LINES)
-            series_draw(&p, k, colours[0]);
-        else
-            bars_draw(&p, k);
-        marks_draw(&p, false);
+        plot_draw(&p, k, 1, k + across >= c->n_series, k % across == 0);
         text_at(p.picture, p.left, p.top - 2, p.font, HS__ANCHOR_START, INK, name_of(c, k, name));
     }
     if (c->mark_label && *c->mark_label) {
@@ -408,13 +404,10 @@ static void chart_lay(const hs__chart *c, hs__picture *d)
         p.height = (double)down * (SMALL_HEIGHT + LINE * font + 4);
     d->height = p.top + p.height + 2 * LINE * font + EDGE + 2;
     frame_draw(&p, p.left, d->height - EDGE);
-    if (is_apart(c)) {
+    if (is_apart(c))
         plots_draw(&p, across);
-        return;
-    }
-    y_axis_draw(&p, true);
-    x_axis_draw(&p, true);
-    plot_draw(&p);
+    else
+        plot_draw(&p, 0, c->n_series, true, true);
 }
 
 static void ranking_lay(const hs__chart *c, hs__picture *d)

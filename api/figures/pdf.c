@@ -32,6 +32,14 @@ typedef struct page {
     bool failed;
 } page;
 
+/* Sets the colour of fills or strokes by one of libharu's functions. */
+static void colour_set(page *p, HPDF_STATUS (*set)(HPDF_Page, HPDF_REAL, HPDF_REAL, HPDF_REAL),
+                       uint32_t colour)
+{
+    set(p->page, (float)(colour >> 16 & 255) / 255, (float)(colour >> 8 & 255) / 255,
+        (float)(colour & 255) / 255);
+}
+
 /* Returns the name of the font in the document; NULL on failure. */
 static const char *font_load(HPDF_Doc doc)
 {
@@ -87,8 +95,7 @@ static void text_show(page *p, const hs__mark *m)
     const double before = m->anchor == HS__ANCHOR_START ? 0 : m->anchor == HS__ANCHOR_END ? width : width / 2;
     const double x = m->x - (m->upright ? 0 : before), y = p->height - m->y - (m->upright ? before : 0);
     const float turn = m->upright ? 1 : 0;
-    HPDF_Page_SetRGBFill(p->page, (float)(m->colour >> 16 & 255) / 255, (float)(m->colour >> 8 & 255) / 255,
-                         (float)(m->colour & 255) / 255);
+    colour_set(p, HPDF_Page_SetRGBFill, m->colour);
     HPDF_Page_BeginText(p->page);
     HPDF_Page_SetFontAndSize(p->page, p->font, (float)m->size);
     HPDF_Page_SetTextMatrix(p->page, 1 - turn, turn, -turn, 1 - turn, (float)x, (float)y);
@@ -116,24 +123,14 @@ static void image_show(page *p, const hs__mark *m, const hs__colours colours)
     p->failed |= !image;
 }
 
-/* Sets the colour, and of an outline its width and dashes. */
-static void paint_set(page *p, const hs__mark *m)
-{
-    const float r = (float)(m->colour >> 16 & 255) / 255, g = (float)(m->colour >> 8 & 255) / 255,
-                b = (float)(m->colour & 255) / 255;
-    const dash_length dash = (dash_length)m->dash;
-    if (m->filled) {
-        HPDF_Page_SetRGBFill(p->page, r, g, b);
-        return;
-    }
-    HPDF_Page_SetLineWidth(p->page, (float)m->line);
-    HPDF_Page_SetRGBStroke(p->page, r, g, b);
-    HPDF_Page_SetDash(p->page, dash > 0 ? &dash : NULL, dash > 0 ? 1 : 0, 0);
-}
-
 static void path_show(page *p, const hs__mark *m)
 {
-    paint_set(p, m);
+    const dash_length dash = (dash_length)m->dash;
+    colour_set(p, m->filled ? HPDF_Page_SetRGBFill : HPDF_Page_SetRGBStroke, m->colour);
+    if (!m->filled) {
+        HPDF_Page_SetLineWidth(p->page, (float)m->line);
+        HPDF_Page_SetDash(p->page, dash > 0 ? &dash : NULL, dash > 0 ? 1 : 0, 0);
+    }
     if (m->kind == HS__MARK_BOX)
         HPDF_Page_Rectangle(p->page, (float)m->x, (float)(p->height - m->y - m->height), (float)m->width,
                             (float)m->height);
