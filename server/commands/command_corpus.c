@@ -3,6 +3,7 @@
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
 #include "server/base/printable.h"
+#include "server/base/second_signal.h"
 #include "server/commands/commands.h"
 #include "server/commands/compare_runs.h"
 #include "server/commands/corpus_paths.h"
@@ -156,13 +157,20 @@ static atomic_int stop;
 
 static void on_signal(int number)
 {
-    atomic_store(&stop, number);
+    static atomic_ullong first_ns;
+    if (!atomic_load(&stop)) {
+        atomic_store(&first_ns, hs_clock_ns());
+        atomic_store(&stop, number);
+    } else if (hs__signal_is_second(atomic_load(&first_ns))) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 /* The first ^C saves and ends; a second one ends at once, without a save. */
 static void signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }

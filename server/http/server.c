@@ -7,6 +7,7 @@
 #include "model/clock.h"
 #include "server/base/cores.h"
 #include "server/base/log.h"
+#include "server/base/second_signal.h"
 #include "server/base/version.h"
 #include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/library_errors.h"
@@ -102,8 +103,9 @@ static void on_signal(uv_signal_t *signal, int number)
     if (server->state < HS_SERVER_DRAINING) {
         hs__log("info", "finishing %zu requests, then stopping; send a second signal to stop at once",
                 server->metrics.in_flight);
+        server->drain_ns = hs_clock_ns();
         server_drain(server);
-    } else if (server->state == HS_SERVER_DRAINING) {
+    } else if (server->state == HS_SERVER_DRAINING && hs__signal_is_second(server->drain_ns)) {
         server_abort(server);
     }
 }

@@ -72,6 +72,7 @@ struct hs_server {
     uint64_t lag_due_ns;
     uv_check_t end_check; /* checks after each turn of the loop whether all work has ended */
     uv_signal_t on_terminate, on_interrupt;
+    uint64_t drain_ns; /* when the first of these signals came; 0: none did */
     hs_loading loading;
     hs_catalog catalog; /* empty until it is loaded */
     hs_runs *runs;      /* NULL without a state folder */

@@ -679,9 +679,10 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, preload, tmp_path):
     assert_same(tmp_path / "whole", out)
 
 
-def catches(pid, number):
-    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]
-    return int(caught, 16) >> (number - 1) & 1
+def catches(pid, number, among="SigCgt"):
+    """Returns true if a signal is in a set of the process: SigCgt, those with a handler, or ShdPnd, those that wait."""
+    numbers = re.search(rf"^{among}:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+    return int(numbers, 16) >> (number - 1) & 1
 
 
 def test_interrupt_while_waiting_for_input(headscope, tmp_path):
@@ -698,6 +699,18 @@ def test_interrupt_while_waiting_for_input(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     corpus(headscope, "-", "-o", tmp_path / "whole", stdin=lines)
     assert_same(tmp_path / "whole", tmp_path / "out")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_twice_at_once_still_saves(start_standing, long_run, tmp_path, number):
+    """timeout signals its command and then the whole group."""
+    run, go_on = start_standing(long_run / "texts.gz", "-o", tmp_path / "out", "--workers", "1")
+    run.send_signal(number)
+    while catches(run.pid, number, "ShdPnd"):
+        pass  # else both are delivered as one
+    run.send_signal(number)
+    go_on()
+    assert b"stopped and saved" in run.communicate(timeout=PATIENCE)[1] and run.returncode == 128 + number
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -241,9 +242,23 @@ def test_second_signal_stops_at_once(start_server):
     server.wait_metric("queue_depth", lambda n: n == 11)
     server.signal(signal.SIGTERM)
     server.wait_log("finishing")
+    later = time.monotonic() + 0.2
+    until(lambda: time.monotonic() > later)  # else it counts as the first one
     server.signal(signal.SIGTERM)
     assert server.wait() == 1
     assert not [client for client in clients if b"200 OK" in read_all(client)]
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(start_server):
+    """timeout signals its command and then the whole group."""
+    server = start_server("--workers", "1", "--cache", "0")
+    with server.socket() as client:
+        client.sendall(post_bytes(busy()))
+        server.wait_metric("workers_busy", lambda n: n == 1)
+        server.signal(signal.SIGTERM)
+        server.signal(signal.SIGINT)
+        assert b"200 OK" in read_all(client)
+    assert server.wait() == 0
 
 
 def test_hammering_leaves_nothing_behind(start_server):
