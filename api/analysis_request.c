@@ -126,6 +126,9 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
 static int check_input(const json_t *body, hs__problem *problem)
 {
     static const char *const inputs[] = {"text", "words", "input_ids"};
+    static const struct {
+        const char *field, *input;
+    } only[] = {{"text_pair", "text"}, {"prompt_name", "text"}, {"token_type_ids", "input_ids"}};
     const char *input = NULL;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         char pointer[32];
@@ -138,13 +141,13 @@ static int check_input(const json_t *body, hs__problem *problem)
     if (!input)
         return hs__refuse(problem, 422, "/text",
                           "the request has no input: one of 'text', 'words' and 'input_ids' is required");
-    if (json_object_get(body, "text_pair") && strcmp(input, "text") != 0)
-        return hs__refuse(problem, 422, "/text_pair", "'text_pair' is allowed with 'text' only");
-    if (json_object_get(body, "prompt_name") && strcmp(input, "text") != 0)
-        return hs__refuse(problem, 422, "/prompt_name", "'prompt_name' is allowed with 'text' only");
-    if (json_object_get(body, "token_type_ids") && strcmp(input, "input_ids") != 0)
-        return hs__refuse(problem, 422, "/token_type_ids",
-                          "'token_type_ids' is allowed with 'input_ids' only");
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof pointer, "/%s", only[i].field);
+        if (json_object_get(body, only[i].field) && strcmp(input, only[i].input) != 0)
+            return hs__refuse(problem, 422, pointer, "'%s' is allowed with '%s' only", only[i].field,
+                              only[i].input);
+    }
     return 0;
 }
 
@@ -170,20 +173,25 @@ int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool
     return hs__fields_read(model, body, ret_analysis, problem);
 }
 
+static void input_finish(hs__input *input)
+{
+    free(input->words);
+    free(input->ids);
+    free(input->types);
+}
+
 void hs__analysis_request_finish(hs__analysis_request *analysis)
 {
     json_decref(analysis->body);
-    free(analysis->words);
     for (size_t i = 0; i < analysis->n_interventions; i++)
         free((size_t *)analysis->interventions[i].positions);
     for (size_t i = 0; i < analysis->n_sources; i++)
-        free(analysis->sources[i].input_ids);
+        input_finish(&analysis->sources[i].input);
+    input_finish(&analysis->input);
     free(analysis->interventions);
     free(analysis->source_of);
     free(analysis->numbers);
-    free(analysis->input_ids);
     free(analysis->target_vector);
-    free(analysis->token_type_ids);
     free(analysis->predictions.positions);
     *analysis = (hs__analysis_request){0};
 }

@@ -21,13 +21,21 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 #define HS__SOURCES_MAX       8
 #define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
 
+/* One of three inputs; the others are NULL. */
+typedef struct hs__input {
+    hs_text text, text_pair; /* bytes NULL: none */
+    hs_text *words;          /* [n_words], owned */
+    size_t n_words;
+    int32_t *ids;   /* [n_ids], owned */
+    uint8_t *types; /* [n_ids], owned, or NULL */
+    size_t n_ids;
+} hs__input;
+
 /* A text that patches take activations from. */
 typedef struct hs__source {
-    const json_t *from;      /* the member that names it; equal ones are one source */
-    char pointer[64];        /* to the first such member */
-    hs_text text, text_pair; /* no text: bytes NULL */
-    int32_t *input_ids;      /* [n_ids], owned, or NULL */
-    size_t n_ids;
+    const json_t *from; /* the member that names it; equal ones are one source */
+    char pointer[64];   /* to the first such member */
+    hs__input input;    /* a text or ids */
 } hs__source;
 
 /* The field predictions. */
@@ -86,15 +94,9 @@ typedef struct hs__figure_request {
 
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
-    /* One of three inputs; the others are NULL. */
-    hs_text text, text_pair; /* no pair: bytes NULL */
+    hs__input input;
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
-    hs_text *words;          /* [n_words], owned */
-    size_t n_words;
-    int32_t *input_ids;      /* [n_ids], owned */
-    uint8_t *token_type_ids; /* [n_ids], owned, or NULL */
-    size_t n_ids;
-    size_t model; /* number in the api's list */
+    size_t model;            /* number in the api's list */
     size_t max_tokens;
     hs__outputs outputs;
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */

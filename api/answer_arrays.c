@@ -48,8 +48,8 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
         *n_prompt = (int64_t)a->n_prompt;
     int64_t *offsets = hs__arrays_add(arrays, "offset_mapping", HS__ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
-        offsets[2 * i] = a->analysis->input_ids ? -1 : (int64_t)e->starts[i];
-        offsets[2 * i + 1] = a->analysis->input_ids ? -1 : (int64_t)e->ends[i];
+        offsets[2 * i] = a->analysis->input.ids ? -1 : (int64_t)e->starts[i];
+        offsets[2 * i + 1] = a->analysis->input.ids ? -1 : (int64_t)e->ends[i];
     }
     add_integers(arrays, "sentence_ids", a->sentences, T);
     add_integers(arrays, "word_ids", e->word_ids, T);

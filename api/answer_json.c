@@ -87,7 +87,7 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
-    if (a->analysis->input_ids)
+    if (a->analysis->input.ids)
         hs__buffer_text(b, ",\"offset_mapping\":null");
     else
         write_each(b, a, "offset_mapping", T, write_offsets);

@@ -60,25 +60,25 @@ static int read_source_text(const hs__patch_reading *r, const char *name, hs_tex
     return 0;
 }
 
-static int read_source_ids(const hs__patch_reading *r, hs__source *source)
+static int read_source_ids(const hs__patch_reading *r, hs__input *input)
 {
     char pointer[64];
     const json_t *value = member(r, "input_ids", pointer);
     const hs_shape *shape = r->model->shape;
     return value ? hs__ids_read(r->problem, pointer, value, shape->n_positions, shape->vocab_size,
-                                &source->input_ids, &source->n_ids)
+                                &input->ids, &input->n_ids)
                  : 0;
 }
 
-static int read_source(const hs__patch_reading *r, hs__source *source)
+static int read_source(const hs__patch_reading *r, hs__input *input)
 {
-    if (read_source_text(r, "text", &source->text) || read_source_text(r, "text_pair", &source->text_pair) ||
-        read_source_ids(r, source))
+    if (read_source_text(r, "text", &input->text) || read_source_text(r, "text_pair", &input->text_pair) ||
+        read_source_ids(r, input))
         return r->problem->status;
     const size_t n_known =
-        (source->text.bytes != NULL) + (source->text_pair.bytes != NULL) + (source->input_ids != NULL);
-    if (n_known != json_object_size(r->object) || !source->text.bytes == !source->input_ids ||
-        (source->text_pair.bytes && !source->text.bytes))
+        (input->text.bytes != NULL) + (input->text_pair.bytes != NULL) + (input->ids != NULL);
+    if (n_known != json_object_size(r->object) || !input->text.bytes == !input->ids ||
+        (input->text_pair.bytes && !input->text.bytes))
         return hs__refuse_value(
             r->problem, r->pointer, r->object,
             "{\"text\": ...}, {\"text\": ..., \"text_pair\": ...} or {\"input_ids\": [...]}");
@@ -106,7 +106,7 @@ int hs__patch_source(const hs__patch_reading *r, uint8_t *ret_source)
     *ret_source = (uint8_t)analysis->n_sources++;
     source->from = from;
     snprintf(source->pointer, sizeof source->pointer, "%s", pointer);
-    return read_source(&(hs__patch_reading){from, pointer, r->model, analysis, r->problem}, source);
+    return read_source(&(hs__patch_reading){from, pointer, r->model, analysis, r->problem}, &source->input);
 }
 
 /* ---- positions and states ---- */

@@ -161,7 +161,7 @@ static int read_words(const reading *r)
     const size_t n = json_array_size(r->value);
     if (!json_is_array(r->value))
         return refuse(r, "a list of strings");
-    hs_text *words = r->analysis->words = calloc(n + 1, sizeof *words);
+    hs_text *words = r->analysis->input.words = calloc(n + 1, sizeof *words);
     if (!words)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++) {
@@ -170,7 +170,7 @@ static int read_words(const reading *r)
             return refuse_element(r, i, "a string");
         words[i] = (hs_text){json_string_value(word), json_string_length(word)};
     }
-    r->analysis->n_words = n;
+    r->analysis->input.n_words = n;
     return 0;
 }
 
@@ -183,17 +183,17 @@ static int read_input_ids(const reading *r)
                           "input_ids has %zu elements; it must be a list of 1 to %zu token ids", n,
                           shape->n_positions);
     return hs__ids_read(r->problem, r->pointer, r->value, shape->n_positions, shape->vocab_size,
-                        &r->analysis->input_ids, &r->analysis->n_ids);
+                        &r->analysis->input.ids, &r->analysis->input.n_ids);
 }
 
 /* Models without token types accept types 0 and 1 too: a sentence ends where the type changes. */
 static int read_token_type_ids(const reading *r)
 {
-    const size_t n = r->analysis->n_ids, n_types = r->model->shape->n_types;
+    const size_t n = r->analysis->input.n_ids, n_types = r->model->shape->n_types;
     if (!json_is_array(r->value) || json_array_size(r->value) != n)
         return hs__refuse(r->problem, 422, r->pointer,
                           "token_type_ids must be a list of %zu integers, one for each of input_ids", n);
-    uint8_t *types = r->analysis->token_type_ids = malloc(n);
+    uint8_t *types = r->analysis->input.types = malloc(n);
     if (!types)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++) {
@@ -208,7 +208,7 @@ static int read_token_type_ids(const reading *r)
 static int read_max_tokens(const reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
-    return read_integer_within(r, r->analysis->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
+    return read_integer_within(r, r->analysis->input.text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
 }
 
 /* Reads a list of layer or head numbers, negative ones from the end, as ascending unique numbers below n. */
@@ -266,15 +266,14 @@ static int read_heads(const reading *r)
     return read_numbers(r, "head", r->model->shape->n_heads, analysis->heads, &analysis->n_heads);
 }
 
-/* Refuses with 422 if the checkpoint has no masked-language-model head. */
-static int refuse_without_predictor(const reading *r)
+int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem)
 {
-    if (hs_model_architecture(r->model->model)->predictor.decoder.data)
+    if (hs_model_architecture(model->model)->predictor.decoder.data)
         return 0;
     return hs__refuse(
-        r->problem, 422, r->pointer,
-        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one",
-        r->model->name, r->model->list_command);
+        problem, 422, pointer,
+        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one", model->name,
+        model->list_command);
 }
 
 /* Refuses with 422 if the output is a term that the model's scores do not have. */
@@ -369,7 +368,7 @@ static int read_predictions(const reading *r)
     };
     if (!json_is_object(r->value))
         return refuse(r, "an object with positions, top_k, lens");
-    if (refuse_without_predictor(r))
+    if (hs__predictor_check(r->model, r->pointer, r->problem))
         return r->problem->status;
     r->analysis->outputs |= HS__OUTPUT(hs__output_find("predictions", strlen("predictions")));
     r->analysis->predictions.requested = true;
@@ -511,7 +510,7 @@ static int read_outputs(const reading *r)
         snprintf(must, sizeof must, "one of %s", names);
         if (output == HS__OUTPUTS_MAX)
             return refuse_element(r, i, must);
-        if (hs__output_at(output)->needs_predictor && refuse_without_predictor(r))
+        if (hs__output_at(output)->needs_predictor && hs__predictor_check(r->model, r->pointer, r->problem))
             return r->problem->status;
         if (refuse_without_term(r, hs__output_at(output)) || refuse_without_head(r, i, hs__output_at(output)))
             return r->problem->status;
@@ -637,8 +636,10 @@ static int read_interventions(const reading *r)
 /* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, and
  * interventions add to outputs. api/analysis_request.c reads `model` before, because all depend on it. */
 static const row rows[] = {
-    {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
-    {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true}, read_text, AT(text_pair)},
+    {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(input.text)},
+    {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true},
+     read_text,
+     AT(input.text_pair)},
     {{"prompt_name", HS_FIELD_TEXT, "NAME",
       "prompt of a sentence encoder, put before the text; \"\": none (the model's default)",
       .tokenize = true},

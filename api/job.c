@@ -9,6 +9,7 @@
 #include "api/batch_limits.h"
 #include "api/field_effects_of.h"
 #include "api/field_target.h"
+#include "api/fields.h"
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
 #include "api/prompt.h"
@@ -91,35 +92,20 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
     return false;
 }
 
-/* Encodes the request's text, words or ids. */
-static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, size_t *ret_n_prompt,
-                              hs_error *err)
-{
-    const hs__analysis_request *analysis = &job->analysis;
-    const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
-    const hs_encode_options options = {analysis->max_tokens, analysis->split_special_tokens};
-    if (analysis->input_ids)
-        return hs_tokenizer_encode_ids(tokenizer, analysis->input_ids, analysis->token_type_ids,
-                                       analysis->n_ids, ret_encoding, err);
-    if (analysis->words)
-        return hs_tokenizer_encode_words(tokenizer, analysis->words, analysis->n_words, &options,
-                                         ret_encoding, err);
-    return hs__prompt_encode(tokenizer, analysis->prompt, &analysis->text,
-                             analysis->text_pair.bytes ? &analysis->text_pair : NULL, &options, ret_encoding,
-                             ret_n_prompt, err);
-}
-
-static hs_status encode_source(const hs_job *job, const hs__source *source, hs_encoding *ret_encoding,
-                               hs_error *err)
+/* Encodes the text, words or ids of the request or of a source. */
+static hs_status encode_input(const hs_job *job, const hs__input *input, hs_encoding *ret_encoding,
+                              size_t *ret_n_prompt, hs_error *err)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
     const hs_encode_options options = {job->analysis.max_tokens, job->analysis.split_special_tokens};
-    size_t n_prompt;
-    if (source->input_ids)
-        return hs_tokenizer_encode_ids(tokenizer, source->input_ids, NULL, source->n_ids, ret_encoding, err);
-    return hs__prompt_encode(tokenizer, job->analysis.prompt, &source->text,
-                             source->text_pair.bytes ? &source->text_pair : NULL, &options, ret_encoding,
-                             &n_prompt, err);
+    if (input->ids)
+        return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
+    if (input->words)
+        return hs_tokenizer_encode_words(tokenizer, input->words, input->n_words, &options, ret_encoding,
+                                         err);
+    return hs__prompt_encode(tokenizer, job->analysis.prompt, &input->text,
+                             input->text_pair.bytes ? &input->text_pair : NULL, &options, ret_encoding,
+                             ret_n_prompt, err);
 }
 
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
@@ -128,7 +114,8 @@ static int source_tokenize(hs_job *job, size_t k)
     const hs__source *source = &job->analysis.sources[k];
     const size_t T = job->text.encoding.n_tokens;
     hs_encoding *e = &job->source_encodings[k];
-    if (encode_source(job, source, e, &job->error))
+    size_t n_prompt;
+    if (encode_input(job, &source->input, e, &n_prompt, &job->error))
         return refuse_error(job);
     if (e->n_tokens != T)
         return hs__refuse(&job->problem, 422, source->pointer,
@@ -169,11 +156,11 @@ static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     job_text *text = &job->text;
-    if (encode_input(job, &text->encoding, &text->n_prompt, &job->error))
+    if (encode_input(job, &analysis->input, &text->encoding, &text->n_prompt, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &text->encoding;
     if (e->n_tokens == 0)
-        return hs__refuse(&job->problem, 422, analysis->words ? "/words" : "/text",
+        return hs__refuse(&job->problem, 422, analysis->input.words ? "/words" : "/text",
                           "the text has no tokens, and this model's tokenizer adds none; send a text that is "
                           "not empty");
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
@@ -402,7 +389,6 @@ static bool is_figure(const hs_job *job)
 static int figure_prepare(hs_job *job)
 {
     hs__analysis_request *analysis = &job->analysis;
-    const hs_model *model = job_model(job)->model;
     if (!is_figure(job))
         return analysis->figure.requested
                    ? hs__refuse(&job->problem, 422, "/figure",
@@ -410,19 +396,16 @@ static int figure_prepare(hs_job *job)
                                 "ask for ?format=svg, pdf or csv")
                    : 0;
     const unsigned kind = analysis->figure.kind;
-    if ((kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS) &&
-        !hs_model_architecture(model)->predictor.decoder.data)
-        return hs__refuse(&job->problem, 422, "/figure/kind",
-                          "the checkpoint of %s has no masked-language-model head; mlm in %s shows which "
-                          "have one",
-                          job_model(job)->name, job_model(job)->list_command);
+    const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    if (predicts && hs__predictor_check(job_model(job), "/figure/kind", &job->problem))
+        return job->problem.status;
     if (!analysis->has_layers &&
         (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
         analysis->n_layers = job_model(job)->shape->n_layers;
         memcpy(analysis->layers, hs_all_numbers, analysis->n_layers * sizeof *analysis->layers);
     }
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
-    analysis->predictions.requested = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    analysis->predictions.requested = predicts;
     analysis->outputs = hs__figure_outputs(&analysis->figure);
     analysis->task_outputs = 0;
     if (analysis->n_interventions)

@@ -30,10 +30,10 @@ typedef struct spans {
 static void mark_passage(const hs__answer *a, uint8_t *ret_inside)
 {
     const hs_encoding *e = a->encoding;
-    const bool has_pair = a->analysis->text_pair.bytes != NULL;
+    const bool has_pair = a->analysis->input.text_pair.bytes != NULL;
     const uint8_t *second = has_pair ? e->texts : e->types;
     bool is_second = has_pair;
-    for (size_t i = 0; i < e->n_tokens && a->analysis->input_ids; i++)
+    for (size_t i = 0; i < e->n_tokens && a->analysis->input.ids; i++)
         is_second |= second[i] == 1;
     for (size_t i = 0; i < e->n_tokens; i++)
         ret_inside[i] = !e->special[i] && (!is_second || second[i] == 1);
@@ -109,7 +109,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 /* Returns the text that holds the passage; bytes NULL: the request had ids or words. */
 static const hs_text *passage(const hs__answer *a)
 {
-    return a->analysis->text_pair.bytes ? &a->analysis->text_pair : &a->analysis->text;
+    return a->analysis->input.text_pair.bytes ? &a->analysis->input.text_pair : &a->analysis->input.text;
 }
 
 static void write_place(hs__buffer *b, const hs__answer *a, const span *best)
@@ -188,7 +188,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    const size_t n_text = m->analysis->text.n_bytes + m->analysis->text_pair.n_bytes;
+    const size_t n_text = m->analysis->input.text.n_bytes + m->analysis->input.text_pair.n_bytes;
     return 64 + 2 * m->n_tokens * m->number + SPANS_MAX * (192 + 2 * m->number + 6 * n_text);
 }
 

@@ -72,7 +72,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     ret_slices[0] = ret_slices[1] = (slice){.bytes = ""};
     for (size_t i = segment->start; i < segment->end; i++) {
         slice *s = &ret_slices[e->texts[i]];
-        if (e->special[i] || !a->analysis->text.bytes)
+        if (e->special[i] || !a->analysis->input.text.bytes)
             continue; /* requests of ids have no text */
         if (!s->present)
             s->start = e->starts[i];
@@ -81,7 +81,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     }
     for (size_t t = 0; t < 2; t++)
         if (ret_slices[t].present)
-            slice_text(&ret_slices[t], t == 0 ? &a->analysis->text : &a->analysis->text_pair);
+            slice_text(&ret_slices[t], t == 0 ? &a->analysis->input.text : &a->analysis->input.text_pair);
 }
 
 static void write_chars(hs__buffer *b, const char *name, const slice *s)
@@ -104,7 +104,7 @@ static void write_segment(hs__buffer *b, const hs__answer *a, const hs_segment *
     write_chars(b, "chars", &slices[0]);
     hs__json_key(b, "text");
     hs__json_string(b, slices[0].bytes, slices[0].n_bytes);
-    if (a->analysis->text_pair.bytes) {
+    if (a->analysis->input.text_pair.bytes) {
         write_chars(b, "pair_chars", &slices[1]);
         hs__json_key(b, "pair_text");
         hs__json_string(b, slices[1].bytes, slices[1].n_bytes);
@@ -150,7 +150,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     int32_t *layer = hs__arrays_add(arrays, "segments_layer", HS__ELEMENT_I4, 1, n, 0);
     int32_t *tokens = hs__arrays_add(arrays, "segments_tokens", HS__ELEMENT_I4, 2, n, 2);
     int32_t *chars = hs__arrays_add(arrays, "segments_chars", HS__ELEMENT_I4, 2, n, 2);
-    int32_t *pair_chars = a->analysis->text_pair.bytes
+    int32_t *pair_chars = a->analysis->input.text_pair.bytes
                               ? hs__arrays_add(arrays, "segments_pair_chars", HS__ELEMENT_I4, 2, n, 2)
                               : NULL;
     float *cohesion = hs__arrays_add(arrays, "segments_cohesion", HS__ELEMENT_F4, 1, n, 0);
@@ -174,7 +174,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    const size_t n_text = m->analysis->text.n_bytes + m->analysis->text_pair.n_bytes;
+    const size_t n_text = m->analysis->input.text.n_bytes + m->analysis->input.text_pair.n_bytes;
     return m->analysis->n_layers * (m->n_tokens * (160 + 2 * m->number) + 6 * n_text);
 }
 
