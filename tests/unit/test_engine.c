@@ -1,143 +1,18 @@
-/* test_engine.c - the engine on random checkpoints of odd shapes. Backends are compared with each other.
+/* test_engine.c - the engine on random models of odd shapes. Backends are compared with each other.
  * Batches and threads are compared to the bit with one text on one thread, selections with full captures.
  * tests/reference shows that the numbers are the paper's. */
 #include "engine/engine.h"
 #include "engine/pass/team.h"
-#include "model/model.h"
+#include "tests/unit/architecture_reference.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-typedef struct random_model {
-    hs_model *model;
-    char *config, *safetensors, *vocab;
-} random_model;
-
-typedef struct writer {
-    FILE *header, *data;
-    size_t n_written;
-    uint32_t state;
-} writer;
-
-/* A tensor of normal-ish values around `middle`. n_rows 0: a vector. */
-static void add_tensor(writer *w, const char *name, size_t n_rows, size_t n_columns, float middle)
-{
-    const size_t n = (n_rows ? n_rows : 1) * n_columns;
-    char shape[64];
-    if (n_rows)
-        snprintf(shape, sizeof shape, "%zu,%zu", n_rows, n_columns);
-    else
-        snprintf(shape, sizeof shape, "%zu", n_columns);
-    fprintf(w->header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-            w->n_written ? "," : "{", name, shape, w->n_written, w->n_written + n * sizeof(float));
-    for (size_t i = 0; i < n; i++) {
-        float value = middle;
-        for (int k = 0; k < 4; k++) {
-            w->state = w->state * 1664525 + 1013904223;
-            value += ((float)(w->state >> 8) / 8388608.0f - 1) * 0.12f;
-        }
-        fwrite(&value, sizeof value, 1, w->data);
-    }
-    w->n_written += n * sizeof(float);
-}
-
-static void add_dense(writer *w, const char *prefix, const char *name, size_t n_out, size_t n_in)
-{
-    char full[128];
-    snprintf(full, sizeof full, "%s%s.weight", prefix, name);
-    add_tensor(w, full, n_out, n_in, 0);
-    snprintf(full, sizeof full, "%s%s.bias", prefix, name);
-    add_tensor(w, full, 0, n_out, 0);
-}
-
-static void add_norm(writer *w, const char *prefix, const char *name, size_t H)
-{
-    char full[128];
-    snprintf(full, sizeof full, "%s%s.weight", prefix, name);
-    add_tensor(w, full, 0, H, 1);
-    snprintf(full, sizeof full, "%s%s.bias", prefix, name);
-    add_tensor(w, full, 0, H, 0);
-}
-
-static void add_tensors(writer *w, const hs_shape *s)
-{
-    add_tensor(w, "embeddings.word_embeddings.weight", s->vocab_size, s->hidden, 0);
-    add_tensor(w, "embeddings.position_embeddings.weight", s->n_positions, s->hidden, 0);
-    add_tensor(w, "embeddings.token_type_embeddings.weight", s->n_types, s->hidden, 0);
-    add_norm(w, "embeddings.", "LayerNorm", s->hidden);
-    for (size_t l = 0; l < s->n_layers; l++) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "encoder.layer.%zu.", l);
-        add_dense(w, prefix, "attention.self.query", s->hidden, s->hidden);
-        add_dense(w, prefix, "attention.self.key", s->hidden, s->hidden);
-        add_dense(w, prefix, "attention.self.value", s->hidden, s->hidden);
-        add_dense(w, prefix, "attention.output.dense", s->hidden, s->hidden);
-        add_norm(w, prefix, "attention.output.LayerNorm", s->hidden);
-        add_dense(w, prefix, "intermediate.dense", s->ffn, s->hidden);
-        add_dense(w, prefix, "output.dense", s->hidden, s->ffn);
-        add_norm(w, prefix, "output.LayerNorm", s->hidden);
-    }
-}
-
-static size_t make_safetensors(const hs_shape *shape, char **ret_bytes)
-{
-    char *header, *data, *all;
-    size_t header_bytes, data_bytes, all_bytes;
-    writer w = {.state = 7};
-    w.header = open_memstream(&header, &header_bytes);
-    w.data = open_memstream(&data, &data_bytes);
-    add_tensors(&w, shape);
-    fputc('}', w.header);
-    fclose(w.header), fclose(w.data);
-    FILE *file = open_memstream(&all, &all_bytes);
-    const uint64_t length = header_bytes;
-    fwrite(&length, sizeof length, 1, file);
-    fwrite(header, 1, header_bytes, file);
-    fwrite(data, 1, data_bytes, file);
-    fclose(file);
-    free(header), free(data);
-    *ret_bytes = all;
-    return all_bytes;
-}
-
-static random_model random_model_open(const hs_shape *s)
-{
-    random_model m = {0};
-    size_t config_bytes, vocab_bytes;
-    FILE *file = open_memstream(&m.config, &config_bytes);
-    fprintf(
-        file,
-        "{\"model_type\":\"bert\",\"hidden_size\":%zu,\"num_hidden_layers\":%zu,\"num_attention_heads\":%zu,"
-        "\"intermediate_size\":%zu,\"hidden_act\":\"gelu\",\"layer_norm_eps\":1e-12,"
-        "\"max_position_embeddings\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu}",
-        s->hidden, s->n_layers, s->n_heads, s->ffn, s->n_positions, s->n_types, s->vocab_size);
-    fclose(file);
-    file = open_memstream(&m.vocab, &vocab_bytes);
-    fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", file);
-    for (size_t i = 5; i < s->vocab_size; i++)
-        fprintf(file, "w%zu\n", i);
-    fclose(file);
-    const size_t bytes = make_safetensors(s, &m.safetensors);
-    const hs_model_files files = {.config = {m.config, config_bytes},
-                                  .safetensors = {m.safetensors, bytes},
-                                  .tokenizer.vocab_txt = {m.vocab, vocab_bytes}};
-    hs_error err = {0};
-    ck_assert_msg(hs_model_open_memory(&files, &m.model, &err) == HS_OK, "%s", err.text);
-    return m;
-}
-
-static void random_model_close(random_model *m)
-{
-    hs_model_close(m->model);
-    free(m->config), free(m->safetensors), free(m->vocab);
-}
 
 /* layers, heads, hidden, head width, ffn, positions, types, vocabulary, key-value heads */
 static const hs_shape shapes[] = {
@@ -160,14 +35,19 @@ static void runtime_setup(void)
 static void runtime_teardown(void)
 {
     hs_runtime_destroy(runtime);
+    random_architecture_free();
 }
 
-static hs_engine *make_engine(const random_model *m, const hs_engine_options *options)
+static hs_architecture make_model(const hs_shape *shape)
+{
+    return random_architecture(shape, shape->hidden);
+}
+
+static hs_engine *make_engine(const hs_architecture *model, const hs_engine_options *options)
 {
     hs_engine *engine = NULL;
     hs_error err = {0};
-    ck_assert_msg(hs_engine_create(runtime, hs_model_architecture(m->model), options, &engine, &err) == HS_OK,
-                  "%s", err.text);
+    ck_assert_msg(hs_engine_create(runtime, model, options, &engine, &err) == HS_OK, "%s", err.text);
     return engine;
 }
 
@@ -261,13 +141,13 @@ static void compare_captures(const hs_capture *a, const hs_capture *b, double to
 
 START_TEST(backends_agree)
 {
-    random_model m = random_model_open(&shapes[_i]);
-    hs_engine *native = make_engine(&m, &(hs_engine_options){.products = HS_PRODUCTS_NATIVE});
+    const hs_architecture model = make_model(&shapes[_i]);
+    hs_engine *native = make_engine(&model, &(hs_engine_options){.products = HS_PRODUCTS_NATIVE});
     ck_assert_str_eq(hs_engine_products(native), "native");
     texts expected, got;
     texts_make(native, &expected);
     run(native, expected.sequences, TEXTS, 1);
-    hs_engine *other = make_engine(&m, &(hs_engine_options){.products = HS_PRODUCTS_OPENBLAS});
+    hs_engine *other = make_engine(&model, &(hs_engine_options){.products = HS_PRODUCTS_OPENBLAS});
     ck_assert_str_eq(hs_engine_products(other), "openblas");
     for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
         texts_make(other, &got);
@@ -279,7 +159,6 @@ START_TEST(backends_agree)
     hs_engine_destroy(other);
     texts_free(&expected);
     hs_engine_destroy(native);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -309,8 +188,8 @@ static size_t count_faults(size_t T, size_t D, const float *A, const float *S, c
 /* Properties of the maps on every backend: rows sum to 1, columns are their sums, S is symmetric and O O'. */
 START_TEST(captures_are_consistent)
 {
-    random_model m = random_model_open(&shapes[_i]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[_i]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     texts t;
     texts_make(engine, &t);
     run(engine, t.sequences, TEXTS, 1);
@@ -327,14 +206,13 @@ START_TEST(captures_are_consistent)
     }
     texts_free(&t);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
 START_TEST(batches_and_threads_change_no_bit)
 {
-    random_model m = random_model_open(&shapes[_i]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[_i]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     texts alone, batch;
     texts_make(engine, &alone);
     for (size_t s = 0; s < TEXTS; s++)
@@ -348,7 +226,6 @@ START_TEST(batches_and_threads_change_no_bit)
     }
     texts_free(&alone);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -378,8 +255,8 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
 START_TEST(observers_are_shown_what_captures_would_keep)
 {
     const bool residual = (size_t)_i >= N_SHAPES;
-    random_model m = random_model_open(&shapes[(size_t)_i % N_SHAPES]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[(size_t)_i % N_SHAPES]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     texts kept, observed;
     texts_make(engine, &kept);
     texts_make(engine, &observed);
@@ -418,7 +295,6 @@ START_TEST(observers_are_shown_what_captures_would_keep)
     texts_free(&kept);
     texts_free(&observed);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -437,8 +313,8 @@ static double attention_moved(const hs_capture *a, const hs_capture *b)
 static void check_precision(const hs_shape *shape, hs_precision precision, const char *name, double tolerance)
 {
     static const hs_products backends[] = {HS_PRODUCTS_NATIVE, HS_PRODUCTS_OPENBLAS};
-    random_model m = random_model_open(shape);
-    hs_engine *exact = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(shape);
+    hs_engine *exact = make_engine(&model, &(hs_engine_options){0});
     texts expected, got;
     texts_make(exact, &expected);
     run(exact, expected.sequences, TEXTS, 1);
@@ -446,7 +322,7 @@ static void check_precision(const hs_shape *shape, hs_precision precision, const
         const hs_engine_options options = {.products = backends[b], .precision = precision};
         hs_engine *engine = NULL;
         hs_error err = {0};
-        if (hs_engine_create(runtime, hs_model_architecture(m.model), &options, &engine, &err)) {
+        if (hs_engine_create(runtime, &model, &options, &engine, &err)) {
             ck_assert_int_eq(err.status, HS_UNSUPPORTED);
             ck_assert_ptr_null(engine);
             continue;
@@ -467,7 +343,6 @@ static void check_precision(const hs_shape *shape, hs_precision precision, const
     }
     texts_free(&expected);
     hs_engine_destroy(exact);
-    random_model_close(&m);
 }
 
 START_TEST(bf16_is_close_or_refused)
@@ -485,12 +360,11 @@ END_TEST
 /* Rounded by its own row, a text has the same bits in any company and on any number of threads. */
 START_TEST(int8_has_the_same_bits_in_a_batch)
 {
-    random_model m = random_model_open(&shapes[_i]);
+    const hs_architecture model = make_model(&shapes[_i]);
     const hs_engine_options options = {.precision = HS_PRECISION_INT8};
     hs_engine *engine = NULL;
     texts together, alone;
-    if (hs_engine_create(runtime, hs_model_architecture(m.model), &options, &engine, NULL)) {
-        random_model_close(&m);
+    if (hs_engine_create(runtime, &model, &options, &engine, NULL)) {
         return;
     }
     texts_make(engine, &together);
@@ -503,7 +377,6 @@ START_TEST(int8_has_the_same_bits_in_a_batch)
     texts_free(&together);
     texts_free(&alone);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -512,8 +385,8 @@ START_TEST(selections_are_slices_of_the_whole)
     const hs_shape *shape = &shapes[1];
     static const uint16_t layers[] = {0, 3, 22}, heads[] = {1};
     const size_t T = 40, n = T * T;
-    random_model m = random_model_open(shape);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(shape);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     int32_t ids[40] = {5, 6, 7, 8, 9, 10};
     hs_capture *whole = make_capture(engine, NULL, T);
     run(engine, &(hs_sequence){.ids = ids, .n_tokens = T, .capture = whole}, 1, 1);
@@ -554,7 +427,6 @@ START_TEST(selections_are_slices_of_the_whole)
     }
     hs_capture_destroy(whole);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -565,8 +437,8 @@ START_TEST(a_batch_may_mix_selections)
     const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP(HIDDEN_STATE)},
                                        {first, 1, last, 1, EVERYTHING},
                                        {last, 1, first, 1, HS_KEEP(ATTENTION)}};
-    random_model m = random_model_open(&shapes[3]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[3]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     const int32_t ids[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     hs_sequence sequences[3];
     hs_capture *whole = make_capture(engine, NULL, 9);
@@ -587,7 +459,6 @@ START_TEST(a_batch_may_mix_selections)
         hs_capture_destroy(sequences[s].capture);
     hs_capture_destroy(whole);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
@@ -658,8 +529,8 @@ END_TEST
 
 START_TEST(what_cannot_run_is_refused)
 {
-    random_model m = random_model_open(&shapes[0]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[0]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     static const uint16_t descending[] = {1, 0}, beyond[] = {5};
     int32_t ids[40] = {0};
     uint8_t types[40] = {0};
@@ -706,14 +577,13 @@ START_TEST(what_cannot_run_is_refused)
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
 START_TEST(a_cancelled_run_ends_between_layers)
 {
-    random_model m = random_model_open(&shapes[1]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const hs_architecture model = make_model(&shapes[1]);
+    hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     const int32_t ids[4] = {1, 2, 3, 4};
     hs_workspace *ws = NULL;
     hs_error err = {0};
@@ -730,7 +600,6 @@ START_TEST(a_cancelled_run_ends_between_layers)
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);
-    random_model_close(&m);
 }
 END_TEST
 
