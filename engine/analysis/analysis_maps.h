@@ -7,6 +7,7 @@
 
 #include "engine/analysis/analysis.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,6 +95,18 @@ static inline float hs__exp(float power_of_e)
     float power;
     memcpy(&power, &bits, sizeof power);
     return series * power + (power_of_e - power_of_e); /* NaN stays */
+}
+
+/* Returns the cosine between two vectors [n]; NaN if one is 0. */
+static inline double hs__cosine(const float *a, const float *b, size_t n)
+{
+    double dot = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        dot += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return dot / sqrt(aa * bb);
 }
 
 /* Divides each row of a map [n][n] by its sum; a row of zeros becomes NAN. */

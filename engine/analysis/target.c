@@ -2,6 +2,7 @@
  * for as many rows at a time as HS_LOGITS_BYTES_MAX holds. */
 #include "engine/analysis/target.h"
 
+#include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
 
 #include <math.h>
@@ -98,17 +99,6 @@ static double divergence(const hs_task_head *head, const float *p, const float *
                                            : softmax_divergence(p, q, head->n_classes);
 }
 
-static double cosine(const float *a, const float *b, size_t n)
-{
-    double dot = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        dot += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return dot / sqrt(aa * bb);
-}
-
 /* ---- logits ---- */
 
 /* A call of hs_target_values. W: logits of a row. */
@@ -184,8 +174,8 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
     if (is_vector(target)) {
         const size_t D = row_width(architecture, target);
         for (size_t i = 0; i < n_texts; i++)
-            ret_values[i] = target->kind == HS_TARGET_COSINE ? cosine(target->vector, rows + i * D, D)
-                                                             : 1 - cosine(rows, rows + i * D, D);
+            ret_values[i] = target->kind == HS_TARGET_COSINE ? hs__cosine(target->vector, rows + i * D, D)
+                                                             : 1 - hs__cosine(rows, rows + i * D, D);
         return HS_OK;
     }
     const size_t most = HS_LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;

@@ -47,13 +47,7 @@ static hs_status pass_run(zeroing *z, size_t first, size_t n, const hs_run_contr
 
 static double cosine_distance(const float *a, const float *b, size_t n)
 {
-    double dot = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        dot += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    const double distance = 1 - dot / sqrt(aa * bb);
+    const double distance = 1 - hs__cosine(a, b, n);
     return distance > 0 ? distance : 0; /* rounding may make it negative */
 }
 
