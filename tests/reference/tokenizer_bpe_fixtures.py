@@ -7,18 +7,15 @@ tests/unit/test_tokenizer_oracle.c replays it.
 Writes tests/unit/tokenizer_bpe_oracle.xz. The tokenizers are trained here, small ones, on the corpus's first
 texts, and put together as tokenizer.json files of every shape that is supported.
 
-The file, all numbers little-endian, a text being its length in bytes (u32) and its bytes:
-    u32 n_tokenizers, then each: tokenizer.json (text), u32 n_cases, then each: u32 max_tokens,
-        u8 split_special_tokens, u8 has_pair, text, pair, and what is expected: u32 n_tokens, u8 truncated,
-        then n_tokens times: ids (u32), word ids (u32, 0 for special tokens, else 1 more), starts (u32, minus
-        the one before), lengths (u32), type ids (u8), special tokens mask (u8)
+The file, in the terms of oracle_file.py:
+    u32 n_tokenizers, then each: tokenizer.json (text), u32 n_cases, then each: the case, its encoding
 """
 import json
 import lzma
 import os
 import random
-import struct
 
+import oracle_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 CORPUS = os.environ.get("CORPUS", "../shared/corpus/wiki-1.jsonl.xz")
@@ -146,40 +143,19 @@ def hard():
 
 # ---- the file ----
 
-def put_text(text):
-    data = text.encode()
-    return struct.pack("<I", len(data)) + data
-
-
-def expected(tokenizer, one):
-    first, second, n_max, _ = one
-    tokenizer.enable_truncation(n_max)
-    e = tokenizer.encode(first, second)
-    starts = [start for start, _ in e.offsets]
-    # Lists by kind: they pack better than tokens.
-    lists = [e.ids, [0 if word is None else word + 1 for word in e.word_ids],
-             [(b - a) & 0xFFFFFFFF for a, b in zip([0] + starts, starts)], [b - a for a, b in e.offsets]]
-    n = len(e.ids)
-    return (struct.pack("<IB", n, len(e.overflowing) > 0) + b"".join(struct.pack(f"<{n}I", *x) for x in lists)
-            + bytes(e.type_ids) + bytes(e.special_tokens_mask))
-
-
 def section(index, file):
     source = json.dumps(file, ensure_ascii=False)
     whole, split = Tokenizer.from_str(source), Tokenizer.from_str(source)
     split.encode_special_tokens = True
     cases = list(hard()) + (list(blocks()) if index == 0 else [])
-    data = put_text(source) + struct.pack("<I", len(cases))
-    chunks = [data]
-    for one in cases:
-        first, second, n_max, is_split = one
-        chunks += [struct.pack("<IBB", n_max, is_split, second is not None), put_text(first), put_text(second or ""),
-                   expected(split if is_split else whole, one)]
-    return b"".join(chunks)
+    chunks = []
+    for text, pair, n_max, is_split in cases:
+        tokenizer = split if is_split else whole
+        tokenizer.enable_truncation(n_max)
+        chunks.append(oracle_file.put_case(n_max, text, pair, is_split)
+                      + oracle_file.put_encoding(tokenizer.encode(text, pair)))
+    return oracle_file.put_text(source) + oracle_file.put_list(chunks)
 
 
-data = struct.pack("<I", len(TOKENIZERS)) + b"".join(section(i, f) for i, f in enumerate(TOKENIZERS))
-packed = lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
-with open("tests/unit/tokenizer_bpe_oracle.xz", "wb") as out:
-    out.write(packed)
-print(f"{len(data)} bytes, packed {len(packed)}")
+oracle_file.write("tests/unit/tokenizer_bpe_oracle.xz",
+                  oracle_file.put_list([section(i, file) for i, file in enumerate(TOKENIZERS)]))

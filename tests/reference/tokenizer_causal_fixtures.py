@@ -11,8 +11,8 @@ import json
 import lzma
 import os
 import random
-import struct
 
+import oracle_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 CORPUS = os.environ.get("CORPUS", "../shared/corpus/wiki-1.jsonl.xz")
@@ -158,35 +158,16 @@ def hard():
 
 # ---- the file ----
 
-def put_text(text):
-    data = text.encode()
-    return struct.pack("<I", len(data)) + data
-
-
-def expected(tokenizer, first, second, n_max):
-    tokenizer.enable_truncation(n_max)
-    e = tokenizer.encode(first, second)
-    starts = [start for start, _ in e.offsets]
-    lists = [e.ids, [0 if word is None else word + 1 for word in e.word_ids],
-             [(b - a) & 0xFFFFFFFF for a, b in zip([0] + starts, starts)], [b - a for a, b in e.offsets]]
-    n = len(e.ids)
-    return (struct.pack("<IB", n, len(e.overflowing) > 0) + b"".join(struct.pack(f"<{n}I", *x) for x in lists)
-            + bytes(e.type_ids) + bytes(e.special_tokens_mask))
-
-
 def section(index, file):
     source = json.dumps(file, ensure_ascii=False)
     tokenizer = Tokenizer.from_str(source)
     cases = list(hard()) + (list(blocks()) if index in EVERY_POINT else [])
-    chunks = [put_text(source), struct.pack("<I", len(cases))]
-    for first, second, n_max in cases:
-        chunks += [struct.pack("<IBB", n_max, 0, second is not None), put_text(first), put_text(second or ""),
-                   expected(tokenizer, first, second, n_max)]
-    return b"".join(chunks)
+    chunks = []
+    for text, pair, n_max in cases:
+        tokenizer.enable_truncation(n_max)
+        chunks.append(oracle_file.put_case(n_max, text, pair) + oracle_file.put_encoding(tokenizer.encode(text, pair)))
+    return oracle_file.put_text(source) + oracle_file.put_list(chunks)
 
 
-data = struct.pack("<I", len(TOKENIZERS)) + b"".join(section(i, f) for i, f in enumerate(TOKENIZERS))
-packed = lzma.compress(data, preset=6)
-with open("tests/unit/tokenizer_causal_oracle.xz", "wb") as out:
-    out.write(packed)
-print(f"{len(data)} bytes, packed {len(packed)}")
+oracle_file.write("tests/unit/tokenizer_causal_oracle.xz",
+                  oracle_file.put_list([section(i, file) for i, file in enumerate(TOKENIZERS)]), preset=6)

@@ -11,19 +11,18 @@ with those of a pipeline that says the same, whose offsets are taken. This versi
 of the other oracles in truncation, in young letters' lower case and in some grapheme clusters, which are not in the
 cases.
 
-Writes tests/unit/tokenizer_folders_oracle.xz, all numbers little-endian, a text being its length in bytes (u32) and
-its bytes:
-    u32 n_folders, then each: u32 n_files, then each: name (text), content (text); u32 n_cases, then for these
-        what tokenizer_bpe_fixtures.py says
+Writes tests/unit/tokenizer_folders_oracle.xz, in the terms of oracle_file.py:
+    u32 n_folders, then each: u32 n_files, then each: name (text), content (text); u32 n_cases, then each: the case,
+        its encoding
 """
 import io
 import json
 import lzma
 import os
 import random
-import struct
 import tempfile
 
+import oracle_file
 import sentencepiece
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -214,28 +213,14 @@ def hard(n):
 # ---- the file ----
 
 
-def put_text(text):
-    data = text if isinstance(text, bytes) else text.encode()
-    return struct.pack("<I", len(data)) + data
-
-
-def expected(e):
-    starts = [start for start, _ in e.offsets]
-    lists = [e.ids, [0 if word is None else word + 1 for word in e.word_ids],
-             [(b - a) & 0xFFFFFFFF for a, b in zip([0] + starts, starts)], [b - a for a, b in e.offsets]]
-    n = len(e.ids)
-    return (struct.pack("<IB", n, 0) + b"".join(struct.pack(f"<{n}I", *x) for x in lists)
-            + bytes(e.type_ids) + bytes(e.special_tokens_mask))
-
-
 def section(files, tokenizer, cases, slow=None):
-    out = [struct.pack("<I", len(files))] + [put_text(part) for file in files.items() for part in file]
-    out.append(struct.pack("<I", len(cases)))
+    chunks = []
     for text, pair in cases:
         e = tokenizer.encode(text, pair)
         assert slow is None or slow(text, pair)["input_ids"] == e.ids, (text, pair)
-        out += [struct.pack("<IBB", 100000, 0, pair is not None), put_text(text), put_text(pair or ""), expected(e)]
-    return b"".join(out)
+        chunks.append(oracle_file.put_case(100000, text, pair) + oracle_file.put_encoding(e))
+    names = [oracle_file.put_text(name) + oracle_file.put_text(content) for name, content in files.items()]
+    return oracle_file.put_list(names) + oracle_file.put_list(chunks)
 
 
 sections = []
@@ -245,8 +230,4 @@ for i, file in enumerate(FORMS):
 for folder in FOLDERS:
     sections.append(section(files_of(folder), opened(folder).backend_tokenizer, list(hard(300))))
 sections.append(section(files_of(ESM), proteins(), list(hard(300)), opened(ESM, slow=True)))
-data = struct.pack("<I", len(sections)) + b"".join(sections)
-packed = lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
-with open("tests/unit/tokenizer_folders_oracle.xz", "wb") as out:
-    out.write(packed)
-print(f"{len(sections)} folders, {len(data)} bytes, packed {len(packed)}")
+oracle_file.write("tests/unit/tokenizer_folders_oracle.xz", oracle_file.put_list(sections))

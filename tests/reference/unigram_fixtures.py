@@ -5,10 +5,11 @@ tests/unit/test_tokenizer_oracle.c replays it.
     python tests/reference/unigram_fixtures.py ../shared/corpus/paragraphs-20k.jsonl.xz
 
 Trains a small vocabulary with sentencepiece, whose model carries the real table nmt_nfkc. Puts tokenizers in the shapes
-of XLM-RoBERTa, CamemBERT, ALBERT and DeBERTa-v3 around it. Writes tests/unit/unigram_oracle.xz (needs xz). All numbers
-are little-endian; a text is its length in bytes (u32) and its bytes:
+of XLM-RoBERTa, CamemBERT, ALBERT and DeBERTa-v3 around it. Writes tests/unit/unigram_oracle.xz, in the
+terms of oracle_file.py:
     u32 n_tokenizers, then each: text of its tokenizer.json
-    u32 n_cases, then for these and the rest what tokenizer_fixtures.mjs says.
+    u32 n_cases, then each case
+    for each tokenizer and case: the encoding
 """
 
 import base64
@@ -17,9 +18,9 @@ import json
 import lzma
 import random
 import struct
-import subprocess
 import sys
 
+import oracle_file
 import sentencepiece
 from tokenizers import Tokenizer
 
@@ -293,36 +294,12 @@ for t in [
     add(t, t, 9)
 
 
-def put_text(text):
-    data = (text or "").encode()
-    return struct.pack("<I", len(data)) + data
-
-
-def put_words(values):
-    return struct.pack(f"<{len(values)}I", *(value & 0xFFFFFFFF for value in values))
-
-
-def put_encoding(encoding):
-    starts = [start for start, _ in encoding.offsets]
-    return (
-        struct.pack("<IB", len(encoding.ids), bool(encoding.overflowing))
-        + put_words(encoding.ids)
-        + put_words([0 if word is None else word + 1 for word in encoding.word_ids])
-        + put_words([start - before for start, before in zip(starts, [0, *starts])])
-        + put_words([end - start for start, end in encoding.offsets])
-        + bytes(encoding.type_ids)
-        + bytes(encoding.special_tokens_mask)
-    )
-
-
 texts = [json.dumps(tokenizer, ensure_ascii=False) for tokenizer in tokenizers.values()]
-file = [struct.pack("<I", len(texts)), *map(put_text, texts), struct.pack("<I", len(cases))]
-for tokens_max, text, pair in cases:
-    file += [struct.pack("<IBB", tokens_max, 0, pair is not None), put_text(text), put_text(pair)]
+encodings = []
 for tokenizer in map(Tokenizer.from_str, texts):
     for tokens_max, text, pair in cases:
         tokenizer.enable_truncation(tokens_max)
-        file.append(put_encoding(tokenizer.encode(text, pair)))
-packed = subprocess.run(["xz", "-9e", "--stdout"], input=b"".join(file), stdout=subprocess.PIPE, check=True)
-open("tests/unit/unigram_oracle.xz", "wb").write(packed.stdout)
-print(len(packed.stdout), "bytes")
+        encodings.append(oracle_file.put_encoding(tokenizer.encode(text, pair)))
+oracle_file.write("tests/unit/unigram_oracle.xz",
+                  oracle_file.put_list(list(map(oracle_file.put_text, texts)))
+                  + oracle_file.put_list([oracle_file.put_case(*case) for case in cases]) + b"".join(encodings))
