@@ -1,5 +1,6 @@
 /* test_tokenizer_oracle.c - the tokenizer against HuggingFace's own, case by case.
- * tests/reference/tokenizer_fixtures.mjs and the scripts that use oracle_file.py write and describe the files. */
+ * tests/reference/tokenizer_fixtures.mjs and the scripts that use oracle_file.py write and describe the
+ * files. */
 #include "model/model.h"
 #include "model/tokenizer/tokenizer_create.h"
 #include "tests/unit/suite.h"
