@@ -182,6 +182,27 @@ def test_a_corpus_run(start_server, tmp_path):
         assert caught.value.status == 404
 
 
+def test_options_of_a_run_may_be_lists_of_objects_and_numpy_values(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path))
+    changes = [{"layers": [0], "heads": [1], "kind": "scale", "factor": 0.5}]
+    with package.Client(server.url) as client:
+        run = client.start_run([TEXT], layers=np.arange(2), max_tokens=np.int64(9), interventions=changes).wait()
+        options = run.report()["provenance"]["options"]
+        assert options["interventions"] == changes and options["max_tokens"] == 9
+        for unknown in ("nope", "a b", "../x"):
+            with pytest.raises(package.HeadscopeError) as caught:
+                client.run(unknown)
+            assert caught.value.status == 404
+
+
+def test_one_text_in_place_of_several_is_refused(client):
+    """Each of its characters would be a text."""
+    for call in (client.start_run, lambda texts: next(client.analyze_many(texts)), lambda texts: next(client.analyze_batch(texts))):
+        for one in ("a text", {"text": "a"}):
+            with pytest.raises(TypeError, match="list or another iterable of texts"):
+                call(one)
+
+
 def test_a_picture_for_notebooks(client):
     page = client.analyze(TEXT, layers="all", max_tokens=12)._repr_html_()
     assert "data:image/png;base64," in page and "layers 0 to 11" in page and "[MASK]" in page

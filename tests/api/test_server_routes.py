@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PATIENCE
@@ -196,6 +197,18 @@ def test_unchanged_viewer_files_are_not_sent_again(server):
 def test_no_path_reaches_anything_else(server, path):
     assert server.get(path).status in (200, 404)
     assert b"root:" not in server.get(path).body
+
+
+def test_metrics_are_those_of_the_reference(server, start_server, tmp_path):
+    """docs/reference/metrics.md has the name, the type and the meaning of each, and a star where it needs --state."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)`( \*)? \| (\w+) \| [^|]* \| (.+) \|$", page, re.M)
+    keeping = start_server("--state", str(tmp_path / "state"))
+    for one, starred in [(server, [""]), (keeping, ["", " *"])]:
+        text = one.get("/metrics").body.decode()
+        types, meanings = (dict(re.findall(rf"^# {kind} (\w+) (.+)$", text, re.M)) for kind in ("TYPE", "HELP"))
+        assert {(name, types[name], meanings[name]) for name in types} == \
+            {(name, kind, meaning) for name, star, kind, meaning in rows if star in starred}
 
 
 def test_metrics_are_prometheus_text(server):

@@ -117,7 +117,7 @@ class Client:
         progress(done, total) is called after each; total is None when texts has no length.
         """
         total = len(texts) if isinstance(texts, Sequence) else None
-        source = iter(texts)
+        source = iter(_several(texts))
         with ThreadPoolExecutor(parallel) as pool:
             waiting = [pool.submit(self.analyze, text, **fields) for _, text in zip(range(2 * parallel), source)]
             done = 0
@@ -143,7 +143,7 @@ class Client:
         total = len(texts) if isinstance(texts, Sequence) else None
         common = _plain(fields)
         lines = (json.dumps({**common, **({"text": text} if isinstance(text, str) else _plain(text))},
-                            ensure_ascii=False).encode() + b"\n" for text in texts)
+                            ensure_ascii=False).encode() + b"\n" for text in _several(texts))
         done = 0
         for body in _batches(lines):
             for line in self._lines(body):
@@ -168,10 +168,9 @@ class Client:
         Options are those of POST /corpora: name, model, max_tokens, layers, thresholds, attention_threshold,
         special_tokens, sentence_ends, field and more. Follow it with Run.wait().
         """
-        query = urlencode({name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else
-                           str(value).lower() if isinstance(value, bool) else value for name, value in options.items()})
+        query = urlencode({name: _option(value) for name, value in _plain(options).items()})
         with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as body:  # for not every server reads chunks
-            for text in texts:
+            for text in _several(texts):
                 body.write(json.dumps(text, ensure_ascii=False).encode() + b"\n")
             answer = self.request("POST", "/corpora" + ("?" + query if query else ""), body,
                                   {"Content-Type": "application/x-ndjson", "Content-Length": str(body.tell())})
@@ -179,7 +178,7 @@ class Client:
 
     def run(self, id: str) -> Run:
         """A corpus run by its id."""
-        return Run(self, json.loads(self.request("GET", f"/corpora/{id}")))
+        return Run(self, json.loads(self.request("GET", "/corpora/" + quote(id, safe=""))))
 
     def add_link(self, view: View | str) -> str:
         """Keeps a view of the viewer on the server and returns its short address: POST /links.
@@ -304,6 +303,22 @@ def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
             gathered.clear()
     if gathered:
         yield bytes(gathered)
+
+
+def _several(texts: Iterable[Any]) -> Iterable[Any]:
+    """Refuses one text in place of several: its characters would each be a text."""
+    if isinstance(texts, (str, bytes, Mapping)):
+        raise TypeError(f"texts is a {type(texts).__name__}; it must be a list or another iterable of texts")
+    return texts
+
+
+def _option(value: Any) -> Any:
+    """A corpus run's option as the query has it: JSON for objects, commas between other elements."""
+    if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+        return json.dumps(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
