@@ -111,7 +111,8 @@ static int search_main(const hs_command *command, int argc, char **argv)
     const hs_status st = (options.query.by ? hs__examples_find : hs__pairs_search)(
         argv[operand], &options.query, &answer, &wrong, &err);
     if (st == HS_INVALID)
-        return hs__usage_error(command, "--%s", err.text);
+        return hs__usage_error(command, wrong && strcmp(wrong, "layer") == 0 ? "--head: %s" : "--%s",
+                               err.text);
     const hs_status printed = st ? st : answer_print(answer, &options, &err);
     json_decref(answer);
     return printed ? hs__command_failed(command, &err) : HS_EXIT_DONE;

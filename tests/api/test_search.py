@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from conftest import HEADSCOPE, PATIENCE, Server, until
+from corpus_runs import ndjson
 from test_client_python import package as headscope
 from test_corpora import send, wait
 from test_syntax import place_tokens, sentence
@@ -276,6 +277,8 @@ def test_the_client_asks_both(kept, run):
 
 REFUSALS = [
     ("search", "head=1", 422, "/layer", "layer is missing; it must be an integer from 0"),
+    ("search", "layer=9&head=1", 422, "/layer", 'layer is "9"; it must be a layer that the run has counted'),
+    ("examples", "layer=9&head=1&by=self", 422, "/layer", "a layer that the run has counted"),
     ("search", "layer=1&head=12", 422, "/head", "a head that the run has counted"),
     ("search", "layer=1&head=x", 422, "/head", "an integer from 0"),
     ("search", "layer=1&head=1&of=maps", 422, "/of", "attention or similarity"),
@@ -310,6 +313,26 @@ def test_runs_without_such_texts_say_so(kept):
     for query, name in [("examples=65", "/examples"), ("search_texts=10001", "/search_texts"), ("examples=-1", "/examples")]:
         got = send(service, b'"x"\n', query)
         assert got.status == 422 and got.json()["pointer"] == name, got.body
+
+
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    ndjson(folder / "in.jsonl", ["The war was long.", "The bridge was old."])
+    subprocess.run([HEADSCOPE, "corpus", folder / "in.jsonl", "-o", folder / "out", "--layers=0,2", "--search-texts=2"],
+                   check=True, capture_output=True)
+    return folder / "out"
+
+
+def test_texts_without_parts_of_speech_are_not_searched_for_them(plain_run):
+    """An empty answer would say that the head pairs no nouns."""
+    for condition in ("pos=NOUN", "rel=nsubj,text=war"):
+        done = subprocess.run([HEADSCOPE, "search", plain_run, "--head=0.1", "--from", condition], capture_output=True, text=True)
+        assert done.returncode == 2 and "only texts of CoNLL-U files have pos and rel" in done.stderr, done.stderr
+    done = subprocess.run([HEADSCOPE, "search", plain_run, "--head=0.1", "--from", "text=war"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout, done.stderr
+    done = subprocess.run([HEADSCOPE, "search", plain_run, "--head=7.1"], capture_output=True, text=True)
+    assert done.returncode == 2 and '--head: layer is "7"' in done.stderr, done.stderr
 
 
 # ---- databases that are damaged or forged ----

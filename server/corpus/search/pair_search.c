@@ -118,6 +118,22 @@ static hs_status distance_read(const char *text, search *s, const char **ret_wro
                : wrong(ret_wrong, "distance", text, "an integer, j - i, or a range like -5..-1", err);
 }
 
+/* Finds out whether the statement, which may take layer and head, has a row. */
+static hs_status row_find(sqlite3 *db, const char *sql, int layer, int head, bool *ret_found, hs_error *err)
+{
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    if (!code) {
+        sqlite3_bind_int(s, 1, layer);
+        sqlite3_bind_int(s, 2, head);
+        code = sqlite3_step(s);
+    }
+    *ret_found = code == SQLITE_ROW;
+    const hs_status st = code == SQLITE_ROW || code == SQLITE_DONE ? HS_OK : failed(db, err);
+    sqlite3_finalize(s);
+    return st;
+}
+
 /* Reads the number of a name; -1 if there is none. */
 static hs_status name_find(sqlite3 *db, const char *string, int *ret_name, hs_error *err)
 {
@@ -178,12 +194,17 @@ static hs_status condition_read(sqlite3 *db, const char *name, const char *text,
             *value++ = '\0';
         st = value && *value ? part_add(db, part, value, ret, err) : HS_NOT_FOUND;
     }
-    return st == HS_NOT_FOUND
-               ? wrong(ret_wrong, name, text,
-                       "pos=NAME, rel=NAME or text=TOKEN, or several with commas between, each "
-                       "kind once",
-                       err)
-               : st;
+    if (st == HS_NOT_FOUND)
+        return wrong(ret_wrong, name, text,
+                     "pos=NAME, rel=NAME or text=TOKEN, or several with commas between, each "
+                     "kind once",
+                     err);
+    bool has_names = true;
+    if (!st && (ret->has_pos || ret->has_relation))
+        st = row_find(db, "SELECT 1 FROM names LIMIT 1", 0, 0, &has_names, err);
+    return st || has_names ? st
+                           : wrong(ret_wrong, name, text,
+                                   "text=TOKEN: only texts of CoNLL-U files have pos and rel", err);
 }
 
 static hs_status query_read(const hs__search_query *q, search *s, const char **ret_wrong, hs_error *err)
@@ -203,22 +224,6 @@ static hs_status query_read(const hs__search_query *q, search *s, const char **r
 }
 
 /* ---- the database ---- */
-
-/* Says whether the statement has a row for layer and head. */
-static hs_status row_find(sqlite3 *db, const char *sql, int layer, int head, bool *ret_found, hs_error *err)
-{
-    sqlite3_stmt *s = NULL;
-    int code = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
-    if (!code) {
-        sqlite3_bind_int(s, 1, layer);
-        sqlite3_bind_int(s, 2, head);
-        code = sqlite3_step(s);
-    }
-    *ret_found = code == SQLITE_ROW;
-    const hs_status st = code == SQLITE_ROW || code == SQLITE_DONE ? HS_OK : failed(db, err);
-    sqlite3_finalize(s);
-    return st;
-}
 
 /* Opens the database for reading. Views are off: a view of a forged file could make a query endless. */
 static hs_status database_open(const char *path, sqlite3 **ret_db, hs_error *err)
@@ -256,8 +261,13 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
         return st;
     s->layer = (int)layer;
     s->head = (int)head;
-    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE layer = ? AND head = ? LIMIT 1", table);
+    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE layer = ?1 AND ?2 IS NOT NULL LIMIT 1", table);
     st = row_find(s->db, sql, s->layer, s->head, &found, err);
+    if (!st && !found)
+        return wrong(ret_wrong, "layer", q->layer, "a layer that the run has counted", err);
+    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE layer = ? AND head = ? LIMIT 1", table);
+    if (!st)
+        st = row_find(s->db, sql, s->layer, s->head, &found, err);
     return st || found
                ? st
                : wrong(ret_wrong, "head", q->head, "a head that the run has counted in this layer", err);
