@@ -385,9 +385,8 @@ static void syntax_write(view *v, FILE *out)
     fputs("</section>\n", out);
 }
 
-static hs_status body_write(FILE *out, void *data, hs_error *err)
+static hs_status body_write(view *v, FILE *out, hs_error *err)
 {
-    view *v = data;
     header_write(v, out);
     fputs("<main>\n", out);
     findings_write(v, out);
@@ -404,7 +403,13 @@ hs_status hs__comparison_html_write(FILE *file, const json_t *comparison, hs_err
     view v;
     hs_status st = view_init(&v, comparison, err);
     if (!st)
-        st = hs__page_fill(file, body_write, NULL, &v, err);
+        st = hs__page_write(file, HS__PAGE_HEAD, err);
+    if (!st)
+        st = body_write(&v, file, err);
+    if (!st)
+        st = hs__page_write(file, HS__PAGE_MIDDLE, err);
+    if (!st)
+        st = hs__page_write(file, HS__PAGE_TAIL, err);
     view_finish(&v);
     return st;
 }

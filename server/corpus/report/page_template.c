@@ -1,33 +1,29 @@
-/* page_template.c - copies the page up to each of its two markers, and calls what stands for them. */
+/* page_template.c - cuts the page at its two markers. */
 #include "server/corpus/report/page_template.h"
 
 #include "server/base/viewer_files.h"
 
 #include <string.h>
 
-/* Writes the page up to a marker; returns what follows it, NULL if it is not there. */
-static const char *until_marker(FILE *file, const char *at, const char *end, const char *marker)
+#define MARKER(name) "HEADSCOPE-" name
+enum { MARKER_BYTES = sizeof MARKER("PAGE") - 1 };
+
+static const char *marker_find(const char *from, const char *end, const char *marker)
 {
-    const char *found = at ? memmem(at, (size_t)(end - at), marker, strlen(marker)) : NULL;
-    if (!found)
-        return NULL;
-    fwrite(at, 1, (size_t)(found - at), file);
-    return found + strlen(marker);
+    return from ? memmem(from, (size_t)(end - from), marker, MARKER_BYTES) : NULL;
 }
 
-hs_status hs__page_fill(FILE *file, hs__page_part *body, hs__page_part *script_data, void *data,
-                        hs_error *err)
+hs_status hs__page_write(FILE *file, hs__page_piece piece, hs_error *err)
 {
     const hs_viewer_file *page = hs__viewer_find("/report.html");
-    const char *at = page ? (const char *)page->data : NULL, *end = page ? at + page->size : NULL;
-    at = until_marker(file, at, end, "HEADSCOPE-PAGE");
-    hs_status st = at ? body(file, data, err) : HS_OK;
-    at = until_marker(file, at, end, "HEADSCOPE-DATA");
-    if (!at)
-        return st ? st : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
-    if (!st && script_data)
-        st = script_data(file, data, err);
-    if (!st)
-        fwrite(at, 1, (size_t)(end - at), file);
-    return st;
+    const char *begin = page ? (const char *)page->data : NULL, *end = page ? begin + page->size : NULL;
+    const char *body = marker_find(begin, end, MARKER("PAGE")),
+               *data = marker_find(body, end, MARKER("DATA"));
+    if (!data)
+        return hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
+    const char *from =
+        piece == HS__PAGE_HEAD ? begin : (piece == HS__PAGE_MIDDLE ? body : data) + MARKER_BYTES;
+    const char *to = piece == HS__PAGE_HEAD ? body : piece == HS__PAGE_MIDDLE ? data : end;
+    fwrite(from, 1, (size_t)(to - from), file);
+    return HS_OK;
 }

@@ -5,10 +5,12 @@
 
 #include <stdio.h>
 
-/* Writes one of the two places. */
-typedef hs_status hs__page_part(FILE *file, void *data, hs_error *err);
+typedef enum hs__page_piece {
+    HS__PAGE_HEAD,   /* up to the report, which reads without a script */
+    HS__PAGE_MIDDLE, /* from there up to the data of the page's script, which may be empty */
+    HS__PAGE_TAIL
+} hs__page_piece;
 
-/* Writes the page: body reads without a script; script_data is for the page's script, NULL: none. The caller
- * checks the file for failed writes. HS_UNSUPPORTED: this build has no page; else what a part returned. */
-HS_MUST_USE hs_status hs__page_fill(FILE *file, hs__page_part *body, hs__page_part *script_data, void *data,
-                                    hs_error *err);
+/* Writes a piece of the page. The caller checks the file for failed writes. HS_UNSUPPORTED: this build has no
+ * page. */
+HS_MUST_USE hs_status hs__page_write(FILE *file, hs__page_piece piece, hs_error *err);

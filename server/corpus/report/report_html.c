@@ -201,32 +201,20 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
 
 /* ---- the whole ---- */
 
-typedef struct whole {
-    hs__drawing *drawing;
-    hs__pick pick;
-    const char *document;
-} whole;
-
-static hs_status body_part(FILE *file, void *data, hs_error *err)
-{
-    const whole *w = data;
-    return page_write(w->drawing, &w->pick, file, err);
-}
-
-static hs_status data_part(FILE *file, void *data, hs_error *err)
-{
-    const whole *w = data;
-    return data_write(file, w->drawing, w->document, err);
-}
-
 static hs_status whole_write(FILE *file, hs__drawing *d, hs_error *err)
 {
-    whole w = {.drawing = d, .pick = hs__pick_default(&d->o)};
-    char *document = document_make(d, &w.pick);
-    if (!document)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    w.document = document;
-    const hs_status st = hs__page_fill(file, body_part, data_part, &w, err);
+    const hs__pick pick = hs__pick_default(&d->o);
+    char *document = document_make(d, &pick);
+    hs_status st = document ? hs__page_write(file, HS__PAGE_HEAD, err)
+                            : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    if (!st)
+        st = page_write(d, &pick, file, err);
+    if (!st)
+        st = hs__page_write(file, HS__PAGE_MIDDLE, err);
+    if (!st)
+        st = data_write(file, d, document, err);
+    if (!st)
+        st = hs__page_write(file, HS__PAGE_TAIL, err);
     free(document);
     return st;
 }
