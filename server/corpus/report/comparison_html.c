@@ -72,16 +72,6 @@ static hs_status view_init(view *v, const json_t *json, hs_error *err)
 
 /* ---- drawing ---- */
 
-static hs_status svg_write(const hs__picture *picture, FILE *out, hs_error *err)
-{
-    hs__buffer svg = {0};
-    const hs_status st = hs__picture_svg(picture, &svg, err);
-    if (!st)
-        fwrite(svg.data, 1, svg.size, out);
-    hs__buffer_finish(&svg);
-    return st;
-}
-
 /* Draws n_series lines of v->values [series][run] over the runs. */
 static hs_status chart_write(const view *v, const hs__compared_figure *figure, size_t n_series,
                              const char *const *names, FILE *out, hs_error *err)
@@ -107,11 +97,7 @@ static hs_status chart_write(const view *v, const hs__compared_figure *figure, s
         chart.y_high = fmax(chart.y_high, v->values[i]);
     }
     chart.y_high = chart.y_high > chart.y_low ? chart.y_high + 0.08 * (chart.y_high - chart.y_low) : 1;
-    hs_status st = hs__chart_draw(&chart, &picture, err);
-    if (!st)
-        st = svg_write(&picture, out, err);
-    hs__picture_finish(&picture);
-    return st;
+    return hs__svg_write(hs__chart_draw(&chart, &picture, err), &picture, out, err);
 }
 
 /* Draws a map of heads x runs for each layer. */
@@ -146,10 +132,7 @@ static hs_status maps_write(const view *v, const hs__compared_figure *about, FIL
                                .n_across = v->n_layers < 4 ? v->n_layers : 4,
                                .width_mm = MAPS_WIDE,
                                .font_pt = FONT};
-    hs_status st = hs__figure_draw(&figure, &picture, err);
-    if (!st)
-        st = svg_write(&picture, out, err);
-    hs__picture_finish(&picture);
+    const hs_status st = hs__svg_write(hs__figure_draw(&figure, &picture, err), &picture, out, err);
     free(panels);
     return st;
 }

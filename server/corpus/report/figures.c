@@ -127,10 +127,10 @@ hs_status hs__drawing_init(hs__drawing *d, const hs_corpus_stats *stats, const j
                            const hs__report_maps *maps, hs_error *err)
 {
     *d = (hs__drawing){.stats = stats, .o = hs_corpus_stats_options(stats), .report = report, .maps = maps};
-    d->n_values = values_max(&d->o);
-    d->values = malloc(d->n_values * sizeof *d->values);
-    d->places = malloc(d->n_values * sizeof *d->places);
-    d->counts = malloc(d->n_values * sizeof *d->counts);
+    const size_t n = values_max(&d->o);
+    d->values = malloc(n * sizeof *d->values);
+    d->places = malloc(n * sizeof *d->places);
+    d->counts = malloc(n * sizeof *d->counts);
     d->pixels = malloc(maps->side * maps->side);
     d->map_values = malloc(maps->side * maps->side * sizeof *d->map_values);
     if (d->values && d->places && d->counts && d->pixels && d->map_values)
@@ -192,6 +192,17 @@ static bool is_repeated(const char *patterns, const char *word, const hs__pick *
     return false;
 }
 
+hs_status hs__svg_write(hs_status drawn, hs__picture *picture, FILE *out, hs_error *err)
+{
+    hs__buffer svg = {0};
+    const hs_status st = drawn || !picture->n ? drawn : hs__picture_svg(picture, &svg, err);
+    if (!st && svg.size)
+        fwrite(svg.data, 1, svg.size, out);
+    hs__buffer_finish(&svg);
+    hs__picture_finish(picture);
+    return st;
+}
+
 /* Writes a panel as it stands in the page: SVG, or a table. */
 static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__place at, FILE *out,
                              hs_error *err)
@@ -201,15 +212,8 @@ static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__
         return HS_OK;
     }
     hs__picture picture = {0};
-    hs__buffer svg = {0};
-    hs_status st = hs__panel_draw(d, panel, at, &picture, err);
-    if (!st && picture.n)
-        st = hs__picture_svg(&picture, &svg, err);
-    if (!st && svg.size)
-        fwrite(svg.data, 1, svg.size, out);
-    hs__buffer_finish(&svg);
-    hs__picture_finish(&picture);
-    return st;
+    const hs_status st = hs__panel_draw(d, panel, at, &picture, err);
+    return hs__svg_write(st, &picture, out, err);
 }
 
 hs_status hs__figure_write(hs__drawing *d, const hs__report_figure *figure, const hs__pick *pick, FILE *out,

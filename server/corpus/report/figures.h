@@ -5,6 +5,7 @@
  * reader picks; so the page shows another layer by putting other panels in their places. */
 #pragma once
 
+#include "api/figures/picture.h"
 #include "server/corpus/report/report_maps.h"
 
 #include <stdio.h>
@@ -29,8 +30,7 @@ typedef struct hs__drawing {
     hs_corpus_options o;
     const json_t *report;
     const hs__report_maps *maps;
-    size_t n_values; /* elements of each of these */
-    double *values, *places;
+    double *values, *places; /* as many as a panel reads at once */
     int64_t *counts;
     unsigned char *pixels; /* [side][side] */
     float *map_values;     /* [side][side] */
@@ -41,6 +41,10 @@ typedef struct hs__drawing {
 HS_MUST_USE hs_status hs__drawing_init(hs__drawing *drawing, const hs_corpus_stats *stats,
                                        const json_t *report, const hs__report_maps *maps, hs_error *err);
 void hs__drawing_finish(hs__drawing *drawing);
+
+/* Ends a drawing that had this status: writes the picture as SVG, if there is anything in it, and releases
+ * it. */
+HS_MUST_USE hs_status hs__svg_write(hs_status drawn, hs__picture *picture, FILE *out, hs_error *err);
 
 /* The panels of a figure as picked, one after the other. */
 HS_MUST_USE hs_status hs__figure_write(hs__drawing *drawing, const hs__report_figure *figure,
