@@ -15,6 +15,18 @@
 
 enum { EFFECTS = 7 }; /* panels of a figure of effects, the most of those that are no maps */
 
+static const struct {
+    const char *title, *output; /* NULL: the maps that are shown */
+} kinds[] = {
+    [HS__FIGURE_HEAD] = {"maps of heads", NULL},
+    [HS__FIGURE_LAYER] = {"heads of a layer", NULL},
+    [HS__FIGURE_OVERVIEW] = {"overview of heads", NULL},
+    [HS__FIGURE_DISTANCES] = {"distances of heads", "head_distances"},
+    [HS__FIGURE_PREDICTIONS] = {"predictions", "predictions"},
+    [HS__FIGURE_LENS] = {"predictions of layers", "predictions"},
+    [HS__FIGURE_EFFECTS] = {"effects of heads", "effects"},
+};
+
 /* The parts that make one figure. */
 typedef struct maker {
     const hs__answer *answer;
@@ -36,8 +48,7 @@ static hs__outputs output_bit(const char *name)
 
 static bool is_map(const hs__figure_request *figure)
 {
-    return figure->kind == HS__FIGURE_HEAD || figure->kind == HS__FIGURE_LAYER ||
-           figure->kind == HS__FIGURE_OVERVIEW;
+    return !kinds[figure->kind].output;
 }
 
 static size_t n_shown(const hs__figure_request *figure)
@@ -48,12 +59,8 @@ static size_t n_shown(const hs__figure_request *figure)
 hs__outputs hs__figure_outputs(const hs__figure_request *figure)
 {
     hs__outputs outputs = 0;
-    if (figure->kind == HS__FIGURE_DISTANCES)
-        return output_bit("head_distances");
-    if (figure->kind == HS__FIGURE_EFFECTS)
-        return output_bit("effects");
     if (!is_map(figure))
-        return output_bit("predictions");
+        return output_bit(kinds[figure->kind].output);
     if (figure->show != HS__SHOW_SIMILARITY)
         outputs |= output_bit("attentions");
     if (figure->show != HS__SHOW_ATTENTION)
@@ -330,13 +337,10 @@ static size_t choose_across(const maker *m)
 
 static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_error *err)
 {
-    static const char *const names[] = {"maps of heads",      "heads of a layer", "overview of heads",
-                                        "distances of heads", "predictions",      "predictions of layers",
-                                        "effects of heads"};
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
-    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens", names[m->figure->kind],
-             a->model->name, a->encoding->n_tokens);
+    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens",
+             kinds[m->figure->kind].title, a->model->name, a->encoding->n_tokens);
     const hs__figure figure = {.title = m->title,
                                .caption = m->panels[0].title,
                                .footer = m->figure->footer ? m->title : NULL,
