@@ -202,27 +202,35 @@ void hs__runs_upload_finish(hs_exchange *x)
 
 /* ---- runs ---- */
 
-/* Reads an integer parameter from 1 to max; `fallback` if it is not given. Returns false if it refused. */
-static bool number_read(hs_exchange *x, const char *name, uint64_t max, uint64_t fallback, uint64_t *ret)
+/* Reads an integer from 1 to max; keeps *ret if there is no text. Returns false if it refused. */
+static bool number_read(hs_exchange *x, const char *name, const char *text, uint64_t max, uint64_t *ret)
 {
-    const char *text = MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
     const size_t n = text ? strspn(text, "0123456789") : 0;
+    const uint64_t number = text ? strtoull(text, NULL, 10) : *ret;
     char pointer[32];
-    *ret = text ? strtoull(text, NULL, 10) : fallback;
-    if (!text || (n && n < 19 && !text[n] && *ret >= 1 && *ret <= max))
+    if (!text || (n && n < 19 && !text[n] && number >= 1 && number <= max)) {
+        *ret = number;
         return true;
+    }
     snprintf(pointer, sizeof pointer, "/%s", name);
-    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer, "%s must be an integer from 1 to %llu",
-                           name, (unsigned long long)max);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                           "%s is \"%.40s\"; it must be an integer from 1 to %llu", name, text,
+                           (unsigned long long)max);
     return false;
 }
 
 void hs__runs_answer_list(hs_exchange *x)
 {
-    uint64_t before, limit;
-    if (kept(x) && number_read(x, "before", INT64_MAX, 0, &before) &&
-        number_read(x, "limit", HS_RUNS_PAGE_MAX, HS_RUNS_PAGE, &limit))
+    static const char *const names[] = {"before", "limit"};
+    uint64_t before = 0, limit = HS_RUNS_PAGE;
+    hs_query query = {0};
+    if (!kept(x))
+        return;
+    x->answered = !hs_query_read(x->query, names, 2, &query, &x->response);
+    if (!x->answered && number_read(x, names[0], query.values[0], INT64_MAX, &before) &&
+        number_read(x, names[1], query.values[1], HS_RUNS_PAGE_MAX, &limit))
         hs__exchange_answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
+    hs_query_finish(&query);
 }
 
 static void answer_run(hs_exchange *x, int status, const char *id)

@@ -519,7 +519,8 @@ def test_the_list_comes_in_pages(start_server, tmp_path):
     assert seen == list(range(119, -1, -1)) and pages == [50, 50, 20]
     assert len(server.get("/corpora").json()["corpora"]) == 50
     assert server.get(f"/corpora/{119:016x}").json()["bad_lines"] == [1, 2, 3]
-    for query in ("limit=0", "limit=201", "limit=x", "limit=", "before=0", "before=-1", "before=99999999999999999999"):
+    for query in ("limit=0", "limit=201", "limit=x", "limit=", "before=0", "before=-1", "before=99999999999999999999",
+                  "state=done", "limit=1&limit=2", "after=%0a"):
         answer = server.get("/corpora?" + query)
         assert answer.status == 422 and answer.json()["pointer"] == "/" + query.split("=")[0], query
 
