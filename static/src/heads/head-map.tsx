@@ -4,6 +4,7 @@ import { ColourBar } from "../maps/colour-bar";
 import { LISTED, rankHeads } from "./between";
 import { Columns } from "../ui/table";
 import type { Tint } from "./tint";
+import { Button } from "../ui/controls";
 
 export interface HeadNumbers extends Tint {
   name: string; // of the numbers in a file
@@ -74,18 +75,18 @@ function Cell(props: { of: HeadNumbers; value: number | null; name: string; onOp
 
 // A head in a table, by its short name.
 export const HeadLink = ({ layer, head, onOpen }: { layer: number; head: number; onOpen: Open }) => (
-  <button type="button" class="link" onClick={() => onOpen(layer, head)}>
+  <Button class="link" onClick={() => onOpen(layer, head)}>
     L{layer} H{head}
-  </button>
+  </Button>
 );
 
 // A head in a list, with its number.
 export function HeadItem(props: { layer: number; head: number; value: string; onOpen: Open }) {
   return (
     <li>
-      <button type="button" class="link" onClick={() => props.onOpen(props.layer, props.head)}>
+      <Button class="link" onClick={() => props.onOpen(props.layer, props.head)}>
         Layer {props.layer} head {props.head}
-      </button>
+      </Button>
       <b>{props.value}</b>
     </li>
   );

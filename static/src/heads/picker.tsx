@@ -5,7 +5,7 @@ import type { App } from "../app/app";
 import { lutOf } from "../maps/colour";
 import { paint, pool, visibleTokens } from "../maps/thumbnail";
 import { useApp } from "../ui/context";
-import { Select } from "../ui/controls";
+import { Button, Select } from "../ui/controls";
 import { patternName } from "./figures";
 import { SUM, type Selection } from "./selection";
 
@@ -74,9 +74,8 @@ export function HeadPicker(props: {
             const sum = head === SUM;
             const title = sum ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`;
             return (
-              <button
+              <Button
                 key={head}
-                type="button"
                 aria-label={sum ? undefined : `Head ${head}`}
                 title={pattern ? `${title}: ${pattern}` : title}
                 aria-pressed={head === selection.head}
@@ -91,7 +90,7 @@ export function HeadPicker(props: {
                   <canvas aria-hidden="true" />
                 )}
                 <small>{sum ? "sum" : head}</small>
-              </button>
+              </Button>
             );
           })}
       </div>
@@ -115,8 +114,7 @@ function Play({ layer, layers }: { layer: number; layers: number }) {
   }, [playing, layer]);
   const name = playing ? "Stop" : "Play the layers";
   return (
-    <button
-      type="button"
+    <Button
       class="icon play"
       aria-label={name}
       title={`${name} (keys { and } go layer by layer)`}
@@ -126,7 +124,7 @@ function Play({ layer, layers }: { layer: number; layers: number }) {
       }}
     >
       {playing ? "■" : "▶"}
-    </button>
+    </Button>
   );
 }
 

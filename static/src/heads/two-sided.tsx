@@ -5,6 +5,7 @@ import { topTargets } from "./targets";
 import type { Head } from "../maps/analysis";
 import { percent } from "../maps/scale";
 import { useApp } from "../ui/context";
+import { Button } from "../ui/controls";
 import { StatusLine } from "../ui/status";
 
 export const TWO_SIDED_MOST = 64; // tokens
@@ -43,8 +44,7 @@ export function TwoSided({ head }: { head: Head }) {
         <ol aria-label="Tokens that attend">
           {axis.labels.map((label, i) => (
             <li key={i}>
-              <button
-                type="button"
+              <Button
                 class={i === chosen ? "held" : ""}
                 aria-pressed={i === pinned}
                 title={targets(i)}
@@ -54,7 +54,7 @@ export function TwoSided({ head }: { head: Head }) {
                 onClick={() => pin(i)}
               >
                 {label}
-              </button>
+              </Button>
             </li>
           ))}
         </ol>

@@ -6,6 +6,7 @@ import { formatState, parseState } from "../app/state";
 import { titleOf } from "../heads/selection";
 import { save } from "../saving/files";
 import { useApp } from "../ui/context";
+import { Button } from "../ui/controls";
 import { capital } from "../ui/status";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
@@ -97,12 +98,12 @@ export function StoryMenu() {
             <textarea rows={2} value={caption} onInput={(e) => setCaption(e.currentTarget.value)} />
           </label>
           <div class="row">
-            <button type="button" class="primary" onClick={() => void add()}>
+            <Button class="primary" onClick={() => void add()}>
               Add this view
-            </button>
-            <button type="button" disabled={!story.canUndo} onClick={() => (story.undo(), setNote("Undone"))}>
+            </Button>
+            <Button disabled={!story.canUndo} onClick={() => (story.undo(), setNote("Undone"))}>
               Undo
-            </button>
+            </Button>
           </div>
           <ol>
             {steps.map((step, n) => (
@@ -120,47 +121,34 @@ export function StoryMenu() {
                   onChange={(e) => story.edit(n, { caption: e.currentTarget.value })}
                 />
                 <div class="row">
-                  <button
-                    type="button"
-                    onClick={() => open(step)}
-                    title={escapeBidi(step.title)}
-                    aria-label={`Show step ${n + 1}`}
-                  >
+                  <Button onClick={() => open(step)} title={escapeBidi(step.title)} aria-label={`Show step ${n + 1}`}>
                     Show
-                  </button>
-                  <button
-                    type="button"
-                    disabled={!n}
-                    onClick={() => story.swap(n - 1)}
-                    aria-label={`Move step ${n + 1} up`}
-                  >
+                  </Button>
+                  <Button disabled={!n} onClick={() => story.swap(n - 1)} aria-label={`Move step ${n + 1} up`}>
                     ↑
-                  </button>
-                  <button
-                    type="button"
+                  </Button>
+                  <Button
                     disabled={n + 1 === steps.length}
                     onClick={() => story.swap(n)}
                     aria-label={`Move step ${n + 1} down`}
                   >
                     ↓
-                  </button>
-                  <button
-                    type="button"
+                  </Button>
+                  <Button
                     onClick={() => (story.remove(n), setNote(`Removed step ${n + 1}`))}
                     aria-label={`Remove step ${n + 1}`}
                   >
                     ×
-                  </button>
+                  </Button>
                 </div>
               </li>
             ))}
           </ol>
           <div class="row">
-            <button type="button" disabled={!steps.length} onClick={() => (close(), setPresented(0))}>
+            <Button disabled={!steps.length} onClick={() => (close(), setPresented(0))}>
               Present
-            </button>
-            <button
-              type="button"
+            </Button>
+            <Button
               disabled={empty}
               onClick={() => {
                 save(
@@ -179,7 +167,7 @@ export function StoryMenu() {
               }}
             >
               Save as HTML
-            </button>
+            </Button>
             <label class="opens">
               <input
                 type="file"

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { escapeBidi } from "../app/bidi";
 import { titleOf, type Selection } from "../heads/selection";
 import { useApp } from "../ui/context";
-import { Disclosure, Field, isSubmit, Segmented } from "../ui/controls";
+import { Button, Disclosure, Field, isSubmit, Segmented } from "../ui/controls";
 import { notesOn, type Note } from "./story";
 
 export interface PinnedCell {
@@ -61,14 +61,13 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
             <button type="submit" disabled={!words.trim()}>
               Add the note
             </button>
-            <button
-              type="button"
+            <Button
               disabled={!app.story.canUndo}
               onClick={() => app.story.undo()}
               title="Undo the last edit of the story or its notes"
             >
               Undo
-            </button>
+            </Button>
           </div>
         </form>
       </section>
@@ -84,20 +83,15 @@ function OneNote({ note }: { note: Note }) {
     <li>
       <div class="row">
         {cell ? (
-          <button type="button" class="link" onClick={() => app.set({ pin: cell.at })}>
+          <Button class="link" onClick={() => app.set({ pin: cell.at })}>
             {about}
-          </button>
+          </Button>
         ) : (
           <strong>{about}</strong>
         )}
-        <button
-          type="button"
-          class="icon"
-          aria-label={`Remove the note on ${about}`}
-          onClick={() => app.story.removeNote(note)}
-        >
+        <Button class="icon" aria-label={`Remove the note on ${about}`} onClick={() => app.story.removeNote(note)}>
           ×
-        </button>
+        </Button>
       </div>
       <textarea
         rows={2}

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { escapeBidi } from "../app/bidi";
 import { pictureAddress } from "./page";
 import type { Note, Step } from "./story";
+import { Button } from "../ui/controls";
 
 export function Presentation(props: {
   story: readonly Step[];
@@ -54,21 +55,17 @@ export function Presentation(props: {
         )}
       </div>
       <div class="ways-on">
-        <button type="button" disabled={at === 0} onClick={() => go(-1)}>
+        <Button disabled={at === 0} onClick={() => go(-1)}>
           ← Back
-        </button>
+        </Button>
         <span>
           {at + 1} / {story.length}
         </span>
-        <button type="button" disabled={at + 1 === story.length} onClick={() => go(1)}>
+        <Button disabled={at + 1 === story.length} onClick={() => go(1)}>
           Next →
-        </button>
-        <button type="button" onClick={onOpen}>
-          Open the view
-        </button>
-        <button type="button" onClick={() => dialog.current?.close()}>
-          End
-        </button>
+        </Button>
+        <Button onClick={onOpen}>Open the view</Button>
+        <Button onClick={() => dialog.current?.close()}>End</Button>
       </div>
     </dialog>
   );

@@ -5,7 +5,7 @@ import { embedded } from "../app/embed";
 import { formatState, VIEWS, type View } from "../app/state";
 import { applyTheme, THEMES, themeChoice } from "../app/theme";
 import { useApp } from "./context";
-import { Options } from "./controls";
+import { Button, Options } from "./controls";
 import { ModelBadge } from "./precision";
 import { capital } from "./status";
 
@@ -33,9 +33,9 @@ export function TopBar({ menu, onHelp }: { menu: ComponentChildren; onHelp: () =
         >
           <Options of={THEMES.map((theme) => [theme, capital(theme)])} />
         </select>
-        <button type="button" class="icon" aria-label="Keys and help" title="Keys and help (?)" onClick={onHelp}>
+        <Button class="icon" aria-label="Keys and help" title="Keys and help (?)" onClick={onHelp}>
           ?
-        </button>
+        </Button>
       </div>
     </header>
   );
@@ -86,14 +86,9 @@ function FrameLinks() {
   return (
     <span class="ways">
       <ModelBadge />
-      <button
-        type="button"
-        class="link"
-        hidden={app.state.view === first}
-        onClick={() => app.set({ view: first }, true)}
-      >
+      <Button class="link" hidden={app.state.view === first} onClick={() => app.set({ view: first }, true)}>
         ← {capital(first)}
-      </button>
+      </Button>
       <a target="_blank" rel="noopener" href={`./#${formatState(app.state)}`}>
         Open in headscope
       </a>

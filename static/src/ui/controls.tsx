@@ -1,5 +1,5 @@
 // The controls of forms and toolbars. The state decides what they show; a change is reported and drawn with the rest.
-import type { ComponentChildren } from "preact";
+import type { ButtonHTMLAttributes, ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Explained, type Term } from "./explain";
 
@@ -105,6 +105,9 @@ export function Toggle(props: {
     </Explained>
   );
 }
+
+// A button that submits no form.
+export const Button = (props: ButtonHTMLAttributes<HTMLButtonElement>) => <button type="button" {...props} />;
 
 // Ctrl+Enter submits the form of a text.
 export const isSubmit = (e: KeyboardEvent): boolean => e.key === "Enter" && (e.ctrlKey || e.metaKey);

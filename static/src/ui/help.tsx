@@ -1,6 +1,6 @@
 // A dialog with the keys; "?" opens it.
 import { useRef } from "preact/hooks";
-import { DialogHead } from "./controls";
+import { Button, DialogHead } from "./controls";
 import { openGlossary } from "./explain";
 import { keepToken, token } from "../app/token";
 
@@ -82,29 +82,23 @@ export function Help({ onTour }: { onTour: () => void }) {
         {" · The service: "}
         <a href="openapi.json">OpenAPI</a>
       </p>
-      <button
-        type="button"
+      <Button
         onClick={() => {
           close();
           openGlossary();
         }}
       >
         Glossary
-      </button>{" "}
-      <button
-        type="button"
+      </Button>{" "}
+      <Button
         onClick={() => {
           close();
           onTour();
         }}
       >
         Take the tour
-      </button>
-      {token() !== "" && (
-        <button type="button" onClick={forgetToken}>
-          Forget the token
-        </button>
-      )}
+      </Button>
+      {token() !== "" && <Button onClick={forgetToken}>Forget the token</Button>}
     </dialog>
   );
 }

@@ -5,7 +5,7 @@ import { asProblem, models } from "../app/api";
 import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
-import { DialogHead, Field } from "./controls";
+import { Button, DialogHead, Field } from "./controls";
 import { capital } from "./status";
 
 const POLL_MS = 400;
@@ -19,9 +19,9 @@ export function ModelsButton() {
   };
   return (
     <>
-      <button type="button" class="link" onClick={show}>
+      <Button class="link" onClick={show}>
         More models…
-      </button>
+      </Button>
       <dialog class="help models" aria-label="Models" ref={dialog} onClose={() => setOpen(false)}>
         <DialogHead title="Models" />
         {open && <Models />}
@@ -82,26 +82,17 @@ function Models() {
       <ul class="model-list">
         {app.models.map((model, n) => (
           <li key={model.name}>
-            <button
-              type="button"
-              class="link"
-              onClick={() => app.set({ model: model.name, prompt: "", sha: "" }, true)}
-            >
+            <Button class="link" onClick={() => app.set({ model: model.name, prompt: "", sha: "" }, true)}>
               {model.name}
-            </button>
+            </Button>
             <span class="muted">
               {model.type}, {model.num_layers} × {model.num_heads} heads, {(model.weight_bytes / 1e6).toFixed(0)} MB
               {promptsOf(model)}
             </span>
             {pull && n > 0 && (
-              <button
-                type="button"
-                disabled={active}
-                onClick={() => remove(model.name)}
-                aria-label={`Remove ${model.name}`}
-              >
+              <Button disabled={active} onClick={() => remove(model.name)} aria-label={`Remove ${model.name}`}>
                 Remove
-              </button>
+              </Button>
             )}
           </li>
         ))}
@@ -167,11 +158,7 @@ function PullProgress({ pull, onCancel }: { pull: Pull; onCancel: () => void }) 
       {state === "done" && <p>{model} is served.</p>}
       {state === "cancelled" && <p>Cancelled. The next fetch goes on where this one ended.</p>}
       {state === "failed" && <p class="error">{capital(error ?? "")}</p>}
-      {isUnderWay(pull) && (
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
-      )}
+      {isUnderWay(pull) && <Button onClick={onCancel}>Cancel</Button>}
     </div>
   );
 }

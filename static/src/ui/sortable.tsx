@@ -1,6 +1,7 @@
 // A table whose column heads sort it. An order is a column's key, with a leading minus for descending.
 import type { ComponentChildren } from "preact";
 import { classes } from "./classes";
+import { Button } from "./controls";
 
 export interface Column<Row> {
   key: string;
@@ -35,9 +36,7 @@ export function ColumnHead(props: {
   const sort = (): void => props.onSort(nextOrder(order, column.key, column.words));
   return (
     <th scope="col" title={column.title} aria-sort={sorted} class={props.class}>
-      <button type="button" onClick={sort}>
-        {column.name}
-      </button>
+      <Button onClick={sort}>{column.name}</Button>
     </th>
   );
 }

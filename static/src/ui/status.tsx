@@ -4,6 +4,7 @@ import type { Problem } from "../app/api";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
 import { canRetry, fieldOf, inWords } from "../app/problems";
+import { Button } from "./controls";
 
 const PATIENCE_MS = 150; // quicker answers show no progress
 
@@ -11,9 +12,9 @@ const PATIENCE_MS = 150; // quicker answers show no progress
 export function statusOf(app: App, entry: Entry<unknown> | null | undefined, shown = false): VNode | null {
   if (!entry) return null;
   const again = (
-    <button type="button" class="primary" onClick={entry.retry}>
+    <Button class="primary" onClick={entry.retry}>
       Try again
-    </button>
+    </Button>
   );
   if (entry.status === "loading") return shown ? null : progressOf(app, entry);
   if (entry.status === "cancelled") return <Notice title="">Cancelled. {again}</Notice>;
@@ -75,9 +76,7 @@ function progressOf(app: App, { progress, started, cancel }: Entry<unknown>): VN
     <div class={`notice progress${waited < PATIENCE_MS ? " early" : ""}`} role="status">
       <p>{total ? `Receiving ${megabytes(received)} of ${megabytes(total)} MB` : "Computing the heads…"}</p>
       {total ? <progress max={total} value={received} aria-label="Received" /> : <progress aria-label="Computing" />}
-      <button type="button" onClick={cancel}>
-        Cancel
-      </button>
+      <Button onClick={cancel}>Cancel</Button>
     </div>
   );
 }

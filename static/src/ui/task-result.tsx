@@ -8,6 +8,7 @@ import { taskRequest, type Requested } from "../app/requests";
 import { format, percent } from "../maps/scale";
 import { BarTable } from "./bars";
 import { useApp } from "./context";
+import { Button } from "./controls";
 import { statusOf } from "./status";
 
 const LISTED = 5; // of the likeliest classes
@@ -48,20 +49,15 @@ function TaskActions() {
   const causes = (): void => app.set({ view: "experiment", tone: "target_change", at: -1 }, true);
   return (
     <p class="actions">
-      <button type="button" class="link" onClick={causes}>
+      <Button class="link" onClick={causes}>
         Which heads decide it?
-      </button>
-      <button type="button" class="link" onClick={() => app.set({ view: "trace", at: -1, route: -1 }, true)}>
+      </Button>
+      <Button class="link" onClick={() => app.set({ view: "trace", at: -1, route: -1 }, true)}>
         Trace it
-      </button>
-      <button
-        type="button"
-        class="link"
-        onClick={() => app.set({ view: "text" }, true)}
-        hidden={task === "text-classification"}
-      >
+      </Button>
+      <Button class="link" onClick={() => app.set({ view: "text" }, true)} hidden={task === "text-classification"}>
         Show over the text
-      </button>
+      </Button>
     </p>
   );
 }

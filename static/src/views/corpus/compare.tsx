@@ -6,7 +6,7 @@ import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { Chart, chartsOf, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
 import { useApp, useExport } from "../../ui/context";
-import { Segmented, Select } from "../../ui/controls";
+import { Button, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
 import { Sortable, type Column } from "../../ui/sortable";
 import { comparisonAddress, type Report, type Run } from "./api";
@@ -344,15 +344,14 @@ function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number 
   return (
     <figure class="plot">
       <figcaption>
-        <button
-          type="button"
+        <Button
           class="plain"
           title={`${about.title}. Shows it in the table.`}
           aria-pressed={figure === name}
           onClick={() => app.set({ figure: name })}
         >
           {about.name}
-        </button>
+        </Button>
         <span class="at" aria-hidden="true">
           {index !== null && words(index).slice(0, 4).join(" · ")}
         </span>

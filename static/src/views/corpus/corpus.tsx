@@ -4,7 +4,7 @@ import type { Problem } from "../../app/api";
 import { embedded } from "../../app/embed";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
-import { Select } from "../../ui/controls";
+import { Button, Select } from "../../ui/controls";
 import { Notice, problemNotice, StatusLine } from "../../ui/status";
 import type { Run } from "./api";
 import { RunCompare, type Side } from "./compare";
@@ -63,9 +63,9 @@ function ListStatus({ runs, absent, onRetry }: { runs: Runs; absent: boolean; on
   if (problem)
     return problemNotice(
       problem,
-      <button type="button" class="primary" onClick={onRetry}>
+      <Button class="primary" onClick={onRetry}>
         Try again
-      </button>,
+      </Button>,
     );
   if (!list) return <StatusLine>Asking for the runs…</StatusLine>;
   return list.length ? null : <NothingYet />;

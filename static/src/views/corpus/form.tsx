@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { useApp } from "../../ui/context";
-import { Field, Options, Select } from "../../ui/controls";
+import { Button, Field, Options, Select } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
 import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
@@ -182,9 +182,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
             Sending {bytes(sending.sent)} of {bytes(sending.total)}
           </p>
           <progress max={Math.max(1, sending.total)} value={sending.sent} aria-label="Sent" />
-          <button type="button" onClick={() => sending.controller.abort()}>
-            Cancel
-          </button>
+          <Button onClick={() => sending.controller.abort()}>Cancel</Button>
         </div>
       )}
     </form>

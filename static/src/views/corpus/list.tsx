@@ -8,6 +8,7 @@ import { save } from "../../saving/files";
 import { PrecisionBadge } from "../../ui/precision";
 import { cancelRun, deleteRun, fetchFile, isActive, reportAddress, type Run } from "./api";
 import { dateOfRun, nameOfRun } from "./names";
+import { Button } from "../../ui/controls";
 
 const STATES: Record<Run["state"], string> = {
   queued: "Waiting",
@@ -116,14 +117,13 @@ function Card({ run, title, onChange }: { run: Run; title: string; onChange: (id
       <div class="actions">
         <span class="links">{hasReport(run) && <ReportLinks run={run} attempt={attempt} />}</span>
         {!embedded && (
-          <button
-            type="button"
+          <Button
             disabled={busy}
             aria-label={`${active ? "Cancel" : "Delete"} ${name}`}
             onClick={() => attempt(endRun)}
           >
             {active ? "Cancel" : "Delete"}
-          </button>
+          </Button>
         )}
       </div>
     </li>
@@ -161,9 +161,9 @@ export function FileLink(props: { text: string; file: string; address: string; a
   const fetchIt = async (): Promise<void> => save(await fetchFile(address), file);
   if (token())
     return (
-      <button type="button" class="link" onClick={() => attempt(fetchIt)}>
+      <Button class="link" onClick={() => attempt(fetchIt)}>
         {text} (save)
-      </button>
+      </Button>
     );
   const page = { target: "_blank", rel: "noopener" };
   return (

@@ -18,7 +18,7 @@ import { shadeOf, type Shade } from "../../maps/shade";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
-import { Select } from "../../ui/controls";
+import { Button, Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
 import { headsOf, type Head as Profiled } from "./patterns";
@@ -263,14 +263,13 @@ function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin:
   const words = escapeBidi(example.body);
   return (
     <li>
-      <button
-        type="button"
+      <Button
         title="Open this text in Head"
         onClick={() => props.onOpen(strongest?.cell.map((t) => head?.axis.groups[t]?.[0] ?? 0) ?? [])}
       >
         <canvas ref={canvas} aria-hidden="true" />
         <b>{write(by, example.value)}</b> <span class="text">{words}</span>
-      </button>
+      </Button>
       <p class="muted">{entry.problem ? entry.problem.message : about}</p>
     </li>
   );

@@ -14,7 +14,7 @@ import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { linearBar } from "../../maps/linear";
 import { useApp, useExport } from "../../ui/context";
-import { Field, Input, Select } from "../../ui/controls";
+import { Button, Field, Input, Select } from "../../ui/controls";
 import { StateDisclosure, StateSegmented, StateSelect } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
@@ -108,9 +108,9 @@ function Toolbar({ edits }: { edits: readonly Edit[] }) {
           />
         </Field>
       )}
-      <button type="button" disabled={!edits.length} onClick={() => app.set({ edits: [] }, true)}>
+      <Button disabled={!edits.length} onClick={() => app.set({ edits: [] }, true)}>
         Release all
-      </button>
+      </Button>
       <p class="edits" role="status">
         {edits.length ? inWords(edits) : "Nothing is changed yet"}
       </p>
@@ -244,9 +244,9 @@ function HeadLab(props: {
       {!tint && (
         <div>
           {/* Once the predictions are here: they decide what is measured. */}
-          <button type="button" disabled={!outcome} onClick={askEffects}>
+          <Button disabled={!outcome} onClick={askEffects}>
             Which heads matter? Switch each off alone
-          </button>
+          </Button>
         </div>
       )}
       <p class="muted caption">
@@ -272,9 +272,7 @@ function EffectsProgress({ effects: { rows, next } }: { effects: Effects }) {
       <span>
         Heads switched off one by one: {done} of {rows.length} layers{stopped && ", then cancelled"}
       </span>
-      <button type="button" onClick={stopped ? next.retry : next.cancel}>
-        {stopped ? "Continue" : "Cancel"}
-      </button>
+      <Button onClick={stopped ? next.retry : next.cancel}>{stopped ? "Continue" : "Cancel"}</Button>
     </div>
   );
 }
@@ -338,9 +336,9 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
       ))}
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
       {chosen && (
-        <button type="button" onClick={() => app.set({ at: -1 })}>
+        <Button onClick={() => app.set({ at: -1 })}>
           {causal ? "Back to the last token" : "Back to the masked tokens"}
-        </button>
+        </Button>
       )}
       {most > 0 && outcome && !predictions.length && !taskOf(app) && (
         <div class="notice">
@@ -349,9 +347,9 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
             that has one:
           </p>
           {MASKED.map((text) => (
-            <button key={text} type="button" class="link" onClick={() => take(text)}>
+            <Button key={text} class="link" onClick={() => take(text)}>
               {text}
-            </button>
+            </Button>
           ))}
         </div>
       )}

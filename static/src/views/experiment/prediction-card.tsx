@@ -4,6 +4,7 @@ import { escapeBidi } from "../../app/bidi";
 import { format, percent } from "../../maps/scale";
 import { BarTable } from "../../ui/bars";
 import { guessesOf, type Place } from "./guesses";
+import { Button } from "../../ui/controls";
 
 // `place`: where the prediction is made, in words. `causal`: it is of the token that follows.
 export function PredictionCard(props: {
@@ -36,9 +37,9 @@ export function PredictionCard(props: {
       <p class="muted">
         {factsOf(before, after, causal)}{" "}
         {props.onTrace && (
-          <button type="button" class="link" title="The strongest routes to this prediction" onClick={props.onTrace}>
+          <Button class="link" title="The strongest routes to this prediction" onClick={props.onTrace}>
             Trace it
-          </button>
+          </Button>
         )}
       </p>
       <BarTable

@@ -4,6 +4,7 @@ import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
 import { format } from "../../maps/scale";
 import type { Edit } from "./interventions";
+import { Button } from "../../ui/controls";
 
 const RANKED = 8;
 
@@ -34,8 +35,7 @@ export function RankedHeads(props: {
                 fraction={size / top}
                 onClick={() => props.onOpen(l, k)}
               />
-              <button
-                type="button"
+              <Button
                 class="flip"
                 aria-pressed={changed}
                 aria-label={`change layer ${l} head ${k}`}
@@ -43,7 +43,7 @@ export function RankedHeads(props: {
                 onClick={() => props.onToggle(l, k)}
               >
                 <span aria-hidden="true">{changed ? "↺" : "×"}</span>
-              </button>
+              </Button>
             </li>
           );
         })}
@@ -100,9 +100,9 @@ export const Barred = (props: {
   pressed?: boolean;
   onClick: () => void;
 }) => (
-  <button type="button" class="barred" aria-pressed={props.pressed} onClick={props.onClick}>
+  <Button class="barred" aria-pressed={props.pressed} onClick={props.onClick}>
     <span>{props.name}</span>
     <b>{props.value}</b>
     <i style={{ width: `${100 * props.fraction}%` }} />
-  </button>
+  </Button>
 );

@@ -21,7 +21,7 @@ import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
 import { useApp, useExport } from "../../ui/context";
-import { Alternative, Facts, type Fact } from "../../ui/controls";
+import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
 import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
@@ -48,12 +48,10 @@ export function HeadView() {
         <HeadPicker selection={selection} quantities={QUANTITIES} play />
         {head && selection.head !== SUM && (
           <>
-            <button type="button" onClick={alike}>
-              Heads like this one
-            </button>
-            <button type="button" onClick={typical} title="This head on its most typical texts of a corpus run">
+            <Button onClick={alike}>Heads like this one</Button>
+            <Button onClick={typical} title="This head on its most typical texts of a corpus run">
               Typical texts
-            </button>
+            </Button>
           </>
         )}
         <Zoom plates={plates} />
@@ -95,9 +93,9 @@ function cellOf({ axis }: Head, pinned: readonly [number, number]): PinnedCell {
 function Zoom({ plates: { viewport } }: { plates: Plates }) {
   const { zoom } = useApp().state;
   const button = (label: string, title: string, act: () => void, disabled = false) => (
-    <button type="button" class="icon" aria-label={title} title={title} disabled={disabled} onClick={act}>
+    <Button class="icon" aria-label={title} title={title} disabled={disabled} onClick={act}>
       {label}
-    </button>
+    </Button>
   );
   return (
     <div class="zoom" role="group" aria-label="Zoom">

@@ -19,7 +19,7 @@ import { chosenHeads, figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wa
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useApp, useExport } from "../../ui/context";
-import { Alternative, Field, Input, Segmented, Select } from "../../ui/controls";
+import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
 import { openGlossary } from "../../ui/explain";
 import { useResize } from "../../ui/resize";
@@ -121,9 +121,9 @@ export function OverviewView() {
     <section class="view overview" aria-label="Overview">
       <p class="intro">
         headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.{" "}
-        <button type="button" class="link" onClick={openGlossary}>
+        <Button class="link" onClick={openGlossary}>
           Glossary
-        </button>
+        </Button>
       </p>
       <Toolbar figure={figure} range={captions.range} ready={answer !== null} like={likeOf(state.seek)?.join("·")} />
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
@@ -198,9 +198,9 @@ function Toolbar(props: {
               onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
             />
             {state.sort !== "none" && !props.like && (
-              <button type="button" onClick={() => app.set({ down: !state.down }, true)}>
+              <Button onClick={() => app.set({ down: !state.down }, true)}>
                 {state.down ? "↓ largest first" : "↑ smallest first"}
-              </button>
+              </Button>
             )}
             <StateSelect label="Colour by" help="figure" field="tint" step options={metricOptions("none")} />
           </>
@@ -255,12 +255,9 @@ function NoHead() {
     <div class="notice" role="status">
       <p>No head has this pattern. Widen the filter or the search.</p>
       {pattern && (
-        <button
-          type="button"
-          onClick={() => app.set({ only: "all", seek: "", sort: pattern, down: true, plane: false }, true)}
-        >
+        <Button onClick={() => app.set({ only: "all", seek: "", sort: pattern, down: true, plane: false }, true)}>
           Show all, sorted by: {FIGURES[pattern].name.toLowerCase()}
-        </button>
+        </Button>
       )}
     </div>
   );

@@ -5,6 +5,7 @@ import type { State } from "../../app/state";
 import { soundValueOf, writeFigure, type Figure, type Known } from "../../heads/figures";
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
+import { Button } from "../../ui/controls";
 
 interface Step {
   title: string;
@@ -106,21 +107,21 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
       {here && (
         <p class="muted">
           {here.words}{" "}
-          <button type="button" class="link" onClick={() => app.set(here.show, true)}>
+          <Button class="link" onClick={() => app.set(here.show, true)}>
             Show
-          </button>
+          </Button>
         </p>
       )}
       <div class="submit">
-        <button type="button" class="primary" onClick={() => (last ? onLeave() : setAt(at + 1))}>
+        <Button class="primary" onClick={() => (last ? onLeave() : setAt(at + 1))}>
           {last ? "Done" : "Next"}
-        </button>
-        <button type="button" disabled={at === 0} onClick={() => setAt(at - 1)}>
+        </Button>
+        <Button disabled={at === 0} onClick={() => setAt(at - 1)}>
           Back
-        </button>
-        <button type="button" class="link" onClick={onLeave}>
+        </Button>
+        <Button class="link" onClick={onLeave}>
           Leave the tour
-        </button>
+        </Button>
       </div>
     </aside>
   );

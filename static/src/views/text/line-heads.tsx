@@ -4,6 +4,7 @@ import { SUM, type Selection } from "../../heads/selection";
 import type { Axis } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
+import { Button } from "../../ui/controls";
 import { BESIDE_MOST } from "./state";
 
 export interface LineHead extends Selection {
@@ -64,35 +65,32 @@ export function LineHeads({ heads, shown }: { heads: readonly LineHead[]; shown:
       {heads.map((one) => (
         <span class="line-head" key={one.name}>
           <i aria-hidden="true" style={{ background: `var(${laneColour(one.lane)})` }} />
-          <button
-            type="button"
+          <Button
             class="link"
             title="Shows this head"
             onClick={() => app.set({ layer: one.layer, head: one.head }, true)}
           >
             {one.name}
-          </button>
+          </Button>
           {isAdded(one) && (
-            <button
-              type="button"
+            <Button
               class="link drop-head"
               aria-label={`Remove the lines of ${one.name}`}
               onClick={() => set(added.filter((other) => !isSame(other, one)))}
             >
               ×
-            </button>
+            </Button>
           )}
         </span>
       ))}
       {free && (
-        <button
-          type="button"
+        <Button
           class="keep-head"
           title={`The lines of ${nameOf(shown)} stay while another head is chosen above`}
           onClick={() => set([...added, shown])}
         >
           Add another head
-        </button>
+        </Button>
       )}
     </div>
   );

@@ -3,6 +3,7 @@ import type { Head, Segment } from "../../maps/analysis";
 import { format } from "../../maps/scale";
 import { Columns } from "../../ui/table";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+import { Button } from "../../ui/controls";
 
 const LISTED = 8;
 
@@ -45,8 +46,7 @@ function RelatedTokens(props: Events & { head: Head; chosen: readonly number[]; 
       <ol>
         {listed.map(({ t, value }) => (
           <li key={t}>
-            <button
-              type="button"
+            <Button
               onClick={() => props.onChoose(t)}
               onPointerEnter={() => props.onPoint(t)}
               onPointerLeave={() => props.onPoint(-1)}
@@ -55,7 +55,7 @@ function RelatedTokens(props: Events & { head: Head; chosen: readonly number[]; 
               <small>{head.axis.positions[t]}</small>
               <b>{format(value)}</b>
               <i style={{ width: `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%` }} />
-            </button>
+            </Button>
           </li>
         ))}
       </ol>

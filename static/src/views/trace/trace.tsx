@@ -9,7 +9,7 @@ import { percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { normsRequest } from "../../app/requests";
-import { Segmented, Select } from "../../ui/controls";
+import { Button, Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
 import { Progressing, StatusLine, statusOf } from "../../ui/status";
@@ -210,9 +210,9 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
       <StatusLine>
         {edits.length ? `${inWords(edits)}.` : "Switch a route’s heads off to see what the model says without it."}
         {edits.length > 0 && (
-          <button type="button" class="link" onClick={() => app.set({ edits: [] }, true)}>
+          <Button class="link" onClick={() => app.set({ edits: [] }, true)}>
             Release all
-          </button>
+          </Button>
         )}
       </StatusLine>
       <ol>
@@ -221,16 +221,14 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
           const name = wordsOf(route, labels);
           return (
             <li key={n}>
-              <button
-                type="button"
+              <Button
                 class="route"
                 aria-pressed={app.state.route === n}
                 onClick={() => app.set({ route: app.state.route === n ? -1 : n })}
               >
                 <span>{name}</span> <b>{percent(route.strength / most)}</b>
-              </button>
-              <button
-                type="button"
+              </Button>
+              <Button
                 class="flip"
                 aria-pressed={off}
                 aria-label={`${off ? "Switch on" : "Switch off"} the heads of route ${n + 1}`}
@@ -238,7 +236,7 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
                 onClick={() => app.set({ edits: switched(edits, route, off) }, true)}
               >
                 <span aria-hidden="true">{off ? "↺" : "×"}</span>
-              </button>
+              </Button>
             </li>
           );
         })}
