@@ -46,6 +46,17 @@ function notesOf(app: App, { view }: Step): Note[] {
   return OF_ONE_HEAD.includes(state.view) ? notesOn(app.story.story, { ...state, model }) : [];
 }
 
+const FILE = "headscope-story.html";
+
+function saveStory(app: App): void {
+  const { story } = app.story;
+  const page = pageOf(
+    story,
+    story.steps.map((step) => notesOf(app, step)),
+  );
+  save(new Blob([page], { type: "text/html;charset=utf-8" }), FILE);
+}
+
 export function StoryMenu() {
   const app = useApp();
   const menu = useRef<HTMLDetailsElement>(null);
@@ -107,65 +118,21 @@ export function StoryMenu() {
           </div>
           <ol>
             {steps.map((step, n) => (
-              <li key={n}>
-                <input
-                  type="text"
-                  aria-label={`Title of step ${n + 1}`}
-                  value={step.title}
-                  onChange={(e) => story.edit(n, { title: e.currentTarget.value })}
-                />
-                <textarea
-                  rows={2}
-                  aria-label={`Caption of step ${n + 1}`}
-                  value={step.caption}
-                  onChange={(e) => story.edit(n, { caption: e.currentTarget.value })}
-                />
-                <div class="row">
-                  <Button onClick={() => open(step)} title={escapeBidi(step.title)} aria-label={`Show step ${n + 1}`}>
-                    Show
-                  </Button>
-                  <Button disabled={!n} onClick={() => story.swap(n - 1)} aria-label={`Move step ${n + 1} up`}>
-                    ↑
-                  </Button>
-                  <Button
-                    disabled={n + 1 === steps.length}
-                    onClick={() => story.swap(n)}
-                    aria-label={`Move step ${n + 1} down`}
-                  >
-                    ↓
-                  </Button>
-                  <Button
-                    onClick={() => (story.remove(n), setNote(`Removed step ${n + 1}`))}
-                    aria-label={`Remove step ${n + 1}`}
-                  >
-                    ×
-                  </Button>
-                </div>
-              </li>
+              <OneStep
+                key={n}
+                n={n}
+                step={step}
+                last={n + 1 === steps.length}
+                onShow={() => open(step)}
+                onRemove={() => (story.remove(n), setNote(`Removed step ${n + 1}`))}
+              />
             ))}
           </ol>
           <div class="row">
             <Button disabled={!steps.length} onClick={() => (close(), setPresented(0))}>
               Present
             </Button>
-            <Button
-              disabled={empty}
-              onClick={() => {
-                save(
-                  new Blob(
-                    [
-                      pageOf(
-                        story.story,
-                        steps.map((step) => notesOf(app, step)),
-                      ),
-                    ],
-                    { type: "text/html;charset=utf-8" },
-                  ),
-                  "headscope-story.html",
-                );
-                setNote("Saved headscope-story.html");
-              }}
-            >
+            <Button disabled={empty} onClick={() => (saveStory(app), setNote(`Saved ${FILE}`))}>
               Save as HTML
             </Button>
             <label class="opens">
@@ -201,5 +168,41 @@ export function StoryMenu() {
         />
       )}
     </>
+  );
+}
+
+function OneStep(props: { n: number; step: Step; last: boolean; onShow: () => void; onRemove: () => void }) {
+  const { story } = useApp();
+  const { n, step, last } = props;
+  const name = `step ${n + 1}`;
+  return (
+    <li>
+      <input
+        type="text"
+        aria-label={`Title of ${name}`}
+        value={step.title}
+        onChange={(e) => story.edit(n, { title: e.currentTarget.value })}
+      />
+      <textarea
+        rows={2}
+        aria-label={`Caption of ${name}`}
+        value={step.caption}
+        onChange={(e) => story.edit(n, { caption: e.currentTarget.value })}
+      />
+      <div class="row">
+        <Button onClick={props.onShow} title={escapeBidi(step.title)} aria-label={`Show ${name}`}>
+          Show
+        </Button>
+        <Button disabled={!n} onClick={() => story.swap(n - 1)} aria-label={`Move ${name} up`}>
+          ↑
+        </Button>
+        <Button disabled={last} onClick={() => story.swap(n)} aria-label={`Move ${name} down`}>
+          ↓
+        </Button>
+        <Button onClick={props.onRemove} aria-label={`Remove ${name}`}>
+          ×
+        </Button>
+      </div>
+    </li>
   );
 }

@@ -70,20 +70,19 @@ interface Draft {
   literal: boolean;
 }
 
-function TextForm({ hidden }: { hidden: boolean }) {
+// The typed input, and what analyses it. Input that the server refuses stays in the form; the result on screen stays
+// that of the input before.
+function useDraft(hidden: boolean) {
   const app = useApp();
-  const { state, models } = app;
+  const { state } = app;
   const committed: Draft = { text: state.text, pair: state.pair, max: String(state.max), literal: state.literal };
   const key = JSON.stringify(committed);
   const first = useState(() => keptDraft(key) ?? committed)[0];
   const last = useRef({ key, draft: first });
   if (last.current.key !== key) last.current = { key, draft: committed };
   const { draft } = last.current;
-  const waiting = JSON.stringify(draft) !== key;
   const answered = useProblem(hidden);
   const [refused, setRefused] = useState<Refused | null>(null);
-  const problem = refused ?? answered;
-  // Input that the server refuses stays in the form; the result on screen stays that of the input before.
   const good = useRef<Input | null>(null);
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
@@ -108,6 +107,13 @@ function TextForm({ hidden }: { hidden: boolean }) {
     const next = { text, pair, model, prompt, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
     app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
   };
+  return { draft, waiting: JSON.stringify(draft) !== key, problem: refused ?? answered, edit, analyse };
+}
+
+function TextForm({ hidden }: { hidden: boolean }) {
+  const app = useApp();
+  const { state, models } = app;
+  const { draft, waiting, problem, edit, analyse } = useDraft(hidden);
   const onKeyDown = (e: KeyboardEvent): void => {
     if (isSubmit(e)) analyse();
   };
