@@ -7,11 +7,12 @@ import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
 import { Notice, problemNotice, StatusLine } from "../../ui/status";
 import type { Run } from "./api";
-import { RunCompare, type Side } from "./compare";
+import { RunCompare } from "./compare";
 import { RunForm } from "./form";
 import { progressOf, RunList } from "./list";
 import { nameOfRun } from "./names";
 import { Runs, RUNS_MOST } from "./runs";
+import type { Side } from "./shown";
 import { Typical } from "./typical";
 
 const NONE = "-"; // in place of a second run

@@ -1,39 +1,26 @@
 // Change heads and see the result: predictions, tokens, every head's maps, before and after.
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Changes, Prediction } from "../../../../build/openapi";
-import type { Answer, JsonAnswer } from "../../app/answer";
+import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import type { Entry } from "../../app/cache";
 import { MASKED } from "../../app/examples";
-import { lensRequest, predictionRequest } from "../../app/requests";
 import { nameOf } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
-import { ALL_TOKENS, axisOf, entryOf } from "../../maps/axis";
+import { axisOf, entryOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { linearBar } from "../../maps/linear";
 import { useApp, useExport } from "../../ui/context";
 import { Button, Field, Input, Select } from "../../ui/controls";
-import { StateDisclosure, StateSegmented, StateSelect } from "../../ui/state-controls";
+import { StateSegmented, StateSelect } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
 import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./interventions";
-import { LENS_ROWS, LensGrid } from "./lens-grid";
-import { LENS_TOP, LensTable } from "./lens-table";
+import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
-import {
-  atOf,
-  changedState,
-  editsWithin,
-  mostOf,
-  placeOf,
-  TaskChange,
-  useOutcome,
-  useSides,
-  type Outcome,
-} from "./outcome";
+import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
 import { PredictionCard } from "./prediction-card";
 import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
@@ -353,113 +340,6 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           ))}
         </div>
       )}
-    </div>
-  );
-}
-
-// Predictions after every layer at the first predicted token, of both sides.
-function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<JsonAnswer>[] {
-  const [one] = outcome.before.predictions ?? [];
-  if (!one) return [];
-  const states = edits.length ? [app.state, changedState(app, edits)] : [app.state];
-  const most = Math.min(LENS_TOP, mostOf(app));
-  return states.map((requested) => app.jsonCache.want(predictionRequest(requested, one.position, most, true)));
-}
-
-function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
-  const app = useApp();
-  const { lensed } = app.state;
-  return (
-    <StateDisclosure field="lens" title="Predictions after every layer">
-      <div class="lenses">
-        <StateSegmented
-          legend="Lens of"
-          help="lens"
-          field="lensed"
-          choices={[
-            { value: "one", label: "the predicted token" },
-            { value: "all", label: "all tokens" },
-          ]}
-        />
-        {lensed === "one" ? (
-          <LensTables answer={answer} outcome={outcome} edits={edits} />
-        ) : (
-          <LensOfAll answer={answer} edits={edits} />
-        )}
-      </div>
-    </StateDisclosure>
-  );
-}
-
-function LensTables({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
-  const app = useApp();
-  const last = useRef<readonly { of: Prediction; side: string }[]>([]);
-  const sides = readings(app, outcome, edits);
-  const waiting = sides.find(({ status }) => status !== "ready");
-  if (!waiting)
-    last.current = sides.flatMap(({ answer }, n) =>
-      (answer?.predictions ?? [])
-        .slice(0, 1)
-        .map((of) => ({ of, side: sides.length > 1 ? (n ? "After" : "Before") : "" })),
-    );
-  return (
-    <>
-      {statusOf(app, waiting, last.current.length > 0)}
-      {last.current.map(({ of, side }) => (
-        <LensTable
-          key={side}
-          place={placeOf(answer, of.position)}
-          of={of}
-          side={side}
-          lut={lutOf(app.state.map, "figure", app.theme)}
-        />
-      ))}
-      <p class="muted">
-        Shaded by the square root of the probability; framed: the final prediction. Early layers of post-norm models
-        predict roughly, since they are not trained for it.
-      </p>
-    </>
-  );
-}
-
-// Some tokens at a time, so that an answer stays small at any length of the text.
-function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
-  const app = useApp();
-  const T = answer.encoding.ids.length;
-  const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
-  const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
-  const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
-  const most = Math.min(LENS_TOP, mostOf(app));
-  const { outcome, waiting } = useSides(answer, edits, (requested) =>
-    app.jsonCache.want(lensRequest(requested, positions, most)),
-  );
-  const starts = Array.from({ length: Math.ceil(T / LENS_ROWS) }, (_, n) => n * LENS_ROWS);
-  return (
-    <div class="lens-all">
-      <div class="toolbar">
-        {edits.length > 0 && (
-          <StateSegmented
-            legend="Shown"
-            help="lens"
-            field="lensSide"
-            choices={[
-              { value: "before", label: "Before" },
-              { value: "after", label: "After" },
-            ]}
-          />
-        )}
-        {starts.length > 1 && (
-          <Select
-            label="Tokens"
-            help="lens"
-            value={from}
-            options={starts.map((n) => [n, `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
-            onChange={(lensFrom) => app.set({ lensFrom })}
-          />
-        )}
-      </div>
-      {statusOf(app, waiting, outcome !== null)}
-      {outcome && <LensGrid {...outcome} axis={axis} side={app.state.lensSide} />}
     </div>
   );
 }

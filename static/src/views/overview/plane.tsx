@@ -154,8 +154,9 @@ export function HeadPlane(props: {
   const keys = keysOf(app, patterns, layers);
   const painted = points.map((point, n) => ({
     ...point,
+    pattern: patterns[n] ?? "",
     style: styleOf(app, patterns[n] ?? "", point.l, layers),
-    dot: !labelled.has(n),
+    classes: classes(!labelled.has(n) && "dot", isFaint(point) && "faint", isChosen(point) && "chosen"),
   }));
 
   const point = (n: number, aloud = false): void => {
@@ -163,20 +164,6 @@ export function HeadPlane(props: {
     const at = points[n];
     if (at) props.announce(at.l, at.h, aloud);
     else app.announce("");
-  };
-  const onKeyDown = (e: KeyboardEvent): void => {
-    const buttons = [...(square.current?.querySelectorAll("button") ?? [])];
-    const at = buttons.findIndex((button) => button === document.activeElement);
-    const way = WAYS[e.key];
-    const here = points[at];
-    if (!here || !way) return;
-    e.preventDefault();
-    const next = nextIn(points, here, way);
-    const [from, to] = [buttons[at], next && buttons[points.indexOf(next)]];
-    if (!from || !to) return;
-    from.tabIndex = -1;
-    to.tabIndex = 0;
-    to.focus();
   };
   const status = statusOf(app, entry);
   return (
@@ -189,37 +176,7 @@ export function HeadPlane(props: {
       {!status && !placed && <StatusLine>Laying the heads out…</StatusLine>}
       <div class="plane-body">
         <div>
-          <div
-            class="plane"
-            role="group"
-            aria-label="Heads as points"
-            aria-busy={!placed}
-            style={{ aspectRatio: String(shape) }}
-            ref={square}
-            onKeyDown={onKeyDown}
-            onPointerLeave={() => point(-1)}
-          >
-            {painted.map(({ l, h, left: x, top, style, dot }, n) => {
-              const pattern = patterns[n] ?? "";
-              return (
-                <button
-                  key={`${l}.${h}`}
-                  type="button"
-                  class={classes(dot && "dot", isFaint({ l, h }) && "faint", isChosen({ l, h }) && "chosen")}
-                  tabIndex={n ? -1 : 0}
-                  style={{ left: `${x}%`, top: `${top}%`, ...style }}
-                  aria-label={`${l}·${h}: layer ${l}, head ${h}${pattern && `, ${pattern}`}`}
-                  onClick={() => app.open(l, h)}
-                  onPointerEnter={() => point(n)}
-                  onFocus={() => point(n, true)}
-                >
-                  <span>
-                    {l}·{h}
-                  </span>
-                </button>
-              );
-            })}
-          </div>
+          <Points of={painted} shape={shape} busy={!placed} square={square} onPoint={point} />
           <p class="muted caption">{about}</p>
         </div>
         <div class="plane-side">
@@ -236,6 +193,67 @@ export function HeadPlane(props: {
           )}
         </div>
       </div>
+    </div>
+  );
+}
+
+interface Painted extends Point {
+  pattern: Label | "";
+  style: { background: string; color: string };
+  classes: string;
+}
+
+function Points(props: {
+  of: readonly Painted[];
+  shape: number; // width to height
+  busy: boolean;
+  square: { current: HTMLDivElement | null };
+  onPoint: (n: number, aloud?: boolean) => void; // -1: at none any more
+}) {
+  const app = useApp();
+  const { of: points, square, onPoint } = props;
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const buttons = [...(square.current?.querySelectorAll("button") ?? [])];
+    const at = buttons.findIndex((button) => button === document.activeElement);
+    const way = WAYS[e.key];
+    const here = points[at];
+    if (!here || !way) return;
+    e.preventDefault();
+    const next = nextIn(points, here, way);
+    const [from, to] = [buttons[at], next && buttons[points.indexOf(next)]];
+    if (!from || !to) return;
+    from.tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
+  };
+  return (
+    <div
+      class="plane"
+      role="group"
+      aria-label="Heads as points"
+      aria-busy={props.busy}
+      style={{ aspectRatio: String(props.shape) }}
+      ref={square}
+      onKeyDown={onKeyDown}
+      onPointerLeave={() => onPoint(-1)}
+    >
+      {points.map(({ l, h, left, top, pattern, style, classes: own }, n) => (
+        <button
+          key={`${l}.${h}`}
+          type="button"
+          class={own}
+          tabIndex={n ? -1 : 0}
+          style={{ left: `${left}%`, top: `${top}%`, ...style }}
+          aria-label={`${l}·${h}: layer ${l}, head ${h}${pattern && `, ${pattern}`}`}
+          onClick={() => app.open(l, h)}
+          onPointerEnter={() => onPoint(n)}
+          onFocus={() => onPoint(n, true)}
+        >
+          <span>
+            {l}·{h}
+          </span>
+        </button>
+      ))}
     </div>
   );
 }

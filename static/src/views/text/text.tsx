@@ -1,24 +1,21 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Answer, JsonAnswer } from "../../app/answer";
+import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { layerRequest } from "../../app/requests";
 import type { State } from "../../app/state";
 import { MeasureControls } from "../../heads/measure-controls";
-import { fractionsOf, measuredRequest, measureNote, weighted } from "../../heads/measures";
-import { PairRanking, pairNumbers, type EntryPair } from "../../heads/pair-ranking";
+import { fractionsOf, weighted } from "../../heads/measures";
+import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../heads/selection";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
-import { lutOf, tinted } from "../../maps/colour";
-import { ColourBar, type Bar } from "../../maps/colour-bar";
-import { linearBar, placesUpTo } from "../../maps/linear";
-import { format, maximumOf, minimumOf, sizeOf, wordsOf } from "../../maps/scale";
-import type { Exportable } from "../../saving/export";
-import { headsRequest, madeOf } from "../../saving/provenance";
+import { lutOf } from "../../maps/colour";
+import { ColourBar } from "../../maps/colour-bar";
+import { format } from "../../maps/scale";
 import { classes } from "../../ui/classes";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
@@ -26,13 +23,15 @@ import { StateToggle } from "../../ui/state-controls";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
-import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
+import { moveFocus, TextFlow, tokenAt } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
+import { coloursOf, lookOf, type Task } from "./colours";
 import { lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
-import { lossesOf, notesOf, type Note } from "./notes";
+import { notesOf } from "./notes";
 import { drawOverlay, type Drawing } from "./overlay";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+import { textExport } from "./saved";
 
 const RELATION_CHOICES = [
   { value: "similar", label: "Similar to" },
@@ -118,64 +117,30 @@ function linesShown(app: App, head: Head, selection: Selection): LineHead[] {
 const chosenIn = (axis: Axis, { sel }: State): number[] =>
   [...new Set(sel.map((t) => entryOf(axis, t)))].filter((t) => t >= 0);
 
-interface Colours {
-  bar: Bar;
-  fractions: Float64Array; // of the largest value that is not of a chosen token
-  low: number;
-}
-
-type Task = JsonAnswer | null | undefined;
-
-function coloursOf(app: App, head: Head, chosen: readonly number[], task: Task): Colours {
-  const { state, theme } = app;
-  const { relation, map, tau } = state;
-  const losses = state.loss && task ? lossesOf(task, head.axis) : null;
-  if (losses) return lossColours(losses, lutOf(map, "figure", theme));
-  const { quantity, title } = ABOUT[relation];
-  const values = relationOf(head, chosen, relation);
-  const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
-  const low = Math.min(0, minimumOf(others));
-  // Similarities below the threshold stay pale, however small their own maximum.
-  const top = relation === "similar" ? Math.max(sizeOf(others), tau) : maximumOf(others);
-  const lut = lutOf(map, low < 0 ? "signed" : quantity, theme);
-  const bar = linearBar(title + measureNote(quantity, state), lut, top, low < 0);
-  return { bar: { ...bar, words: wordsOf("linear", low, top) }, low, fractions: others.map(placesUpTo(top)) };
-}
-
-function lossColours(losses: Float64Array, lut: Bar["lut"]): Colours {
-  const top = maximumOf(losses);
-  return { bar: linearBar("Loss, nats", lut, top), low: 0, fractions: losses.map(placesUpTo(top)) };
-}
-
-const FAINT = 0.02; // fractions below it are not coloured
-
-function lookOf(
-  colours: Colours,
-  axis: Axis,
-  chosen: readonly number[],
-  notes: readonly Note[] | null,
-  t: number,
-): TokenLook {
-  const { bar, low, fractions } = colours;
-  const isChosen = chosen.includes(t);
-  const fraction = fractions[t] ?? 0;
-  const place = placesUpTo(1, low < 0)(fraction);
-  const starts = t > 0 && axis.sentences[t] !== axis.sentences[t - 1];
-  const note = notes?.[t];
-  return {
-    ...(note?.title ? { note: note.text, title: note.title } : {}),
-    class: classes(starts && "starts", isChosen && "chosen", note?.answer && "answer"),
-    style: Math.abs(fraction) > FAINT ? tinted(bar.lut, place) : {},
-    chosen: isChosen,
-  };
-}
-
 interface BodyProps {
   head: Head;
   answer: Answer | null;
   selection: Selection;
   lines: readonly LineHead[];
   task: Task;
+}
+
+// The drawing over the text, made again after each change of the page that may move a token.
+function useOverlay(paper: { current: HTMLDivElement | null }, drawing: Drawing) {
+  const overlay = useRef<SVGSVGElement>(null);
+  const last = useRef(drawing);
+  last.current = drawing;
+  const redraw = useMemo(
+    () => perFrame(() => paper.current && overlay.current && drawOverlay(overlay.current, paper.current, last.current)),
+    [],
+  );
+  useLayoutEffect(redraw);
+  useResize(paper, redraw);
+  useEffect(() => {
+    document.fonts.addEventListener("loadingdone", redraw);
+    return () => document.fonts.removeEventListener("loadingdone", redraw);
+  }, [redraw]);
+  return overlay;
 }
 
 function Body(props: BodyProps) {
@@ -185,7 +150,6 @@ function Body(props: BodyProps) {
   const { axis } = head;
   const { relation, bands } = state;
   const paper = useRef<HTMLDivElement>(null);
-  const overlay = useRef<SVGSVGElement>(null);
   const [pointed, setPointed] = useState(-1);
   const [several, setSeveral] = useState(false);
   const chosen = chosenIn(axis, state);
@@ -205,18 +169,7 @@ function Body(props: BodyProps) {
     segments,
     lut: lutOf(state.map, "figure", theme),
   };
-  const last = useRef(drawing);
-  last.current = drawing;
-  const redraw = useMemo(
-    () => perFrame(() => paper.current && overlay.current && drawOverlay(overlay.current, paper.current, last.current)),
-    [],
-  );
-  useLayoutEffect(redraw);
-  useResize(paper, redraw);
-  useEffect(() => {
-    document.fonts.addEventListener("loadingdone", redraw);
-    return () => document.fonts.removeEventListener("loadingdone", redraw);
-  }, [redraw]);
+  const overlay = useOverlay(paper, drawing);
   const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
 
@@ -345,45 +298,4 @@ function describeToken(head: Head, chosen: readonly number[], t: number): string
   const relations = RELATIONS.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
   const words = [`${labels[t]} ${positions[t]}`, `sentence ${sentences[t]}`];
   return [...words, ...(chosen.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
-}
-
-interface Saved {
-  head: Head;
-  answer: Answer;
-  selection: Selection;
-  lines: readonly LineHead[];
-  chosen: readonly number[];
-  pair: EntryPair | null;
-}
-
-function textExport(app: App, saved: Saved): Exportable {
-  const { head, answer, selection, lines, chosen, pair } = saved;
-  const { state } = app;
-  const { axis } = head;
-  const columns = columnsOf(saved, state.relation);
-  const rows = (): (string | number)[][] => [
-    ["position", "token", "sentence", "chosen", ...columns.map(({ name }) => name)],
-    ...axis.labels.map((label, t) => [
-      axis.positions[t] ?? t,
-      label,
-      axis.sentences[t] ?? "",
-      String(chosen.includes(t)),
-      ...columns.map(({ values }) => values[t] ?? NaN),
-    ]),
-  ];
-  const outputs = ["attentions", "similarities", "pairs", ...(state.bands ? (["segments"] as const) : [])] as const;
-  const request = measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), state);
-  const made = madeOf(app, answer, `text-${nameOf(selection)}`, request);
-  return { ...made, rows, heads: pairNumbers(app, axis, pair) };
-}
-
-// A token's relations in the head on screen, and in the heads whose lines are drawn as well.
-function columnsOf({ head, chosen, lines }: Saved, relation: Relation): { name: string; values: Float64Array }[] {
-  const named = (r: Relation): string => ABOUT[r].title.toLowerCase().replace(" ", "_");
-  const others = lines.flatMap(({ layer, head: k, attention }) =>
-    attention && attention !== head.attention
-      ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
-      : [],
-  );
-  return [...RELATIONS.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
 }
