@@ -19,22 +19,13 @@ export function missingIn(
       : [`The link names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];
   };
   const [last, ignored] = ["The last is shown instead.", "It is ignored."];
-  const chosen = (pairs: readonly { layer: number; head: number }[]): string[] => [
-    ...lacks(
-      "layer",
-      pairs.map((p) => p.layer),
-      layers.length,
-      model,
-      ignored,
-    ),
-    ...lacks(
-      "head",
-      pairs.map((p) => p.head),
-      heads.length,
-      model,
-      ignored,
-    ),
-  ];
+  const chosen = (pairs: readonly { layer: number; head: number }[]): string[] => {
+    const all = (of: "layer" | "head"): number[] => pairs.map((pair) => pair[of]);
+    return [
+      ...lacks("layer", all("layer"), layers.length, model, ignored),
+      ...lacks("head", all("head"), heads.length, model, ignored),
+    ];
+  };
   const other = state.sha !== "" && sha256 !== "" && !sha256.startsWith(state.sha);
   return [
     ...(other

@@ -46,32 +46,30 @@ export function overviewRequest(state: Requested, threshold: number): AnalyzeReq
   };
 }
 
+// Outputs that special tokens have a part in, hidden or not.
+const wholeRequest = (
+  state: Requested,
+  layers: AnalyzeRequest["layers"],
+  heads: AnalyzeRequest["heads"],
+  outputs: AnalyzeRequest["outputs"],
+  more: Partial<AnalyzeRequest> = {},
+): AnalyzeRequest => ({ ...inputOf({ ...state, special: true }), layers, heads, outputs, ...more });
+
 // Some layers' attention maps as bytes.
-export function attentionRequest(state: Requested, layers: number[]): AnalyzeRequest {
-  return { ...inputOf({ ...state, special: true }), layers, heads: "all", outputs: ["attentions"], dtype: "u1" };
-}
+export const attentionRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
+  wholeRequest(state, layers, "all", ["attentions"], { dtype: "u1" });
 
 // Some layers' attention maps with the digits that ranking by a single cell needs.
-export const fineAttentionRequest = (state: Requested, layers: number[]): AnalyzeRequest => ({
-  ...attentionRequest(state, layers),
-  dtype: "f2",
-});
+export const fineAttentionRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
+  wholeRequest(state, layers, "all", ["attentions"], { dtype: "f2" });
 
 // Attention times the norm of the vector handed on, for all heads of some layers.
-export const normsRequest = (state: Requested, layers: number[]): AnalyzeRequest => ({
-  ...attentionRequest(state, layers),
-  outputs: ["weighted_norms"],
-  dtype: "f2",
-});
+export const normsRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
+  wholeRequest(state, layers, "all", ["weighted_norms"], { dtype: "f2" });
 
 // Every token's state before each layer.
-export const statesRequest = (state: Requested): AnalyzeRequest => ({
-  ...inputOf({ ...state, special: true }),
-  layers: "all",
-  heads: [0],
-  outputs: ["hidden_states"],
-  dtype: "f2",
-});
+export const statesRequest = (state: Requested): AnalyzeRequest =>
+  wholeRequest(state, "all", [0], ["hidden_states"], { dtype: "f2" });
 
 // The figures alone, at the threshold of the moment.
 export function summaryRequest(state: Requested): AnalyzeRequest {
@@ -97,24 +95,14 @@ export function headRequest(state: Requested, layer: number, head: number, measu
 // The predictions at a token, or at every [MASK] (at < 0), `most` tokens deep; 0: it has no head for that. With
 // what interventions changed, where there are any.
 export function predictionRequest(state: Requested, at: number, most: number, lens = false): AnalyzeRequest {
-  const changed = Boolean(state.interventions);
-  const positions = at < 0 ? ("masked" as const) : [at];
-  return {
-    ...inputOf({ ...state, special: true }),
-    layers: changed ? "all" : [0],
-    heads: changed ? "all" : [0],
-    outputs: most ? ["predictions"] : [],
-    ...(most ? { predictions: { positions, top_k: most, lens } } : {}),
-  };
+  const all = state.interventions ? ("all" as const) : [0];
+  const predictions = { positions: at < 0 ? ("masked" as const) : [at], top_k: most, lens };
+  return wholeRequest(state, all, all, most ? ["predictions"] : [], most ? { predictions } : {});
 }
 
 // The predictions at some tokens after every layer.
-export const lensRequest = (state: Requested, positions: number[], most: number): AnalyzeRequest => ({
-  ...predictionRequest(state, -1, most),
-  layers: [0],
-  heads: [0],
-  predictions: { positions, top_k: most, lens: true },
-});
+export const lensRequest = (state: Requested, positions: number[], most: number): AnalyzeRequest =>
+  wholeRequest(state, [0], [0], most ? ["predictions"] : [], { predictions: { positions, top_k: most, lens: true } });
 
 const OF_TASK: Partial<Record<string, NonNullable<AnalyzeRequest["outputs"]>>> = {
   "text-classification": ["classes"],
@@ -129,25 +117,16 @@ export function taskRequest(state: Requested, { task, causal }: Pick<Model, "tas
   const outputs = OF_TASK[task ?? ""];
   if (!outputs) return null;
   const predictions = causal ? { predictions: { positions: "all" as const, top_k: NEXT_TOP } } : {};
-  return { ...inputOf({ ...state, special: true }), layers: [0], heads: [0], outputs, ...predictions };
+  return wholeRequest(state, [0], [0], outputs, predictions);
 }
 
 // The sentence vector of a text.
-export const vectorRequest = (state: Requested): AnalyzeRequest => ({
-  ...inputOf({ ...state, special: true }),
-  layers: [-1],
-  heads: [0],
-  outputs: ["embedding"],
-  digits: 9,
-});
+export const vectorRequest = (state: Requested): AnalyzeRequest =>
+  wholeRequest(state, [-1], [0], ["embedding"], { digits: 9 });
 
 // The last state of every token, which the sentence vector is pooled from.
-export const lastStatesRequest = (state: Requested): AnalyzeRequest => ({
-  ...inputOf({ ...state, special: true }),
-  layers: [-1],
-  heads: [0],
-  outputs: ["hidden_states"],
-});
+export const lastStatesRequest = (state: Requested): AnalyzeRequest =>
+  wholeRequest(state, [-1], [0], ["hidden_states"]);
 
 // Asks for the scores of heads on repeated random sequences. The text does not matter.
 export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
@@ -166,14 +145,10 @@ export function effectsRequest(
   at: number | null,
   target: AnalyzeRequest["target"],
 ): AnalyzeRequest {
-  return {
-    ...inputOf({ ...state, special: true }),
-    layers: [layer],
-    heads: "all",
-    outputs: ["effects"],
+  return wholeRequest(state, [layer], "all", ["effects"], {
     ...(at === null ? {} : { predictions: { positions: at < 0 ? "masked" : [at], top_k: 1 } }),
     ...(target ? { target } : {}),
-  };
+  });
 }
 
 // The second text of a patch, and the number whose change is followed.
@@ -182,37 +157,22 @@ export interface Patch {
   target: NonNullable<AnalyzeRequest["target"]>;
 }
 
-const patchOf = (state: Requested, { from, target }: Patch): AnalyzeRequest => ({
-  ...inputOf({ ...state, special: true }),
-  heads: "all",
+const patchOf = ({ from, target }: Patch): Partial<AnalyzeRequest> => ({
   effects_of: { kind: "patch", from },
   target,
 });
 
 // Each head of some layers alone, its output taken from the second text.
-export const patchedEffectsRequest = (state: Requested, layers: number[], patch: Patch): AnalyzeRequest => ({
-  ...patchOf(state, patch),
-  layers,
-  outputs: ["effects"],
-});
+export const patchedEffectsRequest = (state: Requested, layers: number[], patch: Patch): AnalyzeRequest =>
+  wholeRequest(state, layers, "all", ["effects"], patchOf(patch));
 
 // The state of each token after each layer alone, taken from the second text.
-export const patchMapRequest = (state: Requested, patch: Patch): AnalyzeRequest => ({
-  ...patchOf(state, patch),
-  layers: [0],
-  outputs: ["patch_map"],
-});
+export const patchMapRequest = (state: Requested, patch: Patch): AnalyzeRequest =>
+  wholeRequest(state, [0], "all", ["patch_map"], patchOf(patch));
 
 // The distances between all heads.
-export function distancesRequest(state: Requested): AnalyzeRequest {
-  return {
-    ...inputOf({ ...state, special: true }),
-    layers: "all",
-    heads: "all",
-    outputs: ["head_distances"],
-    head_distance: state.distance,
-  };
-}
+export const distancesRequest = (state: Requested): AnalyzeRequest =>
+  wholeRequest(state, "all", "all", ["head_distances"], { head_distance: state.distance });
 
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: Requested, layer: number): AnalyzeRequest {
