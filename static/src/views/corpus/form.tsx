@@ -52,13 +52,40 @@ interface Sending {
   controller: AbortController;
 }
 
+// Takes files that are dropped anywhere on the page. Returns true while one is over it.
+function useDroppedFile(onFile: (file: File | undefined) => void): boolean {
+  const app = useApp();
+  const [over, setOver] = useState(false);
+  useEffect(() => {
+    const drag = (e: DragEvent): void => {
+      if (app.state.view !== "corpus" || !e.dataTransfer?.types.includes("Files")) return;
+      e.preventDefault();
+      setOver(e.type === "dragover");
+      if (e.type === "drop") onFile(e.dataTransfer.files[0]);
+    };
+    const kinds = ["dragover", "dragleave", "drop"] as const;
+    for (const kind of kinds) addEventListener(kind, drag);
+    return () => kinds.forEach((kind) => removeEventListener(kind, drag));
+  }, [app]);
+  return over;
+}
+
+const Progress = ({ of: { sent, total, controller } }: { of: Sending }) => (
+  <div class="sending" role="status">
+    <p class="muted">
+      Sending {bytes(sent)} of {bytes(total)}
+    </p>
+    <progress max={Math.max(1, total)} value={sent} aria-label="Sent" />
+    <Button onClick={() => controller.abort()}>Cancel</Button>
+  </div>
+);
+
 export function RunForm({ onStart }: { onStart: () => void }) {
   const app = useApp();
   const [file, setFile] = useState<File | null>(null);
   const [lines, setLines] = useState<Lines>(LINES[0]);
   const [problem, setProblem] = useState<{ name: string; text: string } | null>(null);
   const [sending, setSending] = useState<Sending | null>(null);
-  const [over, setOver] = useState(false);
   const form = useRef<HTMLFormElement>(null);
 
   const choose = async (chosen: File | null | undefined): Promise<void> => {
@@ -67,19 +94,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
     setProblem(null);
     setLines(linesOf(await chosen.slice(0, BEGINNING).text(), chosen.name));
   };
-  // Files dropped anywhere on the page are taken.
-  useEffect(() => {
-    const drag = (e: DragEvent): void => {
-      if (app.state.view !== "corpus" || !e.dataTransfer?.types.includes("Files")) return;
-      e.preventDefault();
-      setOver(e.type === "dragover");
-      if (e.type === "drop") void choose(e.dataTransfer.files[0]);
-    };
-    const kinds = ["dragover", "dragleave", "drop"] as const;
-    for (const kind of kinds) addEventListener(kind, drag);
-    return () => kinds.forEach((kind) => removeEventListener(kind, drag));
-  }, [app]);
-
+  const over = useDroppedFile((dropped) => void choose(dropped));
   const fail = (place: Place, text: string): void => {
     setProblem({ name: idOf(place), text });
     form.current?.querySelector<HTMLElement>(`#${idOf(place)}`)?.focus();
@@ -176,15 +191,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
           </button>
         </div>
       </Guarded>
-      {sending && (
-        <div class="sending" role="status">
-          <p class="muted">
-            Sending {bytes(sending.sent)} of {bytes(sending.total)}
-          </p>
-          <progress max={Math.max(1, sending.total)} value={sending.sent} aria-label="Sent" />
-          <Button onClick={() => sending.controller.abort()}>Cancel</Button>
-        </div>
-      )}
+      {sending && <Progress of={sending} />}
     </form>
   );
 }
