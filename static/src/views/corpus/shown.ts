@@ -1,4 +1,4 @@
-// What all charts and the table of runs side by side show.
+// The runs side by side, and the place, threshold and layer that all of their charts and the table show.
 import type { App } from "../../app/app";
 import type { Report, Run } from "./api";
 import {
