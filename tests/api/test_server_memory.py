@@ -2,11 +2,12 @@
 import json
 import os
 import re
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, SANITIZED, Clients, Server
+from conftest import HEADSCOPE, PATIENCE, SANITIZED, Clients, Server
 
 MEGABYTES = 512
 WORKERS = 8
@@ -35,6 +36,18 @@ class Small(Server):
     def peak_megabytes(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
+
+
+def test_a_command_ends_where_addresses_are_limited():
+    """As under ulimit -v: a thread of OpenBLAS got no memory, tried again for ever, and the exit waited for it."""
+    def limit():
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+        resource.setrlimit(resource.RLIMIT_AS, (150 << 20, 150 << 20))
+
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary"], input=b"One cat.", capture_output=True, check=False,
+                          preexec_fn=limit, env=environment, timeout=PATIENCE)
+    assert done.returncode == 0 and json.loads(done.stdout)["tokens"] == ["[CLS]", "one", "cat", ".", "[SEP]"], done.stderr
 
 
 @pytest.mark.slow
