@@ -51,11 +51,7 @@ static void line_at(hs__picture *p, double x1, double y1, double x2, double y2, 
 /* Writes round numbers in [low, high], about n of them, in steps of 1, 2 or 5 times a power of ten. */
 static size_t ticks_find(double low, double high, double n, double ret[TICKS_MAX])
 {
-    const double raw = high > low ? (high - low) / n : 1, power = pow(10, floor(log10(raw)));
-    const double step = raw <= power       ? power
-                        : raw <= 2 * power ? 2 * power
-                        : raw <= 5 * power ? 5 * power
-                                           : 10 * power;
+    const double step = hs__round_step(high > low ? (high - low) / n : 1);
     size_t count = 0;
     for (double k = ceil(low / step - 1e-9); count < TICKS_MAX && k * step <= high + step * 1e-6; k++)
         ret[count++] = k == 0 ? 0 : k * step; /* never -0 */

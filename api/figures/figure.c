@@ -295,12 +295,7 @@ static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
 /* Returns a round distance of ticks at which their numbers do not touch. */
 static size_t tick_step(double pitch, double distance_min)
 {
-    static const size_t factors[] = {1, 2, 5};
-    for (size_t ten = 1; ten < 1000000; ten *= 10)
-        for (size_t k = 0; k < 3; k++)
-            if ((double)(ten * factors[k]) * pitch >= distance_min)
-                return ten * factors[k];
-    return 1000000;
+    return pitch > 0 ? (size_t)fmin(1e6, hs__round_step(fmax(1, distance_min / pitch))) : 1000000;
 }
 
 static void rows_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)

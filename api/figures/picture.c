@@ -4,10 +4,17 @@
 #include "api/figures/font.h"
 #include "model/utf8.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_BYTES_MAX 1024
+
+double hs__round_step(double least)
+{
+    const double power = pow(10, floor(log10(least)));
+    return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+}
 
 static void caption_copy(const char *text, char ret[HS__CAPTION_BYTES])
 {

@@ -64,6 +64,12 @@ double (*hs__draw_path(hs__picture *drawing, const hs__mark *where, size_t n))[2
 unsigned char *hs__draw_image(hs__picture *drawing, const hs__mark *where);
 void hs__picture_finish(hs__picture *drawing);
 
+/* Returns the smallest of 1, 2 and 5 times a power of ten that is not below a positive number. */
+double hs__round_step(double least);
+
+/* Returns the way XML and HTML write a character that means something there; NULL for all others. */
+const char *hs__xml_entity(char c);
+
 /* Writes the drawing. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__picture_svg(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);
 HS_MUST_USE hs_status hs__picture_pdf(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);

@@ -25,25 +25,19 @@ static void add(hs__buffer *b, const char *format, ...)
     hs__buffer_text(b, text);
 }
 
+const char *hs__xml_entity(char c)
+{
+    return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : NULL;
+}
+
 static void add_escaped(hs__buffer *b, const char *text)
 {
     for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            hs__buffer_text(b, "&amp;");
-            break;
-        case '<':
-            hs__buffer_text(b, "&lt;");
-            break;
-        case '>':
-            hs__buffer_text(b, "&gt;");
-            break;
-        case '"':
-            hs__buffer_text(b, "&quot;");
-            break;
-        default:
+        const char *entity = hs__xml_entity(*text);
+        if (entity)
+            hs__buffer_text(b, entity);
+        else
             hs__buffer_add(b, (unsigned char)*text < 0x20 ? " " : text, 1);
-        }
     }
 }
 

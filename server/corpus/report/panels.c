@@ -485,17 +485,7 @@ static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__place at,
     return true;
 }
 
-/* ---- tables ---- */
-
-static void heads_write(const hs__drawing *d, hs__place at, FILE *out)
-{
-    hs__heads_write(d, at.l, at.t, out);
-}
-
-static void examples_write(const hs__drawing *d, hs__place at, FILE *out)
-{
-    hs__examples_write(d, at.l, out);
-}
+/* ---- all of them ---- */
 
 #define KEY       "key position"
 #define QUERY     "query position"
@@ -572,8 +562,8 @@ const hs__report_panel hs__panels[] = {
     {"one_marked", "", "Attention and similarity in one text", ONE_TEXT(MARKED)},
     {"one_most", "", "most pairs of the same token", ONE_TEXT(MOST)},
     {"one_fewest", "", "fewest pairs of the same token", ONE_TEXT(FEWEST)},
-    {"heads", "lt", .write = heads_write},
-    {"examples", "l", .write = examples_write},
+    {"heads", "lt", .write = hs__heads_write},
+    {"examples", "l", .write = hs__examples_write},
 };
 const size_t hs__n_panels = sizeof hs__panels / sizeof *hs__panels;
 

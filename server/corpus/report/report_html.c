@@ -169,6 +169,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
 {
     const int layer = d->o.layers[pick->last];
     const double threshold = (double)d->o.thresholds[pick->t];
+    const hs__place at = {.t = pick->t, .l = pick->last};
     hs__header_write(d->report, out);
     contents_write(d->report, out);
     fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);
@@ -181,7 +182,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
         "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "
         "at threshold <span data-pick=\"threshold\">%.3g</span></h2><div class=\"panels\">\n",
         layer, threshold);
-    hs__heads_write(d, pick->last, pick->t, out);
+    hs__heads_write(d, at, out);
     fputs("</div></section>\n", out);
     hs__attention_profile_write(d, out);
     hs__syntax_table_write(d->report, out);
@@ -192,7 +193,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
         "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
         "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
         layer, (double)d->o.thresholds[d->o.threshold_main]);
-    hs__examples_write(d, pick->last, out);
+    hs__examples_write(d, at, out);
     fputs("</div>\n", out);
     hs__texts_write(d->report, out);
     fputs("</section></main>\n", out);

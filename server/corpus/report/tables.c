@@ -9,23 +9,13 @@
 
 void hs__html_text(FILE *out, const char *text)
 {
-    for (; *text; text++)
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
+    for (; *text; text++) {
+        const char *entity = hs__xml_entity(*text);
+        if (entity)
+            fputs(entity, out);
+        else
             putc(*text, out);
-        }
+    }
 }
 
 void hs__count_write(FILE *out, uint64_t n)
@@ -249,7 +239,7 @@ void hs__findings_write(const json_t *report, FILE *out)
 
 /* ---- heads ---- */
 
-void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
+void hs__heads_write(const hs__drawing *d, hs__place at, FILE *out)
 {
 #define HEAD(name) "head_figures.T.L.H." name
     static const hs__column columns[] = {
@@ -282,9 +272,8 @@ void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
         {NULL, NULL, NULL},
         {NULL, NULL, NULL},
     };
-    hs__place at = {.t = t, .l = l};
     hs__table_begin(out, columns, HS__N(columns));
-    for (; at.h < d->o.n_heads; at.h++) {
+    for (at.h = 0; at.h < d->o.n_heads; at.h++) {
         fprintf(out, "<tr><th scope=\"row\">%zu</th>", at.h);
         hs__cells_write(out, columns + 1, HS__N(columns) - 1, d->report, at);
         fputs("</tr>\n", out);
@@ -331,7 +320,7 @@ static void extremes_write(const json_t *report, const char *side, const char *f
     fputs("</td>", out);
 }
 
-void hs__examples_write(const hs__drawing *d, size_t l, FILE *out)
+void hs__examples_write(const hs__drawing *d, hs__place at, FILE *out)
 {
     static const char *const titles[HS__EXAMPLE_FIGURES] = {
         [HS__EXAMPLE_REPEATED] = "repeated-token share", [HS__EXAMPLE_SAME_SENTENCE] = "same-sentence share",
@@ -347,8 +336,8 @@ void hs__examples_write(const hs__drawing *d, size_t l, FILE *out)
             f == HS__EXAMPLE_REPEATED ? " open" : "", titles[f]);
         for (size_t h = 0; h < d->o.n_heads; h++) {
             fprintf(out, "<tr><th scope=\"row\">%zu</th>", h);
-            extremes_write(d->report, "highest", hs__example_names[f], l, h, out);
-            extremes_write(d->report, "lowest", hs__example_names[f], l, h, out);
+            extremes_write(d->report, "highest", hs__example_names[f], at.l, h, out);
+            extremes_write(d->report, "lowest", hs__example_names[f], at.l, h, out);
             fputs("</tr>\n", out);
         }
         fputs("</tbody></table></div></details>\n", out);

@@ -8,10 +8,10 @@
 void hs__header_write(const json_t *report, FILE *out);
 /* Writes the claims, each with its verdict. */
 void hs__findings_write(const json_t *report, FILE *out);
-/* Writes the figures of layer l's heads at threshold t; l and t are indices. */
-void hs__heads_write(const hs__drawing *drawing, size_t l, size_t t, FILE *out);
-/* For each figure the texts in which layer l's heads have most and least of it, as links to... */
-void hs__examples_write(const hs__drawing *drawing, size_t l, FILE *out);
+/* Writes the figures of a layer's heads at a threshold. */
+void hs__heads_write(const hs__drawing *drawing, hs__place at, FILE *out);
+/* For each figure the texts in which a layer's heads have most and least of it, as links to... */
+void hs__examples_write(const hs__drawing *drawing, hs__place at, FILE *out);
 /* ...the texts themselves. */
 void hs__texts_write(const json_t *report, FILE *out);
 
