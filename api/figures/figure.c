@@ -29,7 +29,7 @@ typedef struct layout {
     bool cells_upright;                                        /* labels of cells */
     bool shares_scale;
     double margin; /* left of all panels and above them, for the numbers of a grid */
-    double left, top, right, plot_width, plot_height, cell_width, cell_height;
+    double left, top, plot_width, plot_height, cell_width, cell_height;
     double panel_width, panel_height;
 } layout;
 
@@ -134,7 +134,7 @@ static double font_that_fits(double font, double pitch)
 static void cells_measure(layout *y)
 {
     const hs__panel *p = &y->figure->panels[0];
-    y->plot_width = y->panel_width - y->left - y->right;
+    y->plot_width = y->panel_width - y->left;
     y->cell_width = y->plot_width / (double)p->n_columns;
     y->cell_height = y->cell_width;
     if (p->n_rows != p->n_columns || p->cell_labels)
