@@ -5,7 +5,7 @@ import type { Summary } from "../app/answer";
 const LEVELS = 100; // thresholds 0.00, 0.01 .. 1.00
 
 // The properties that pairs are counted by. values: 0.. in order of first appearance, equal for equal tokens.
-export interface Tokens {
+interface Tokens {
   values: ArrayLike<number>;
   firsts: ArrayLike<number>; // the position where each value comes first
   sentences: ArrayLike<number>;

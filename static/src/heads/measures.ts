@@ -6,7 +6,7 @@ import type { Head } from "../maps/analysis";
 import { maximumOf } from "../maps/scale";
 
 export const SPACES = ["head", "residual"] as const;
-export type Space = (typeof SPACES)[number];
+type Space = (typeof SPACES)[number];
 
 export interface Measures {
   space: Space;

@@ -5,7 +5,7 @@ import { joined } from "../app/token-labels";
 import { fromHalves, similarityOf } from "../heads/similarity";
 import { escapeBidi } from "../app/bidi";
 
-export interface Lens {
+interface Lens {
   special: boolean;
   words: boolean;
 }

@@ -5,7 +5,7 @@ export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export type MapName = (typeof MAPS)[number];
 export type Theme = "light" | "dark";
 // signed: similarity where some of it is below 0
-export type Quantity = "attention" | "similarity" | "signed" | "difference" | "figure";
+type Quantity = "attention" | "similarity" | "signed" | "difference" | "figure";
 type Rgb = [number, number, number];
 
 // 256 colours packed as ImageData wants them, little-endian: 0xAABBGGRR.
@@ -127,7 +127,7 @@ function fromOklab([L, a, b]: Rgb): Rgb {
 }
 
 // Through the anchors with even steps of lightness, which must rise or fall from the first to the last.
-export function ramp(anchors: readonly string[], steps: number): Rgb[] {
+function ramp(anchors: readonly string[], steps: number): Rgb[] {
   const labs = anchors.map((hex) => toOklab(parseHex(hex)));
   const [first, last] = [labs[0]![0], labs.at(-1)![0]];
   const done = labs.map(([L]) => (L - first) / (last - first));

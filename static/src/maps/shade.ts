@@ -22,7 +22,7 @@ export interface Shade {
   words: string;
 }
 
-export interface Paints {
+interface Paints {
   map: MapName;
   theme: Theme;
   scale: Scale;

@@ -117,7 +117,7 @@ export function paint(map: Pooled, lut: Lut): ImageData {
 }
 
 // The parts of a thumbnail, from above. A missing part keeps its pixels.
-export interface Parts {
+interface Parts {
   attention?: Pooled<Uint8Array> | undefined;
   offsets?: readonly number[] | undefined; // fractions of attention by offset
   similarity?: Pooled<Int8Array> | undefined;

@@ -1,11 +1,12 @@
 // The menu that saves and shares what is on screen.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { download, Problem } from "../app/api";
 import { frameOf } from "../app/embed";
 import { shortened } from "../app/links";
 import type { AnalyzeRequest } from "../app/requests";
 import { token } from "../app/token";
 import { useApp } from "../ui/context";
+import { useMenu } from "../ui/menu";
 import type * as Exports from "./export";
 import { save } from "./files";
 
@@ -106,7 +107,7 @@ function fileItems(of: Exportable): Item[] {
 
 export function ExportMenu() {
   const app = useApp();
-  const menu = useRef<HTMLDetailsElement>(null);
+  const { menu, onKeyDown } = useMenu();
   const [items, setItems] = useState<readonly Item[]>([]);
   const [note, setNote] = useState("");
   const empty = useRef(false);
@@ -127,23 +128,10 @@ export function ExportMenu() {
     setNote("…");
     setNote(await act().catch((error: unknown) => (error instanceof Error ? error.message : String(error))));
   };
-  const onKeyDown = (e: KeyboardEvent): void => {
-    if (e.key !== "Escape" || !menu.current) return;
-    e.stopPropagation(); // the pinned cell stays
-    menu.current.open = false;
-    menu.current.querySelector("summary")?.focus();
-  };
   // A menu that was opened before its view was ready is filled once it is.
   app.onExportable = () => {
     if (empty.current) fill();
   };
-  useEffect(() => {
-    const closeOutside = (e: PointerEvent): void => {
-      if (menu.current && !menu.current.contains(e.target as Node)) menu.current.open = false;
-    };
-    document.addEventListener("pointerdown", closeOutside);
-    return () => document.removeEventListener("pointerdown", closeOutside);
-  }, []);
   return (
     <details class="menu" ref={menu} onToggle={fill} onKeyDown={onKeyDown}>
       <summary>Export</summary>

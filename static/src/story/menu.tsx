@@ -1,11 +1,12 @@
 // The menu of the story: adds the view on screen, edits, presents and saves the steps.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../heads/selection";
 import { save } from "../saving/files";
 import { useApp } from "../ui/context";
+import { useMenu } from "../ui/menu";
 import { Button } from "../ui/controls";
 import { capital } from "../ui/status";
 import { pageOf, storyIn } from "./page";
@@ -59,14 +60,11 @@ function saveStory(app: App): void {
 
 export function StoryMenu() {
   const app = useApp();
-  const menu = useRef<HTMLDetailsElement>(null);
+  const { menu, close, onKeyDown } = useMenu();
   const { story } = app;
   const [caption, setCaption] = useState("");
   const [presented, setPresented] = useState(-1);
   const [note, setNote] = useState("");
-  const close = (): void => {
-    if (menu.current) menu.current.open = false;
-  };
   const open = ({ view }: Step): void => app.set(parseState(view).state, true);
   const add = async (): Promise<void> => {
     story.add(await stepOf(app, caption));
@@ -84,24 +82,11 @@ export function StoryMenu() {
         : "This file holds no story",
     );
   };
-  const onKeyDown = (e: KeyboardEvent): void => {
-    if (e.key !== "Escape" || presented >= 0) return;
-    e.stopPropagation();
-    close();
-    menu.current?.querySelector("summary")?.focus();
-  };
-  useEffect(() => {
-    const closeOutside = (e: PointerEvent): void => {
-      if (menu.current && !menu.current.contains(e.target as Node)) menu.current.open = false;
-    };
-    document.addEventListener("pointerdown", closeOutside);
-    return () => document.removeEventListener("pointerdown", closeOutside);
-  }, []);
   const { steps, notes } = story.story;
   const empty = steps.length + notes.length === 0;
   return (
     <>
-      <details class="story-menu" ref={menu} onKeyDown={onKeyDown}>
+      <details class="story-menu" ref={menu} onKeyDown={(e) => presented < 0 && onKeyDown(e)}>
         <summary>Story{steps.length > 0 && ` ${steps.length}`}</summary>
         <div class="story-sheet">
           <label class="field">

@@ -10,14 +10,14 @@ export interface Step {
 }
 
 // The head of a model, and for a cell the text and the positions of its tokens.
-export interface Place {
+interface Place {
   model: string;
   layer: number;
   head: number;
   cell: Cell | null;
 }
 
-export interface Cell {
+interface Cell {
   text: string;
   pair: string;
   at: readonly [query: number, key: number];

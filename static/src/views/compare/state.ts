@@ -4,7 +4,7 @@ import { SUM } from "../../heads/selection";
 import { SIDES } from "../../maps/align";
 
 const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with a head switched off
-export const QUANTITIES = ["attention", "similarity"] as const;
+const QUANTITIES = ["attention", "similarity"] as const;
 
 export const COMPARE_FIELDS = {
   against: oneOf(AGAINST, "head"),

@@ -129,7 +129,7 @@ export function watchRun(id: string, onchange: (run: Run) => void, onend: (ended
 }
 
 // The data of server-sent events: one line an event, as the service writes them.
-export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let rest = "";

@@ -40,7 +40,7 @@ type Place = RunOption | "file" | "all";
 const placeOf = ({ pointer }: Problem): Place => RUN_OPTIONS.find((name) => pointer === `/${name}`) ?? "all";
 const idOf = (place: Place): string => `run-${place}`;
 
-export function bytes(n: number): string {
+function bytes(n: number): string {
   if (n < 1e3) return `${n} bytes`;
   if (n < 1e6) return `${(n / 1e3).toFixed(0)} kB`;
   return n < 1e9 ? `${(n / 1e6).toFixed(1)} MB` : `${(n / 1e9).toFixed(2)} GB`;

@@ -2,7 +2,7 @@
 import type { Intervention } from "../../../../build/openapi";
 
 // Patches come from a second text, which the page does not have.
-export type Kind = Exclude<Intervention["kind"], "patch">;
+type Kind = Exclude<Intervention["kind"], "patch">;
 
 export interface Edit {
   kind: Kind;

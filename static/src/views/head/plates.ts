@@ -13,9 +13,9 @@ import type { State } from "../../app/state";
 import { notesOn } from "../../story/story";
 
 export const QUANTITIES = ["attention", "similarity"] as const;
-export type Quantity = (typeof QUANTITIES)[number];
+type Quantity = (typeof QUANTITIES)[number];
 
-export interface Shown extends HeatmapContent, Shade {
+interface Shown extends HeatmapContent, Shade {
   title: string;
   note: string;
   bar: Bar;

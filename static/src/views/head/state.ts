@@ -7,9 +7,6 @@ import { SCALES } from "../../maps/scale";
 const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
 const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
 
-export type Overlay = (typeof OVERLAYS)[number];
-export type Diagonal = (typeof DIAGONALS)[number];
-
 export const HEAD_FIELDS = {
   scale: oneOf(SCALES, "linear"),
   space: oneOf(SPACES, "head"), // of similarities

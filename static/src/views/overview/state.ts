@@ -6,9 +6,6 @@ const SHOWS = ["attention", "similarity", "both"] as const;
 const DISTANCES = ["cka", "js"] as const; // of heads: by their outputs, by their maps
 const PAINTS = ["pattern", "layer"] as const; // colours of the points
 
-export type Show = (typeof SHOWS)[number];
-export type Distance = (typeof DISTANCES)[number];
-
 export const OVERVIEW_FIELDS = {
   show: oneOf(SHOWS, "both"),
   sort: oneOf(METRICS, "none"),

@@ -12,7 +12,7 @@ import type { TokenLook } from "../../ui/text-flow";
 import { lossesOf, type Note } from "./notes";
 import { ABOUT, relationOf } from "./relation";
 
-export interface Colours {
+interface Colours {
   bar: Bar;
   fractions: Float64Array; // of the largest value that is not of a chosen token
   low: number;

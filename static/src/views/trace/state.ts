@@ -2,8 +2,7 @@
 import { flag, integer, oneOf } from "../../app/fields";
 
 export const ROUTES_MOST = 40;
-export const WEIGHTS = ["norms", "effect", "patch"] as const;
-export type Weight = (typeof WEIGHTS)[number];
+const WEIGHTS = ["norms", "effect", "patch"] as const;
 
 export const TRACE_FIELDS = {
   weight: oneOf(WEIGHTS, "norms"), // what makes a route strong
