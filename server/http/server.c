@@ -8,6 +8,7 @@
 #include "server/base/cores.h"
 #include "server/base/log.h"
 #include "server/base/second_signal.h"
+#include "server/base/thread_limit.h"
 #include "server/base/version.h"
 #include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/library_errors.h"
@@ -299,6 +300,9 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);
     hs__log_start(strcmp(options->log, "json") == 0);
+    const hs_status st = hs__threads_check(options->n_workers + THREADS_MORE, "--workers", err);
+    if (st)
+        return st;
     return uv_loop_init(&server->loop) ? hs_fail(err, HS_NO_MEMORY, "no memory for the event loop") : HS_OK;
 }
 

@@ -50,6 +50,17 @@ def test_a_command_ends_where_addresses_are_limited():
     assert done.returncode == 0 and json.loads(done.stdout)["tokens"] == ["[CLS]", "one", "cat", ".", "[SEP]"], done.stderr
 
 
+def test_more_workers_than_threads_are_refused_by_name():
+    """Each has a stack of 8 MB, and libuv ends a process without a message that cannot start one of its threads."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    done = subprocess.run([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--workers", "500"], capture_output=True, text=True,
+                          check=False, preexec_fn=limit, timeout=PATIENCE)
+    assert done.returncode == 1 and "threads can be started" in done.stderr and "lower --workers" in done.stderr, done.stderr
+
+
 @pytest.mark.slow
 def test_what_all_workers_compute_in_is_bounded_together(tmp_path):
     """More workers than memory for what each may ask: some wait, all are answered."""
