@@ -18,6 +18,7 @@ typedef struct hs__budget {
     hs__budget_waiter *first, *last; /* served in this order */
 } hs__budget;
 
+/* Nothing is taken at first. */
 void hs__budget_init(hs__budget *budget, size_t bytes_max);
 void hs__budget_finish(hs__budget *budget);
 
@@ -26,4 +27,5 @@ bool hs__budget_try(hs__budget *budget, size_t n_bytes);
 /* Waits for n_bytes <= bytes_max and takes them. Returns false only if *cancelled becomes nonzero. cancelled
  * may be NULL. */
 bool hs__budget_take(hs__budget *budget, size_t n_bytes, const atomic_int *cancelled);
+/* Gives back n_bytes that were taken, and wakes those that wait. */
 void hs__budget_give_back(hs__budget *budget, size_t n_bytes);

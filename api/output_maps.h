@@ -1,9 +1,12 @@
-/* output_maps.h - outputs that are arrays of the pass, as they are or nearly so. */
+/* output_maps.h - outputs that are arrays of the pass, as they are or nearly so. These functions are the
+ * `part` and `prepare` of rows of api/outputs.h. */
 #pragma once
 
 #include "api/outputs.h"
 
+/* [T][T], by the field normalize. */
 const float *hs__part_similarities(const hs__answer *answer, size_t l, size_t h, float *into);
+/* [T][H] of state l. */
 const float *hs__part_hidden_states(const hs__answer *answer, size_t l, size_t h, float *into);
 
 /* Norms of what a head would write into the hidden state, f(x) = v W_O. */

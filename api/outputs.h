@@ -96,8 +96,11 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 
 /* ---- sets ---- */
 
+/* Returns the outputs of a request that names none. */
 hs__outputs hs__outputs_default(void);
+/* Returns what the pass must keep for the requested outputs. */
 unsigned hs__outputs_taps(const hs__analysis_request *analysis);
+/* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
 /* Returns which own passes these outputs have, as bits by HS__OWN_... */

@@ -30,12 +30,6 @@ const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task tas
     return names[task];
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
 /* Returns the task of the first class in `architectures` that has one. */
 static hs_head_task find_task(const hs__config *config, const hs__family *family)
 {
@@ -49,7 +43,7 @@ static hs_head_task find_task(const hs__config *config, const hs__family *family
     for (size_t i = 0; i < json_array_size(classes); i++) {
         const char *name = json_string_value(json_array_get(classes, i));
         for (size_t task = HS_TASK_SEQUENCE; name && task <= HS_TASK_NEXT_SENTENCE; task++)
-            if (ends_with(name, suffixes[task]) && hs__heads_names(family, (hs_head_task)task))
+            if (hs_ends_with(name, suffixes[task]) && hs__heads_names(family, (hs_head_task)task))
                 return (hs_head_task)task;
     }
     return HS_TASK_NONE;

@@ -18,10 +18,7 @@ static int compare_names(const void *a, const void *b)
 /* Returns true for a plain file name: a shard must be in the folder of its index. */
 static bool is_shard_name(const char *name)
 {
-    static const char suffix[] = ".safetensors";
-    size_t length = name ? strlen(name) : 0;
-    return length >= sizeof suffix && name[0] != '.' && !strchr(name, '/') &&
-           strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+    return name && name[0] != '.' && !strchr(name, '/') && hs_ends_with(name, ".safetensors");
 }
 
 static hs_status list_shards(json_t *weight_map, const char ***ret_names, size_t *ret_n_names, hs_error *err)

@@ -2,6 +2,8 @@
  * failed. */
 #include "server/base/atomic_files.h"
 
+#include "model/bytes.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -172,8 +174,7 @@ static bool is_unfinished(const char *file_name, const char *name)
 {
     const size_t n = strlen(file_name), n_rest = sizeof ".0123456789abcdef" ENDING - 1;
     return n > n_rest && *file_name == '.' && file_name[n - n_rest] == '.' &&
-           strcmp(file_name + n - (sizeof ENDING - 1), ENDING) == 0 &&
-           strspn(file_name + n - n_rest + 1, "0123456789abcdef") == 16 &&
+           hs_ends_with(file_name, ENDING) && strspn(file_name + n - n_rest + 1, "0123456789abcdef") == 16 &&
            (!name || (strlen(name) == n - n_rest - 1 && strncmp(file_name + 1, name, strlen(name)) == 0));
 }
 

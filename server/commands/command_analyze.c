@@ -1,5 +1,6 @@
 /* command_analyze.c - `headscope analyze` and `headscope plot`: options become the fields of a request, by
  * the api's own table of them, and the answer is written as it is. */
+#include "api/field_texts.h"
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
@@ -187,13 +188,7 @@ static const char *format_choose(const analyze_options *options)
         return options->format;
     if (options->plots)
         return dot && strcmp(dot, ".pdf") == 0 ? "pdf" : dot && strcmp(dot, ".csv") == 0 ? "csv" : "svg";
-    for (const char *at = OUTPUT_ENDINGS; dot && *at; at += strspn(at, "|")) {
-        const size_t n = strcspn(at, "|");
-        if (strlen(dot + 1) == n && memcmp(dot + 1, at, n) == 0)
-            return dot + 1;
-        at += n;
-    }
-    return "json";
+    return dot && hs_choice_find(OUTPUT_ENDINGS, dot + 1, strlen(dot + 1)) >= 0 ? dot + 1 : "json";
 }
 
 /* Says a problem+json body in terms of the command's options: "--max-tokens is 9999; it must be ...". */

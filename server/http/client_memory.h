@@ -17,6 +17,7 @@ struct hs_client_memory {
 bool hs__client_memory_take(hs_client_memory *budget, size_t n_bytes);
 /* Reserves n_bytes even over the limit, for memory that exists already. */
 void hs__client_memory_exceed(hs_client_memory *budget, size_t n_bytes);
+/* Ends a reservation of n_bytes. */
 void hs__client_memory_return(hs_client_memory *budget, size_t n_bytes);
 /* Replaces a reservation of *n_reserved bytes by n_bytes, even over the limit. */
 void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes);

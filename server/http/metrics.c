@@ -1,6 +1,7 @@
 /* metrics.c - formats the metrics. */
 #include "server/http/metrics.h"
 
+#include "model/bytes.h"
 #include "server/base/version.h"
 
 #include <dirent.h>
@@ -27,13 +28,13 @@ void hs__histogram_add(hs_histogram *histogram, double seconds)
 
 static void head_print(FILE *out, const char *name, const char *type, const char *help)
 {
-    fprintf(out, "# HELP headscope_%s %s\n# TYPE headscope_%s %s\n", name, help, name, type);
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value)
+void hs__metric_print(FILE *out, const char *name, const char *help, double value)
 {
-    head_print(out, name, type, help);
-    fprintf(out, "headscope_%s %.17g\n", name, value);
+    head_print(out, name, hs_ends_with(name, "_total") ? "counter" : "gauge", help);
+    fprintf(out, "%s %.17g\n", name, value);
 }
 
 /* label is "" or `stage="forward"`. */
@@ -46,12 +47,10 @@ static void histogram_print(FILE *out, const char *name, const char *label, cons
         if (i < HS_METRIC_BUCKETS - 1)
             snprintf(bound, sizeof bound, "%g", bounds[i]);
         below += histogram->buckets[i];
-        fprintf(out, "headscope_%s_bucket{%s%sle=\"%s\"} %llu\n", name, label, comma, bound,
-                (unsigned long long)below);
+        fprintf(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, label, comma, bound, (unsigned long long)below);
     }
-    fprintf(out, "headscope_%s_sum%s%s%s %.9f\n", name, open, label, close, histogram->sum);
-    fprintf(out, "headscope_%s_count%s%s%s %llu\n", name, open, label, close,
-            (unsigned long long)histogram->count);
+    fprintf(out, "%s_sum%s%s%s %.9f\n", name, open, label, close, histogram->sum);
+    fprintf(out, "%s_count%s%s%s %llu\n", name, open, label, close, (unsigned long long)histogram->count);
 }
 
 /* Maps unknown methods to "other": each method is a series, and clients can invent any number. */
@@ -93,7 +92,8 @@ static void label_print(FILE *out, const char *text)
 
 static void requests_print(const hs_metrics *metrics, FILE *out)
 {
-    head_print(out, "requests_total", "counter", "Requests that ended; status 499: the client left.");
+    head_print(out, "headscope_requests_total", "counter",
+               "Requests that ended; status 499: the client left.");
     for (const hs_metric_series *s = metrics->series; s < metrics->series + metrics->n_series; s++) {
         fprintf(out, "headscope_requests_total{method=\"%s\",route=\"%s\",status=\"%d\",model=\"", s->method,
                 s->route, s->status);
@@ -104,34 +104,34 @@ static void requests_print(const hs_metrics *metrics, FILE *out)
 
 void hs__metrics_print(const hs_metrics *metrics, FILE *out)
 {
-    head_print(out, "build_info", "gauge", "Always 1; the label is the version.");
+    head_print(out, "headscope_build_info", "gauge", "Always 1; the label is the version.");
     fprintf(out, "headscope_build_info{version=\"" HS_VERSION "\"} 1\n");
     requests_print(metrics, out);
-    head_print(out, "loop_lag_seconds", "histogram",
+    head_print(out, "headscope_loop_lag_seconds", "histogram",
                "Delay of a timer on the event loop, measured ten times a second.");
-    histogram_print(out, "loop_lag_seconds", "", &metrics->lag);
-    head_print(out, "request_seconds", "histogram",
+    histogram_print(out, "headscope_loop_lag_seconds", "", &metrics->lag);
+    head_print(out, "headscope_request_seconds", "histogram",
                "Time from the end of the headers to the end of the answer.");
-    histogram_print(out, "request_seconds", "", &metrics->total);
-    head_print(out, "stage_seconds", "histogram",
+    histogram_print(out, "headscope_request_seconds", "", &metrics->total);
+    head_print(out, "headscope_stage_seconds", "histogram",
                "Time in each stage of the requests that a worker computed.");
     for (int stage = 0; stage <= HS_STAGE_COUNT; stage++) {
         char label[32];
         snprintf(label, sizeof label, "stage=\"%s\"", hs__stage_names[stage]);
-        histogram_print(out, "stage_seconds", label, &metrics->stages[stage]);
+        histogram_print(out, "headscope_stage_seconds", label, &metrics->stages[stage]);
     }
-    hs__metric_print(out, "tokens_total", "counter", "Tokens computed by a model.", (double)metrics->tokens);
-    hs__metric_print(out, "body_bytes_received_total", "counter", "Bytes of request bodies.",
+    hs__metric_print(out, "headscope_tokens_total", "Tokens computed by a model.", (double)metrics->tokens);
+    hs__metric_print(out, "headscope_body_bytes_received_total", "Bytes of request bodies.",
                      (double)metrics->bytes_in);
-    hs__metric_print(out, "body_bytes_sent_total", "counter", "Bytes of answer bodies.",
+    hs__metric_print(out, "headscope_body_bytes_sent_total", "Bytes of answer bodies.",
                      (double)metrics->bytes_out);
-    hs__metric_print(out, "connections_total", "counter", "Connections accepted.",
+    hs__metric_print(out, "headscope_connections_total", "Connections accepted.",
                      (double)metrics->connections);
-    hs__metric_print(out, "connections_cut_off_total", "counter",
+    hs__metric_print(out, "headscope_connections_cut_off_total",
                      "Connections closed because they missed a deadline.", (double)metrics->cut_off);
-    hs__metric_print(out, "connections_refused_total", "counter",
+    hs__metric_print(out, "headscope_connections_refused_total",
                      "Connections refused because their address had too many.", (double)metrics->crowded);
-    hs__metric_print(out, "requests_in_flight", "gauge", "Requests being received, computed or answered.",
+    hs__metric_print(out, "headscope_requests_in_flight", "Requests being received, computed or answered.",
                      (double)metrics->in_flight);
 }
 
@@ -184,24 +184,18 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void process_print(FILE *out, const char *name, const char *type, const char *help, double value)
-{
-    fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, help, name, type,
-            name, value);
-}
-
 void hs__metrics_print_process(FILE *out)
 {
     struct rlimit limit = {0};
     double start_s, virtual;
     stat_read(&start_s, &virtual);
     getrlimit(RLIMIT_NOFILE, &limit);
-    process_print(out, "cpu_seconds_total", "counter", "User and system CPU time.",
-                  seconds_of(CLOCK_PROCESS_CPUTIME_ID));
-    process_print(out, "resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-    process_print(out, "virtual_memory_bytes", "gauge", "Virtual memory.", virtual);
-    process_print(out, "open_fds", "gauge", "Open file descriptors.", (double)descriptors_count());
-    process_print(out, "max_fds", "gauge", "Limit of open file descriptors.", (double)limit.rlim_cur);
-    process_print(out, "start_time_seconds", "gauge", "Start time in seconds since 1970.",
-                  seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) + start_s);
+    hs__metric_print(out, "process_cpu_seconds_total", "User and system CPU time.",
+                     seconds_of(CLOCK_PROCESS_CPUTIME_ID));
+    hs__metric_print(out, "process_resident_memory_bytes", "Resident memory.", resident_bytes());
+    hs__metric_print(out, "process_virtual_memory_bytes", "Virtual memory.", virtual);
+    hs__metric_print(out, "process_open_fds", "Open file descriptors.", (double)descriptors_count());
+    hs__metric_print(out, "process_max_fds", "Limit of open file descriptors.", (double)limit.rlim_cur);
+    hs__metric_print(out, "process_start_time_seconds", "Start time in seconds since 1970.",
+                     seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) + start_s);
 }

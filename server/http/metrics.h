@@ -34,8 +34,9 @@ extern const char *const hs__stage_names[1 + HS_STAGE_COUNT]; /* of `stages` */
 
 void hs__histogram_add(hs_histogram *histogram, double seconds);
 
-/* Prints one counter or gauge with # HELP and # TYPE, under headscope_. */
-void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value);
+/* Prints one metric with # HELP and # TYPE: a counter if its name ends in _total, else a gauge. */
+void hs__metric_print(FILE *out, const char *name, const char *help, double value);
+
 /* Counts one request. method is any that a client sent; model may be NULL. */
 void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
                        const char *model);

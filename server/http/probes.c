@@ -88,35 +88,35 @@ void hs__probe_answer_ready(hs_exchange *x)
 static void gauges_print(const hs_server *server, FILE *out)
 {
     hs_cache_stats cache = {0};
-    hs__metric_print(out, "ready", "gauge", "1 while the server accepts requests.",
+    hs__metric_print(out, "headscope_ready", "1 while the server accepts requests.",
                      server->state == HS_SERVER_SERVING);
-    hs__metric_print(out, "connections", "gauge", "Open connections.", (double)server->n_connections);
-    hs__metric_print(out, "queue_depth", "gauge", "Requests waiting for a worker.",
+    hs__metric_print(out, "headscope_connections", "Open connections.", (double)server->n_connections);
+    hs__metric_print(out, "headscope_queue_depth", "Requests waiting for a worker.",
                      (double)server->tasks.n_queued);
-    hs__metric_print(out, "queue_limit", "gauge", "Limit of queue_depth.",
+    hs__metric_print(out, "headscope_queue_limit", "Limit of queue_depth.",
                      (double)server->options->queue_max);
-    hs__metric_print(out, "packed_requests_total", "counter", "Requests computed in one pass with others.",
+    hs__metric_print(out, "headscope_packed_requests_total", "Requests computed in one pass with others.",
                      (double)server->tasks.n_shared);
-    hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.options.n_workers);
-    hs__metric_print(out, "workers_busy", "gauge", "Workers computing.", (double)server->tasks.n_running);
-    hs__metric_print(out, "held_bytes", "gauge", "Request bodies and answers in memory.",
+    hs__metric_print(out, "headscope_workers", "Worker threads.", (double)server->tasks.options.n_workers);
+    hs__metric_print(out, "headscope_workers_busy", "Workers computing.", (double)server->tasks.n_running);
+    hs__metric_print(out, "headscope_held_bytes", "Request bodies and answers in memory.",
                      (double)atomic_load(&server->budget.n_bytes));
-    hs__metric_print(out, "held_limit_bytes", "gauge", "Limit of held_bytes, for all clients together.",
+    hs__metric_print(out, "headscope_held_limit_bytes", "Limit of held_bytes, for all clients together.",
                      (double)server->budget.max);
-    hs__metric_print(out, "log_lines_dropped_total", "counter",
+    hs__metric_print(out, "headscope_log_lines_dropped_total",
                      "Log lines dropped because standard error was full.", (double)hs__log_dropped());
-    hs__metric_print(out, "uptime_seconds", "gauge", "Time since the start.",
+    hs__metric_print(out, "headscope_uptime_seconds", "Time since the start.",
                      (double)(hs_clock_ns() - server->started_ns) / 1e9);
     if (!server->catalog.api)
         return;
     hs_api_cache_stats(server->catalog.api, &cache);
-    hs__metric_print(out, "cache_hits_total", "counter", "Requests answered from the cache.",
+    hs__metric_print(out, "headscope_cache_hits_total", "Requests answered from the cache.",
                      (double)cache.hits);
-    hs__metric_print(out, "cache_misses_total", "counter", "Requests that needed a forward pass.",
+    hs__metric_print(out, "headscope_cache_misses_total", "Requests that needed a forward pass.",
                      (double)cache.misses);
-    hs__metric_print(out, "cache_evictions_total", "counter", "Texts removed to make space.",
+    hs__metric_print(out, "headscope_cache_evictions_total", "Texts removed to make space.",
                      (double)cache.evictions);
-    hs__metric_print(out, "cache_bytes", "gauge", "Size of the cached heads.", (double)cache.bytes);
+    hs__metric_print(out, "headscope_cache_bytes", "Size of the cached heads.", (double)cache.bytes);
 }
 
 static void runs_print(const hs_server *server, FILE *out)
@@ -125,18 +125,17 @@ static void runs_print(const hs_server *server, FILE *out)
     if (!server->runs)
         return;
     hs__runs_count(server->runs, &n);
-    hs__metric_print(out, "corpus_running", "gauge", "1 during a corpus run.", n.running);
-    hs__metric_print(out, "corpus_runs_done_total", "counter", "Corpus runs that completed.", (double)n.done);
-    hs__metric_print(out, "corpus_runs_failed_total", "counter", "Corpus runs that failed.",
-                     (double)n.failed);
-    hs__metric_print(out, "corpus_runs_cancelled_total", "counter", "Corpus runs that were cancelled.",
+    hs__metric_print(out, "headscope_corpus_running", "1 during a corpus run.", n.running);
+    hs__metric_print(out, "headscope_corpus_runs_done_total", "Corpus runs that completed.", (double)n.done);
+    hs__metric_print(out, "headscope_corpus_runs_failed_total", "Corpus runs that failed.", (double)n.failed);
+    hs__metric_print(out, "headscope_corpus_runs_cancelled_total", "Corpus runs that were cancelled.",
                      (double)n.cancelled);
-    hs__metric_print(out, "corpus_texts_total", "counter", "Texts counted in corpus runs.", (double)n.texts);
-    hs__metric_print(out, "corpus_bad_lines_total", "counter", "Lines of corpus runs without a valid text.",
+    hs__metric_print(out, "headscope_corpus_texts_total", "Texts counted in corpus runs.", (double)n.texts);
+    hs__metric_print(out, "headscope_corpus_bad_lines_total", "Lines of corpus runs without a valid text.",
                      (double)n.bad_lines);
-    hs__metric_print(out, "state_bytes", "gauge",
+    hs__metric_print(out, "headscope_state_bytes",
                      "Size of the files of corpus runs, reserved space included.", (double)n.bytes);
-    hs__metric_print(out, "state_limit_bytes", "gauge", "Limit of state_bytes.", (double)n.bytes_max);
+    hs__metric_print(out, "headscope_state_limit_bytes", "Limit of state_bytes.", (double)n.bytes_max);
 }
 
 void hs__probe_answer_metrics(hs_exchange *x)

@@ -1,6 +1,7 @@
 /* hub_pull.c - decides which files of a repository are fetched, and stores them in the cache's layout. */
 #include "server/hub/hub_pull.h"
 
+#include "model/bytes.h"
 #include "server/base/atomic_files.h"
 #include "server/hub/hub_transfer.h"
 
@@ -223,8 +224,8 @@ static bool is_listed(const pull *p, const char *name)
 /* "model-00001-of-00003.safetensors": what an index may name. */
 static bool is_shard(const char *name)
 {
-    const size_t n = strlen(name), n_end = strlen(".safetensors");
-    return strncmp(name, "model-", 6) == 0 && n > n_end && strcmp(name + n - n_end, ".safetensors") == 0 &&
+    const size_t n = strlen(name);
+    return strncmp(name, "model-", 6) == 0 && hs_ends_with(name, ".safetensors") &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == n && n < 128;
 }
 

@@ -41,19 +41,22 @@ typedef struct hs__block_queue {
     bool closed; /* no more blocks come */
 } hs__block_queue;
 
+/* Fails with HS_NO_MEMORY; then nothing is to be finished. No thread may use a queue that is finished. */
 HS_MUST_USE hs_status hs__queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err);
 void hs__queue_finish(hs__block_queue *queue);
 
 /* Reader: waits for a free block and capacity for its bytes. NULL: none within this time. */
 hs__block *hs__queue_free_block(hs__block_queue *queue, unsigned milliseconds);
-/* Copies a line into the block. */
+/* Copies a line into the block. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err);
+/* Numbers a block and hands it to the workers. */
 void hs__queue_push(hs__block_queue *queue, hs__block *block);
 void hs__queue_return(hs__block_queue *queue, hs__block *block); /* unused, or finished */
 /* Drops all blocks that no worker has taken. True: *ret_place is where the first of them begins. */
 bool hs__queue_drop(hs__block_queue *queue, hs__stream_place *ret_place);
 /* Waits, at most this long, until no block is ready or with a worker. True: it is so. */
 bool hs__queue_idle(hs__block_queue *queue, unsigned milliseconds);
+/* Lets the workers end once no block is ready. */
 void hs__queue_close(hs__block_queue *queue);
 
 /* Worker: takes the next ready block, waiting for it. NULL: the queue is closed and empty. */

@@ -5,6 +5,7 @@
  * them. */
 #include "server/corpus/run/corpus_run.h"
 
+#include "model/bytes.h"
 #include "model/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
@@ -466,12 +467,6 @@ static hs_status finish(run *r, hs_error *err)
     return st;
 }
 
-static bool ends_with(const char *path, const char *ending)
-{
-    const size_t n = strlen(path), n_ending = strlen(ending);
-    return n > n_ending && strcmp(path + n - n_ending, ending) == 0;
-}
-
 /* Returns a run that run_destroy releases; NULL if memory is short. */
 static run *run_create(const hs__corpus_job *job, hs_error *err)
 {
@@ -584,7 +579,7 @@ static hs_status job_run(const hs__corpus_job *job, const hs__pairs_target *pair
 static hs_status job_run_to(const hs__corpus_job *job, FILE *file, const char *database, hs_error *err)
 {
     const hs__pairs_target target = {.file = file,
-                                     .packed = ends_with(job->pairs, ".gz"),
+                                     .packed = hs_ends_with(job->pairs, ".gz"),
                                      .database = database,
                                      .model = job->model,
                                      .filter = &job->pairs_filter};
@@ -606,7 +601,7 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     hs__corpus_job copy = *job;
     if (!job->pairs)
         return job_run(job, NULL, err);
-    if (ends_with(job->pairs, ".sqlite") || ends_with(job->pairs, ".db"))
+    if (hs_ends_with(job->pairs, ".sqlite") || hs_ends_with(job->pairs, ".db"))
         return hs__path_build(job->pairs, pairs_build, &copy, err);
     return hs__path_write(job->pairs, pairs_write, &copy, err);
 }

@@ -56,8 +56,9 @@ typedef struct hs__pairs_source {
     float threshold;
 } hs__pairs_source;
 
-/* Block after block: numbers from 0, each taken once by some worker. False: the run failed elsewhere, or the
- * file cannot be written. */
+/* Block after block: numbers from 0, each taken once by some worker. The rows of a block are written
+ * after those of all blocks before, at the latest by end. False: the run failed elsewhere, or the file
+ * cannot be written. */
 void hs__pairs_block_begin(hs__pairs_rows *rows, uint64_t block);
 bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *source);
 bool hs__pairs_block_end(hs__pairs_rows *rows);
