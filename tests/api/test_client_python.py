@@ -203,6 +203,21 @@ def test_one_text_in_place_of_several_is_refused(client):
                 call(one)
 
 
+def test_a_text_that_is_none_is_refused(client):
+    with pytest.raises(TypeError, match="a text is a int; it must be a str, or a dict"):
+        next(client.analyze_batch([3]))
+
+
+def test_a_view_is_one_of_the_viewers(client):
+    views = re.search(r"VIEWS = \[(.*)\]", (CLIENT.parents[1] / "static/src/app/state.ts").read_text(encoding="utf-8"))[1]
+    answer = client.analyze(TEXT)
+    for view in re.findall(r"\w+", views):
+        assert f"view={view}" in answer.view(view).state
+    with pytest.raises(ValueError, match="view is 'nosuchview'; it must be one of overview, head") as caught:
+        answer.view("nosuchview")
+    assert str(caught.value).endswith("one of " + ", ".join(re.findall(r"\w+", views)))
+
+
 def test_a_picture_for_notebooks(client):
     page = client.analyze(TEXT, layers="all", max_tokens=12)._repr_html_()
     assert "data:image/png;base64," in page and "layers 0 to 11" in page and "[MASK]" in page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .view import View, state_of
+from .view import VIEWS, View, state_of
 
 if TYPE_CHECKING:
     import pandas
@@ -219,9 +219,11 @@ class Analysis:
     def view(self, view: str | None = None, height: int = 600, **state: Any) -> View:
         """The server's viewer at this text, in a frame: answer.view("text", layer=1, head=7, relation="to").
 
-        view is overview, head, text, pairs or compare; without it the head where the answer is of one, else the
-        overview. state is what else the viewer's address says behind its #.
+        view is overview, head, text, pairs, compare, corpus, experiment or trace; without it the head where the answer
+        is of one, else the overview. state is what else the viewer's address says behind its #.
         """
+        if view is not None and view not in VIEWS:
+            raise ValueError(f"view is {view!r}; it must be one of {', '.join(VIEWS)}")
         known = state_of(self.request)
         if self._client is None or known is None:
             raise ValueError("the viewer shows texts that a client has asked its server for, without interventions")

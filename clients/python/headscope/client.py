@@ -142,8 +142,7 @@ class Client:
         """
         total = len(texts) if isinstance(texts, Sequence) else None
         common = _plain(fields)
-        lines = (json.dumps({**common, **({"text": text} if isinstance(text, str) else _plain(text))},
-                            ensure_ascii=False).encode() + b"\n" for text in _several(texts))
+        lines = (json.dumps({**common, **_request(text)}, ensure_ascii=False).encode() + b"\n" for text in _several(texts))
         done = 0
         for body in _batches(lines):
             for line in self._lines(body):
@@ -310,6 +309,15 @@ def _several(texts: Iterable[Any]) -> Iterable[Any]:
     if isinstance(texts, (str, bytes, Mapping)):
         raise TypeError(f"texts is a {type(texts).__name__}; it must be a list or another iterable of texts")
     return texts
+
+
+def _request(text: Any) -> dict[str, Any]:
+    """A text, or a whole request, as the request that it stands for."""
+    if isinstance(text, str):
+        return {"text": text}
+    if not isinstance(text, Mapping):
+        raise TypeError(f"a text is a {type(text).__name__}; it must be a str, or a dict with the fields of a request")
+    return _plain(text)
 
 
 def _option(value: Any) -> Any:

@@ -12,6 +12,7 @@ NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "m
          "threshold": "tau", "attention_threshold": "atau"}
 UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "reduce", "digits", "dtype", "predictions",
           "head_scores", "effects_of", "target"}
+VIEWS = ("overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace")
 
 
 class View:
