@@ -46,20 +46,28 @@ export async function together(figure: Element): Promise<SVGSVGElement> {
   return root;
 }
 
-// Prints the figure alone on a page of its size. Browsers write PDF so: vectors, fonts and text that can be searched. The
-// page is as before once the dialog is closed, also if nothing was printed.
+let restore = (): void => {}; // the page as it was before the figure that is printed
+
+// Prints the figure alone on a page of its size. Browsers write PDF this way: vectors, fonts and text that can be
+// searched. The page is as before once the dialog is closed, even if nothing was printed. Some browsers return from
+// print() at once or open no dialog, and never tell the end. There the next key or touch restores the page.
 export async function printed(name: string, figure: Element): Promise<void> {
   const picture = await together(figure);
   const { width, height } = picture.viewBox.baseVal;
   const page = h("style", {}, `@page { size: ${width}pt ${height}pt; margin: 0 }`);
   const alone = h("div", { class: "alone" }, page, picture);
+  restore();
   const { title } = document;
   document.title = name;
   document.body.prepend(alone);
-  const restore = (): void => {
+  const ends = new AbortController();
+  restore = () => {
+    ends.abort();
     alone.remove();
     document.title = title;
+    restore = () => {};
   };
-  addEventListener("afterprint", restore, { once: true });
+  for (const end of ["afterprint", "pointerdown", "keydown"])
+    addEventListener(end, () => restore(), { signal: ends.signal });
   print();
 }
