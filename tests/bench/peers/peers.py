@@ -4,9 +4,9 @@
 
 The checkpoints are random ones of the shapes in models.py; of GPT-2's only fp32 is compared with ONNX Runtime. Every
 program gets the same token ids and keeps all attentions and similarities. headscope and "ONNX Runtime, pairs" also find
-the high-similarity pairs. A program gets the number of threads, and is pinned
-to as many cores. The results are compared as two sums over all of them, and as the number of pairs. Then rounds. In each, every program runs twice
-in a row at each length, one program after another. The second run counts, so all see the same machine with their own
+the high-similarity pairs. A program gets the number of threads, and is pinned to as many cores. The results are
+compared as two sums over all of them, and as the number of pairs. Then rounds. In each, every program runs twice in a
+row at each length, one program after another. The second run counts, so all see the same machine with their own
 weights in the cache. A pause before lets the threads of the one before fall asleep. A ratio is the median over rounds
 of theirs / ours.
 
@@ -94,9 +94,10 @@ def check(peers, tokens):
     ours = peers[0].ask(f"{tokens} check")
     agree = {}
     for peer in peers:
+        expected = ours if peer.name.startswith("headscope") or peer.name.endswith("pairs") else ours[:2]
         tolerance = 0.02 if peer.name.endswith(("bf16", "int8")) else 1e-4
         agree[peer.name] = all(math.isclose(a, b, rel_tol=tolerance)
-                               for a, b in zip(peer.ask(f"{tokens} check"), ours, strict=False))
+                               for a, b in zip(peer.ask(f"{tokens} check"), expected, strict=True))
     return agree
 
 
