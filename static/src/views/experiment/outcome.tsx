@@ -37,7 +37,7 @@ export const changedState = ({ state }: App, edits: readonly Edit[]): Requested 
 export const editsWithin = ({ state }: App, { layers, heads }: Answer): readonly Edit[] =>
   state.edits.filter(({ layer, head }) => layer < layers.length && head < heads.length);
 
-// Asks for both sides. The last ones stay on screen until the next are here, as long as they are of the same tokens.
+// Asks for both sides; `ask` gives null if there is nothing to ask. The last ones stay on screen until the next are here, as long as they are of the same tokens.
 export function useSides(
   { encoding }: Answer,
   edits: readonly Edit[],
@@ -50,7 +50,7 @@ export function useSides(
   const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
   if (before?.answer && (!after || after.answer))
     last.current = { before: before.answer, after: after?.answer ?? null, edits };
-  else if (last.current?.before.tokens.join(" ") !== encoding.tokens.join(" ")) last.current = null;
+  else if (!before || last.current?.before.tokens.join(" ") !== encoding.tokens.join(" ")) last.current = null;
   return { outcome: last.current, waiting };
 }
 
