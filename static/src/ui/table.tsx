@@ -6,7 +6,7 @@ export const Columns = ({ of, number }: { of: readonly string[]; number?: (colum
   <thead>
     <tr>
       {of.map((name, n) => (
-        <th key={name} scope="col" class={number?.(n) ? "number" : undefined}>
+        <th key={n} scope="col" class={number?.(n) ? "number" : undefined}>
           {name}
         </th>
       ))}

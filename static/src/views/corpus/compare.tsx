@@ -60,6 +60,7 @@ function optionsOf(report: Report): string {
     .join("");
 }
 
+// `also`: saved with it.
 export function RunCompare({ sides, also }: { sides: readonly Side[]; also: { current: Exportable["also"] } }) {
   const app = useApp();
   const shown = shownOf(app, sides);

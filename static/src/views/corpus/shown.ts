@@ -52,5 +52,3 @@ export const rowsIn = ({ sides, level }: Shown, name: RunFigure, places: readonl
     level,
     places,
   );
-
-// `also`: saved with it.
