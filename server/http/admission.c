@@ -73,11 +73,12 @@ static void route_find(hs_exchange *x)
     }
 }
 
-/* Only uploads may be compressed: their format is detected. */
+/* Returns true if the request has a body, of a known length or in chunks, with an encoding of its own. */
 static bool is_encoded(const hs_exchange *x)
 {
     const char *encoding = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    return encoding && strcasecmp(encoding, "identity") != 0;
+    return encoding && strcasecmp(encoding, "identity") != 0 &&
+           (length_of(x) > 0 || hs__header(x->mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING));
 }
 
 static void route_admit(hs_exchange *x)
@@ -97,7 +98,7 @@ static void route_admit(hs_exchange *x)
         hs__exchange_refuse_now(x, HS_STILL_LOADING);
     } else if (length_of(x) > hs__admission_body_max(x)) {
         hs__admission_refuse_large(x);
-    } else if (!x->route->receive && length_of(x) > 0 && is_encoded(x)) {
+    } else if (!x->route->receive && is_encoded(x)) { /* an upload's format is detected */
         hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                             "The body has Content-Encoding '%.32s'. Send it as it is, without this header.",
                             hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_ENCODING));
