@@ -13,10 +13,10 @@
 /* A panel's `which`. */
 enum {
     HS__ONE_TEXT_ATTENTION, /* figure 4: attention of one head and of all heads, layer by layer */
-    HS__ONE_TEXT_HIGH,      /* and the tokens, with those of high attention marked */
+    HS__ONE_TEXT_HIGH,      /* figure 4: the tokens, with those of high attention marked */
     HS__ONE_TEXT_MARKED, /* figure 5: attention and similarity of a head, and its tokens of high attention */
     HS__ONE_TEXT_MOST,   /* figure 9: the tokens, with those of the strongest pairs of a head marked */
-    HS__ONE_TEXT_FEWEST  /* and of the other head */
+    HS__ONE_TEXT_FEWEST  /* figure 9: the same of the head with the fewest pairs of the same token */
 };
 
 hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,

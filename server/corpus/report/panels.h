@@ -12,7 +12,7 @@ struct hs__report_panel {
     const char *title, *x_label, *y_label;
     const char
         *array; /* that it is drawn from, or its path or part of it in report.json; of a map its unit */
-    int which;  /* of what has several */
+    int which;  /* chooses among the panels of one fill or draw function */
     /* Fills a chart in, which has the panel's texts. Returns false if there is nothing to draw. Or else: */
     bool (*fill)(hs__drawing *d, const hs__report_panel *panel, hs__place at, struct hs__sheet *sheet);
     /* Lays a figure out; it stays empty if there is nothing to draw. */

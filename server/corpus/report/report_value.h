@@ -13,5 +13,5 @@ typedef struct hs__place {
  * NULL if there is none. */
 const json_t *hs__report_value(const json_t *report, const char *path, hs__place at);
 
-/* Returns the number there; NAN if there is none, or path is NULL. */
+/* Returns the number at a path; NAN if there is none, or path is NULL. */
 double hs__report_number_at(const json_t *report, const char *path, hs__place at);

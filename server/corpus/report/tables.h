@@ -10,12 +10,12 @@ void hs__header_write(const json_t *report, FILE *out);
 void hs__findings_write(const json_t *report, FILE *out);
 /* Writes the figures of a layer's heads at a threshold. */
 void hs__heads_write(const hs__drawing *drawing, hs__place at, FILE *out);
-/* For each figure the texts in which a layer's heads have most and least of it, as links to... */
+/* Writes links to the texts in which a layer's heads have most and least of each figure. */
 void hs__examples_write(const hs__drawing *drawing, hs__place at, FILE *out);
-/* ...the texts themselves. */
+/* Writes the texts that hs__examples_write links to. */
 void hs__texts_write(const json_t *report, FILE *out);
 
-/* Text and attributes of HTML: & < > " are escaped. */
+/* Writes text or an attribute of HTML, with & < > " escaped. */
 void hs__html_text(FILE *out, const char *text);
 /* A column of a table of numbers. */
 typedef struct hs__column {
@@ -27,12 +27,12 @@ typedef struct hs__column {
 /* The number of an array's elements. */
 #define HS__N(array) (sizeof(array) / sizeof *(array))
 
-/* The beginning of a table of numbers up to its first row, and its end. */
+/* Write the beginning of a table of numbers up to its first row, and its end. */
 void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns);
 void hs__table_end(FILE *out);
-/* The cells of a row. */
+/* Writes the cells of a row. */
 void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at);
-/* A cell with a number, or a dash if it is not finite. format is of printf, for one double. */
+/* Writes a cell with a number, or a dash if it is not finite. format is of printf, for one double. */
 void hs__cell_write(FILE *out, double value, const char *format);
-/* 1,234,567 */
+/* Writes a count as 1,234,567. */
 void hs__count_write(FILE *out, uint64_t n);
