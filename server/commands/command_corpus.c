@@ -424,12 +424,15 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .progress_data = &t};
     signals_catch();
     hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
+    const bool was_there = access(dir, F_OK) == 0;
     if (!st)
         st = outputs_take(o, &job, &err);
     if (!st)
         st = job_run(o, &catalog, &job, &err);
     if (!st)
         outcome_print(&job, &t);
+    else if (!was_there)
+        rmdir(dir); /* fails, as it should, once the run has written something */
     *ret_n_shards = job.n_shards;
     json_decref(t.bad);
     hs__corpus_settings_finish(&job.settings);

@@ -243,7 +243,10 @@ def test_an_input_without_a_text_is_an_error(headscope, tmp_path, data, argument
     for n, place in enumerate((tmp_path / "in", "-")):
         done = corpus(headscope, place, "-o", tmp_path / f"out{n}", *arguments, stdin=data)
         assert done.returncode == 1 and why in done.stderr, done.stderr
-        assert not list((tmp_path / f"out{n}").iterdir())
+        assert not (tmp_path / f"out{n}").exists()
+    (tmp_path / "mine").mkdir()
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "mine", *arguments).returncode == 1
+    assert not list((tmp_path / "mine").iterdir())
 
 
 def test_nothing_is_left_of_a_text_of_special_tokens(headscope, tmp_path):
@@ -286,7 +289,7 @@ def test_refused_options(headscope, tmp_path, arguments):
     done = subprocess.run(command(headscope, "corpus", *arguments), cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode in (1, 2)
     assert done.stderr.startswith(b"headscope corpus: ")
-    assert not (tmp_path / "out" / "state").exists()
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("option", "value", "why"), [
@@ -582,7 +585,7 @@ def test_a_database_of_pairs_is_whole_or_not_there(headscope, tmp_path):
     (tmp_path / "p.sqlite").write_text("old")
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.sqlite", "--strict")
     assert done.returncode == 1 and (tmp_path / "p.sqlite").read_text() == "old"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "out", "p.sqlite"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "p.sqlite"]
 
 
 # ---- going on ----
@@ -932,7 +935,7 @@ def test_a_run_without_enough_memory_is_refused_before_it_begins(headscope, tmp_
     checkpoint.write_random(tmp_path / "model", n_layers=12, n_heads=128, hidden=256, positions=4096)
     done = corpus(headscope, "-", "-o", tmp_path / "out", "--model", tmp_path / "model", "--max-tokens", "4096", stdin=b"a\n",
                   small=False)
-    assert done.returncode == 1 and "MB of memory" in done.stderr and not list((tmp_path / "out").iterdir())
+    assert done.returncode == 1 and "MB of memory" in done.stderr and not (tmp_path / "out").exists()
 
 
 def test_leftovers_of_a_killed_save_go_when_the_run_goes_on(headscope, half_done, long_run):
