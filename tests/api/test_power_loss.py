@@ -108,6 +108,8 @@ class Disk:
 
     def restore_power(self):
         self.run("umount", self.path)
+        # A mount namespace of another test has a copy of the mount. The file system without power lives until it ends.
+        until(lambda: not self.run("losetup", "--associated", self.image).stdout)
         self.mount()
 
     def serve(self):
