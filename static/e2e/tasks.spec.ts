@@ -25,6 +25,15 @@ test("the class stands beside the text with its probability, in every view", asy
   await expect(page.locator(".panel > summary")).toContainText(`${classes.predicted} ${percent(classes.probabilities[best])}`);
 });
 
+test("the result fits into the panel", async ({ watched: page, home }) => {
+  for (const model of ["moods", "tagger", "reader", "causal"]) {
+    await open(page, home, of(model));
+    await expect(page.getByRole("heading", { name: /^(Class|Labels of tokens|Answer|Next token)$/ })).toBeVisible();
+    await settled(page);
+    expect(await page.locator(".panel").evaluate((panel) => panel.scrollWidth - panel.clientWidth), model).toBe(0);
+  }
+});
+
 test("an experiment shows the classes before and after", async ({ watched: page, home, request }) => {
   const edits = [{ layers: [2], heads: [0], kind: "zero" }, { layers: [9], heads: [4], kind: "zero" }];
   const { classes, changes } = await ask(request, home, { model: "moods", outputs: ["classes"], interventions: edits });
