@@ -149,3 +149,17 @@ test("a control explains itself by keyboard and click, and leads to the glossary
   await page.keyboard.press("Escape");
   await expect(glossary).toBeHidden();
 });
+
+test("the first frame of the list of pairs fills its window", async ({ watched: page, home }) => {
+  await page.addInitScript(() => {
+    new MutationObserver(() => {
+      const rows = document.querySelectorAll("table.pairs tbody tr:not(.space)").length;
+      if (rows) document.documentElement.dataset.first ??= String(rows);
+    }).observe(document, { childList: true, subtree: true });
+  });
+  await open(page, home, "view=pairs&layer=0&head=6&tau=0.1");
+  await expect(page.locator("table.pairs tbody tr:not(.space)").first()).toBeVisible();
+  const [first, visible] = await page.locator(".scroller").evaluate((scroller) =>
+    [Number(document.documentElement.dataset.first), scroller.clientHeight / 28]);
+  expect(first).toBeGreaterThanOrEqual(Math.floor(visible!));
+});

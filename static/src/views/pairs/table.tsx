@@ -50,7 +50,7 @@ export function PairTable(props: {
 }) {
   const { order } = props.of;
   const scroller = useRef<HTMLDivElement>(null);
-  const [window, setWindow] = useState({ top: 0, height: 0 });
+  const [window, setWindow] = useState({ top: 0, height: innerHeight }); // measured after the first frame
   const measure = useMemo(
     () =>
       perFrame(() => {
