@@ -188,6 +188,21 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
 });
 
+test("Export that is opened early offers the typical texts once they are here", async ({ watched: page, home, request }) => {
+  const id = await made(request, home, "name=early&examples=2");
+  let answer = (): void => {};
+  const held = new Promise<void>((done) => (answer = done));
+  await page.route("**/examples?*", (route) => held.then(() => route.continue()));
+  await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
+  await expect(page.locator(".plots canvas").first()).toBeVisible();
+  await page.locator(".menu summary").click();
+  const item = page.getByRole("button", { name: "SVG of texts" });
+  await expect(page.getByRole("button", { name: /^SVG/ })).toBeVisible();
+  await expect(item).toHaveCount(0);
+  answer();
+  await expect(item).toBeVisible();
+});
+
 test(
   "a run without typical texts says how to keep them",
   { tag: "@slow" },

@@ -1,5 +1,5 @@
 // The menu that saves and shares what is on screen.
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { download, Problem } from "../app/api";
 import { frameOf } from "../app/embed";
 import { shortened } from "../app/links";
@@ -108,32 +108,29 @@ function fileItems(of: Exportable): Item[] {
 export function ExportMenu() {
   const app = useApp();
   const { menu, onKeyDown } = useMenu();
-  const [items, setItems] = useState<readonly Item[]>([]);
+  const [seen, setSeen] = useState<Exportable | null>(null);
   const [note, setNote] = useState("");
-  const empty = useRef(false);
   const fill = (): void => {
-    if (!menu.current?.open) return;
-    const seen = app.exportable();
-    const address = (): string => app.address.href();
-    empty.current = !seen;
-    setNote(seen ? "" : "There is nothing to save yet.");
-    setItems([
-      ...(seen ? fileItems(seen) : []),
-      copied("Link", "copy this view’s address", "the link", address),
-      shortLink(address),
-      copied("Frame", "copy for a notebook or page", "the frame", () => frameOf(address(), seen?.title ?? "headscope")),
-    ]);
+    if (menu.current?.open) setSeen(app.exportable());
   };
+  app.onExportable = fill; // an open menu follows its view
+  const onToggle = (): void => {
+    setNote("");
+    fill();
+  };
+  const address = (): string => app.address.href();
+  const items = [
+    ...(seen ? fileItems(seen) : []),
+    copied("Link", "copy this view’s address", "the link", address),
+    shortLink(address),
+    copied("Frame", "copy for a notebook or page", "the frame", () => frameOf(address(), seen?.title ?? "headscope")),
+  ];
   const run = async (act: Item["act"]): Promise<void> => {
     setNote("…");
     setNote(await act().catch((error: unknown) => (error instanceof Error ? error.message : String(error))));
   };
-  // A menu that was opened before its view was ready is filled once it is.
-  app.onExportable = () => {
-    if (empty.current) fill();
-  };
   return (
-    <details class="menu" ref={menu} onToggle={fill} onKeyDown={onKeyDown}>
+    <details class="menu" ref={menu} onToggle={onToggle} onKeyDown={onKeyDown}>
       <summary>Export</summary>
       <div class="sheet">
         <div class="items" role="group" aria-label="Save and share">
@@ -144,7 +141,7 @@ export function ExportMenu() {
             </button>
           ))}
         </div>
-        <p role="status">{note}</p>
+        <p role="status">{note || (seen ? "" : "There is nothing to save yet.")}</p>
       </div>
     </details>
   );

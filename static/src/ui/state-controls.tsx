@@ -10,9 +10,9 @@ type Words<K extends keyof State> = Extract<State[K], string>;
 // `step`: a change is a step of the browser's history.
 type Of<K, Props> = { field: K; step?: boolean } & Omit<Props, "value" | "on" | "onChange">;
 
-export function StateToggle({ field, ...props }: Of<Fields<boolean>, Parameters<typeof Toggle>[0]>) {
+export function StateToggle({ field, step = false, ...props }: Of<Fields<boolean>, Parameters<typeof Toggle>[0]>) {
   const app = useApp();
-  return <Toggle {...props} on={app.state[field]} onChange={(on) => app.set({ [field]: on })} />;
+  return <Toggle {...props} on={app.state[field]} onChange={(on) => app.set({ [field]: on }, step)} />;
 }
 
 export function StateSelect<K extends Fields<string>>(props: Of<K, Parameters<typeof Select<Words<K>>>[0]>) {

@@ -108,6 +108,10 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   const app = useApp();
   const { state } = app;
   const texts = useRef<Exportable["also"]>(null); // of the small multiples, while they are shown
+  const onSaved = (made: Exportable["also"]): void => {
+    texts.current = made;
+    app.onExportable();
+  };
   // A head's texts are sought in the newest run of its model.
   const ofModel = state.typical ? done.find(({ model }) => model === app.modelName()) : undefined;
   const first = done.find(({ id }) => id === state.run) ?? ofModel ?? done[0];
@@ -158,7 +162,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
         </p>
       )}
       {!ready && !failed && <StatusLine>Reading the reports…</StatusLine>}
-      {ready && sides[0] && <Typical {...sides[0]} onSaved={(made) => (texts.current = made)} />}
+      {ready && sides[0] && <Typical {...sides[0]} onSaved={onSaved} />}
       {ready && <RunCompare sides={sides} also={texts} />}
     </section>
   );

@@ -156,7 +156,7 @@ function Multiples({ run, report, onSaved }: Props) {
   const shadeFor = (one: Head): Shade => shadeOf(valuesOf(one, by), one.axis.n, quantity, { ...state, theme }, reach);
   const bar = reach[0] ? shadeOf(reach[0], Math.sqrt(reach[0].length), quantity, { ...state, theme }, reach) : null;
   const label = quantity === "attention" ? "Attention A" : "Normalised similarity N";
-  useEffect(() => {
+  useLayoutEffect(() => {
     onSaved(all.some((one) => one.head) ? textsOf(app, { run, report, onSaved }, { layer, head }, by, all) : null);
     return () => onSaved(null);
   });
