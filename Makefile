@@ -15,13 +15,13 @@ WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
 # Warnings are errors in `make lint` and in CI. Developers set WERROR=-Werror in their environment; a user's
 # build must not fail because a newer compiler has a new warning.
 WERROR   ?=
-PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib libzstd nettle
+PACKAGES := libmicrohttpd jansson libuv sqlite3 zlib libzstd nettle
 # libharu has no .pc file in Debian.
 PDF_LIBS := -lhpdf
 # The font of figures, linked in (Debian: fonts-dejavu-core).
 FIGURE_FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
-# Loaded when it is used (server/hub/lazy_curl.h), so only its headers are needed here.
-HEADERS  := libcurl
+# Loaded when they are used (server/hub/lazy_curl.h, engine/linear/linear_openblas.c): only their headers are needed here.
+HEADERS  := libcurl openblas
 
 CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE
 SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -31,7 +31,7 @@ SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -f
 ALL_CFLAGS = -std=c17 -pthread -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
 # Headers of libraries are the system's: no warnings from them.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null)))$(PKG_CFLAGS)
-LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(PDF_LIBS) -lm -pthread
+LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(PDF_LIBS) -lm -ldl -pthread
 
 # Compilers at once where a target builds everything; test suites run one after another.
 JOBS ?= $(shell nproc)

@@ -143,7 +143,7 @@ make -j "$jobs" WERROR= CC="${COMPILER_CACHE:-} $CC" AR="$AR" BUILD="build/porta
     CFLAGS='-O3 -g -fno-math-errno -fno-trapping-math' HEADERS='' \
     PKG_CFLAGS="-I$prefix/include -I$sysroot/usr/include/$triplet/$blas" \
     LIBS="-Wl,--as-needed,--exclude-libs,ALL,--disable-new-dtags,-rpath,'\$\$ORIGIN/../lib' $LDFLAGS -L$prefix/lib \
-        -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lhpdf -lz -lnettle -L$sysroot/usr/lib/$triplet/$blas -lopenblas -lm -ldl -pthread"
+        -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lhpdf -lz -lnettle -lm -ldl -pthread"
 
 # The program, and the libraries it loads beyond glibc and libgcc, which every Linux with glibc has.
 rm -rf "$out"
@@ -177,6 +177,9 @@ collect() {
     done
 }
 collect "$out/bin/headscope"
+# Loaded by name, when it is used (engine/linear/linear_openblas.c).
+cp -L "$sysroot/usr/lib/$triplet/$blas/libopenblas.so.0" "$out/lib/"
+collect "$out/lib/libopenblas.so.0"
 newest=$("$triplet-objdump" -T "$out/bin/headscope" "$out"/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 [ "$(printf 'GLIBC_2.31\n%s\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.31 ] ||
     { echo "portable: the program needs $newest; it must run with glibc 2.31" >&2; exit 1; }

@@ -1,14 +1,47 @@
 /* linear_openblas.c - linear with CBLAS: weights are rows in our own memory, bias and activation a second
- * loop. */
+ * loop. OpenBLAS is loaded when an engine uses it and not before: it reserves 128 MiB of addresses or more.
+ */
 #include "engine/linear/linear.h"
 
 #include <cblas.h>
+#include <dlfcn.h>
+
+/* The library's functions that are used. */
+typedef struct openblas {
+    __typeof__(cblas_sgemm) *sgemm;
+    __typeof__(openblas_get_num_threads) *get_num_threads;
+    __typeof__(openblas_set_num_threads) *set_num_threads;
+} openblas;
 
 typedef struct openblas_linear {
     hs__linear base;
+    openblas library;
     float *weight; /* [n_out][n_in] */
     float *bias;   /* [n_out] */
 } openblas_linear;
+
+/* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to install. */
+static hs_status library_load(openblas *ret, hs_error *err)
+{
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    const struct {
+        const char *name;
+        void **function;
+    } list[] = {{"cblas_sgemm", (void **)&ret->sgemm},
+                {"openblas_get_num_threads", (void **)&ret->get_num_threads},
+                {"openblas_set_num_threads", (void **)&ret->set_num_threads}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!library || !(*list[i].function = dlsym(library, list[i].name)))
+            return hs_fail(err, HS_UNSUPPORTED,
+                           "the openblas backend needs OpenBLAS (%s): install Debian's package "
+                           "libopenblas0-pthread, or use native",
+                           dlerror());
+    /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
+     * other (OpenBLAS issue 5836). Teams share the cores instead. */
+    if (ret->get_num_threads() > 1)
+        ret->set_num_threads(1);
+    return HS_OK;
+}
 
 static void layout(hs__linear *base, hs__arena *arena)
 {
@@ -30,6 +63,9 @@ static hs_status openblas_create(const hs__linear_source *source, const hs__kern
 {
     (void)precision; /* always fp32 here: the engine checks it */
     openblas_linear plan = {0};
+    const hs_status st = library_load(&plan.library, err);
+    if (st)
+        return st;
     hs__linear_init(&plan.base, &hs__linear_openblas, source, kernels);
     return hs__linear_build(&plan.base, 0, source, ret_linear, err);
 }
@@ -51,8 +87,8 @@ static void openblas_run(const hs__linear *base, hs__linear_split split, size_t 
     const int m = (int)rows, n = (int)n_out, k = (int)base->n_in;
     float *out = y + row * n_out;
 
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, (const float *)x + row * base->n_in, k,
-                linear->weight, k, 0, out, n); /* x W' */
+    linear->library.sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1,
+                          (const float *)x + row * base->n_in, k, linear->weight, k, 0, out, n); /* x W' */
     base->kernels->add_bias(rows, n_out, linear->bias, out, n_out);
     if (base->activate)
         base->activate(rows, n_out, out, n_out);

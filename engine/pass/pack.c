@@ -152,6 +152,7 @@ static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
 typedef struct packings {
     hs__cpu_engine *engine;
     atomic_int status; /* the first failure */
+    hs_error err;      /* and its message */
 } packings;
 
 enum { PRODUCTS = 5 }; /* of a layer */
@@ -210,10 +211,11 @@ static void task_pack(void *context, size_t task, size_t slot)
                                       .y_step = product.y_step};
     if (product.n_parts == 0 || atomic_load(&all->status))
         return;
-    const hs_status st =
-        engine->linear->create(&source, engine->kernels, engine->base.precision, product.ret_linear, NULL);
-    if (st)
-        atomic_store(&all->status, (int)st);
+    hs_error err = {0};
+    const int st =
+        engine->linear->create(&source, engine->kernels, engine->base.precision, product.ret_linear, &err);
+    if (st && atomic_compare_exchange_strong(&all->status, &(int){HS_OK}, st))
+        all->err = err;
 }
 
 static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
@@ -224,7 +226,7 @@ static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
     hs__team_share(&team, PRODUCTS * engine->shape.n_layers + 2, task_pack, &all);
     hs__team_finish(&team);
     const hs_status st = (hs_status)atomic_load(&all.status);
-    return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
+    return st ? hs_fail(err, st, "packing the weights: %s", all.err.text) : HS_OK;
 }
 
 /* Packs the dense product of the head for tokens, if it has one, in fp32 for every precision: it computes few

@@ -2,7 +2,6 @@
  * engine/ has no global variables. */
 #include "engine/pass/runtime_parts.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 
 hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *err)
@@ -25,9 +24,6 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
         free(runtime);
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a runtime");
     }
-    /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
-     * other (OpenBLAS issue 5836). Teams share the cores instead. */
-    openblas_set_num_threads(1);
     runtime->threads = threads;
     runtime->kernels = kernels;
     runtime->caches = caches;

@@ -6,11 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { COMMANDS_MAX = 16 };
@@ -141,23 +139,6 @@ static bool standard_descriptors_open(void)
     return true;
 }
 
-/* Starts the program again without OpenBLAS's threads if addresses are limited (ulimit -v). The library
- * starts one for each core while it is loaded. One that gets no memory tries again for ever, and exit() waits
- * for it. The program needs none of them. */
-static void blas_threads_avoid(char **argv)
-{
-    static const char variable[] = "OPENBLAS_NUM_THREADS";
-    char path[PATH_MAX];
-    struct rlimit addresses;
-    if (getenv(variable) || getrlimit(RLIMIT_AS, &addresses) || addresses.rlim_cur == RLIM_INFINITY)
-        return;
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0 || setenv(variable, "1", 1))
-        return;
-    path[n] = '\0';
-    execv(path, argv); /* returns if it fails */
-}
-
 /* Returns the exit code of a command that has printed its result: failed if the result is not written. */
 static int written(int exit_code)
 {
@@ -171,7 +152,7 @@ int main(int argc, char **argv)
 {
     if (!standard_descriptors_open())
         return HS_EXIT_FAILED;
-    blas_threads_avoid(argv);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* if loaded, the library starts no threads: teams use none */
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         help_print(stderr);

@@ -105,8 +105,6 @@ def test_image_has_the_libraries_that_the_program_needs():
             continue
         owners = subprocess.run(["dpkg", "-S", f"*/{library}"], capture_output=True, text=True, check=False).stdout
         packages = {line.split(":")[0] for line in owners.splitlines()}
-        if library == "libopenblas.so.0":  # an alternative that the package's script installs
-            packages = {"libopenblas0-pthread"}
         assert packages & installed, f"{library} is of {packages}, packages.sh lists {installed}"
 
 

@@ -2,6 +2,7 @@
 import importlib
 import io
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -66,6 +67,15 @@ def test_it_is_close_in_every_family(tmp_path, family):
 def test_openblas_refuses_other_precisions(precision):
     done = headscope("analyze", "--precision", precision, "--backend", "openblas")
     assert done.returncode == 1 and b"headscope analyze: " in done.stderr
+
+
+@pytest.mark.parametrize(("backend", "code", "said"), [
+    ("native", 0, b""), ("openblas", 1, b"install Debian's package libopenblas0-pthread, or use native")])
+def test_openblas_is_loaded_when_it_is_used(tmp_path, backend, code, said):
+    (tmp_path / "libopenblas.so.0").touch()  # as if it were damaged or not there
+    done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary", "--backend", backend], input=TEXT, capture_output=True,
+                          check=False, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}, timeout=PATIENCE)
+    assert done.returncode == code and said in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])

@@ -38,19 +38,16 @@ class Small(Server):
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
 
 
-def test_a_command_ends_where_addresses_are_limited():
-    """As under ulimit -v: a thread of OpenBLAS got no memory, tried again for ever, and the exit waited for it."""
+def test_a_command_answers_where_addresses_are_limited():
+    """As under ulimit -v: OpenBLAS got no memory while it was loaded, tried again for ever, and the program never ended."""
     def limit():
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         resource.setrlimit(resource.RLIMIT_AS, (150 << 20, 150 << 20))
 
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary"], input=b"One cat.", capture_output=True, check=False,
-                          preexec_fn=limit, env=environment, timeout=PATIENCE)
-    if done.returncode == 0:
-        assert json.loads(done.stdout)["tokens"] == ["[CLS]", "one", "cat", ".", "[SEP]"], done.stderr
-    else:  # threads reserve addresses, some in time to leave too few
-        assert done.returncode == 1 and b"out of memory" in done.stderr, done.stderr
+                          preexec_fn=limit, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"] == ["[CLS]", "one", "cat", ".", "[SEP]"]
 
 
 def test_more_workers_than_threads_are_refused_by_name():
