@@ -53,8 +53,16 @@ static hs_status prompts_print(const hs_sentence_head *head, hs_error *err)
     return HS_OK;
 }
 
-/* Without an engine: nothing is packed, so this is quick for any model. */
-static hs_status model_print(const hs_model_place *place, hs_error *err)
+static void header_print(void)
+{
+    printf("%-24s %-11s %-14s %6s %5s %6s %6s %-9s %6s %-3s %-20s %6s %7s %8s  %s\n", "NAME", "TYPE",
+           "TOKENIZER", "LAYERS", "HEADS", "HIDDEN", "TOKENS", "POSITIONS", "WINDOW", "MLM", "TASK", "LABELS",
+           "VOCAB", "MB", "WHERE");
+}
+
+/* Prints the model, below a header if it is the first. Without an engine: nothing is packed, so this is quick
+ * for any model. */
+static hs_status model_print(const hs_model_place *place, bool is_first, hs_error *err)
 {
     hs_model *model = NULL;
     char positions[64], window[32];
@@ -64,6 +72,8 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
     const hs_shape *s = hs_model_shape(model);
     positions_join(model, positions);
     window_write(model, window);
+    if (is_first)
+        header_print();
     printf("%-24s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %-20s %6zu %7zu %8.1f  %.*s\n", place->name,
            hs_model_architecture(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)), s->n_layers,
            s->n_heads, s->hidden, s->n_positions, positions, window,
@@ -77,11 +87,11 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
     return st;
 }
 
-static hs_status folder_print(const char *folder, hs_error *err)
+static hs_status folder_print(const char *folder, bool is_first, hs_error *err)
 {
     hs_catalog_options one = {0};
     const hs_status st = hs__catalog_choose(&one, folder, err);
-    return st ? st : model_print(hs__catalog_place(&one, 0), err);
+    return st ? st : model_print(hs__catalog_place(&one, 0), is_first, err);
 }
 
 /* The folders that were named, and those of --model; the embedded model when there are none. */
@@ -89,10 +99,10 @@ static hs_status models_print(const hs_catalog_options *options, char **folders,
 {
     const size_t n = *folders && options->n_places == 0 ? 0 : hs__catalog_places(options);
     hs_status st = HS_OK;
-    for (; !st && *folders; folders++)
-        st = folder_print(*folders, err);
+    for (char **folder = folders; !st && *folder; folder++)
+        st = folder_print(*folder, folder == folders, err);
     for (size_t i = 0; !st && i < n; i++)
-        st = model_print(hs__catalog_place(options, i), err);
+        st = model_print(hs__catalog_place(options, i), !*folders && i == 0, err);
     return st;
 }
 
@@ -103,9 +113,6 @@ static int models_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
-    printf("%-24s %-11s %-14s %6s %5s %6s %6s %-9s %6s %-3s %-20s %6s %7s %8s  %s\n", "NAME", "TYPE",
-           "TOKENIZER", "LAYERS", "HEADS", "HIDDEN", "TOKENS", "POSITIONS", "WINDOW", "MLM", "TASK", "LABELS",
-           "VOCAB", "MB", "WHERE");
     if (models_print(&options, argv + operand, &err))
         return hs__command_failed(command, &err);
     return HS_EXIT_DONE;

@@ -470,6 +470,8 @@ def test_models():
     header, *rows = done.stdout.decode().splitlines()
     assert header.split()[:5] == ["NAME", "TYPE", "TOKENIZER", "LAYERS", "HEADS"]
     assert [row.split()[:5] for row in rows] == [[name, "bert", "WordPiece", "12", "12"] for name in ("mini", "copy")]
+    done = headscope("models", "nowhere")
+    assert done.returncode == 1 and not done.stdout
 
 
 def small_files():
