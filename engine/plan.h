@@ -68,6 +68,7 @@ HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_int
 typedef struct hs_start {
     size_t layer;       /* the first layer to compute */
     const float *state; /* [T][H]: the state that enters the layer */
+    bool patched;       /* the interventions' patches of this state do not apply: it stays as it is */
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
      * compute these heads. If head_off is a valid head, head_new replaces its output. */
     const float *head_outputs;

@@ -42,7 +42,8 @@ static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, co
 {
     hs_status st = HS_OK;
     for (size_t i = 0; i < n; i++) {
-        w->variants.starts[i] = (hs_start){.layer = state, .state = w->states + i * w->T * w->H};
+        w->variants.starts[i] =
+            (hs_start){.layer = state, .state = w->states + i * w->T * w->H, .patched = true};
         state_patch(w, state, first + i, w->states + i * w->T * w->H);
     }
     if (state < w->n_layers)

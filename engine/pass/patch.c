@@ -64,7 +64,8 @@ void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x)
 {
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_sequence *sequence = &plan->sequences[s];
-        for (size_t i = 0; i < sequence->n_interventions; i++) {
+        const bool stays = sequence->start && sequence->start->patched && state == sequence->start->layer;
+        for (size_t i = 0; !stays && i < sequence->n_interventions; i++) {
             const hs_intervention *patch = &sequence->interventions[i];
             if (patches_state(patch, state))
                 rows_copy(patch, sequence->n_tokens, hidden, source_state(patch->from->capture, state), x,

@@ -126,6 +126,23 @@ def test_a_corpus_run_refuses_patches(tmp_path):
     assert done.returncode == 1 and "a patch needs another text's pass" in done.stderr, done.stderr
 
 
+def test_the_map_patches_states_that_interventions_patch_too(server):
+    """As the last patch in the list does, and as effects change heads that interventions change."""
+    third = "The dog ran to the city."
+    first = patch(what="hidden", layers=[3])
+    options = {"outputs": ["patch_map"], "target": {"tokens": ["cat", "dog"], "position": 2},
+               "effects_of": {"kind": "patch", "from": {"text": third}}}
+
+    def target(*patches):
+        return answer(server, TEXT, patches, target=options["target"])["changes_target"][1]
+
+    found = answer(server, TEXT, [first], **options)["patch_map"]
+    base, other = target(first), target(patch(third, what="hidden", layers=[11]))
+    for layer, position in [(3, 1), (3, 2), (7, 2)]:
+        also = patch(third, what="hidden", layers=[layer], positions=[position])
+        np.testing.assert_allclose(found[layer + 1, position], (target(first, also) - base) / (other - base), atol=1e-3)
+
+
 def test_hooks_in_pytorch_give_the_same():
     python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
     done = subprocess.run([python, HOOKS], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},
