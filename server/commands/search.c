@@ -2,10 +2,12 @@
  * folder of a corpus run. */
 #include "server/base/printable.h"
 #include "server/commands/commands.h"
+#include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/search/pair_search.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FORMATS "table|json"
 
@@ -90,9 +92,24 @@ static hs_status answer_print(const json_t *answer, const search_options *o, hs_
 
 /* ---- the command ---- */
 
+/* Searches the run in a folder. */
+static hs_status run_search(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                            const char **ret_wrong, hs_error *err)
+{
+    char path[4200];
+    const hs_status st =
+        (query->by ? hs__examples_find : hs__pairs_search)(dir, query, ret_answer, ret_wrong, err);
+    snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
+    if (st != HS_NOT_FOUND || access(path, F_OK) == 0)
+        return st;
+    *err = (hs_error){0};
+    return hs_fail(err, st, "there is no run in '%.250s': it has no file '" HS__RUN_CHECKPOINT_FILE "'", dir);
+}
+
 static int search_main(const hs_command *command, int argc, char **argv)
 {
     search_options options = {.format = "table"};
+    hs__search_query *query = &options.query;
     char layer[16] = "";
     int operand, exit_code;
     hs_error err = {0};
@@ -105,11 +122,13 @@ static int search_main(const hs_command *command, int argc, char **argv)
     const char *dot = options.head ? strchr(options.head, '.') : NULL;
     if (!dot || dot - options.head >= (int)sizeof layer)
         return hs__usage_error(command, "--head must be a layer and a head, from 0, like 5.3");
+    if (query->by && (query->from || query->to || query->of || query->min || query->distance))
+        return hs__usage_error(command, "--from, --to, --of, --min and --distance are of pairs; leave them "
+                                        "out with --by, which lists texts");
     snprintf(layer, sizeof layer, "%.*s", (int)(dot - options.head), options.head);
-    options.query.layer = layer;
-    options.query.head = dot + 1;
-    const hs_status st = (options.query.by ? hs__examples_find : hs__pairs_search)(
-        argv[operand], &options.query, &answer, &wrong, &err);
+    query->layer = layer;
+    query->head = dot + 1;
+    const hs_status st = run_search(argv[operand], query, &answer, &wrong, &err);
     if (st == HS_INVALID)
         return hs__usage_error(command, wrong && strcmp(wrong, "layer") == 0 ? "--head: %s" : "--%s",
                                err.text);

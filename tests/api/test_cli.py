@@ -42,6 +42,7 @@ def test_errors_cannot_draw_on_the_terminal(tmp_path):
     assert done.returncode == 1 and b"\x1b" not in done.stderr and rb"\u000a\u001b[31m" in done.stderr
 
 
+OPTIONS = Path(__file__).parents[2] / "docs/reference/options.md"
 COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
 
 
@@ -58,6 +59,14 @@ def test_help_of_a_command(command):
     assert done.returncode == 0 and done.stderr == b""
     assert done.stdout.startswith(f"usage: headscope {command} ".encode())
     assert max(len(line) for line in done.stdout.decode().splitlines()) <= 120
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_reference_lists_every_option(command):
+    parts = dict(re.findall(r"^## headscope (\w+)\n(.*?)(?=^## |\Z)", OPTIONS.read_text(encoding="utf-8"), re.M | re.S))
+    documented = parts[command] + (parts["analyze"] if command == "plot" else "")
+    for option in re.findall(r"^ {2,6}(?:-\w, )?(--[\w-]+)", headscope(command, "--help").stdout.decode(), re.M):
+        assert option == "--help" or re.search(rf"{option}[ `]", documented), option
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -277,7 +286,7 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     ["serve", "--precision", "half"], ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--names", "hooks"], ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
     ["scores", "mini", "extra"], ["scores", "--model", "mini", "mini"], ["scores", "--length", "256"], ["scores", "--length", "1"],
-    ["bench", "extra"], ["bench", "--cores", "0"],
+    ["bench", "extra"], ["bench", "--cores", "0"], ["search", "--head", "0.0", "--by", "self", "--from", "pos=NOUN", "run"],
 ])
 def test_usage_errors(arguments):
     done = headscope(*arguments, text=b"")
@@ -453,12 +462,14 @@ def test_every_command_says_when_it_cannot_write(arguments):
     assert done.returncode == 1 and b"cannot write to standard output" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("command", [["report"], ["merge", "-o", "out"]])
-def test_a_folder_without_a_run_is_named(tmp_path, command):
+@pytest.mark.parametrize("command, cut", [
+    (["report"], "/state': No data available"), (["merge", "-o", "out"], "/state': No data available"),
+    (["search", "--head=0.0"], None), (["search", "--head=0.0", "--by=self"], None)])
+def test_a_folder_without_a_run_is_named(tmp_path, command, cut):
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut").mkdir()
     (tmp_path / "cut" / "state").write_bytes(b"")
-    for name, why in [("empty", "there is no run in "), ("none", "there is no run in "), ("cut", "/state': No data available")]:
+    for name, why in [("empty", "there is no run in "), ("none", "there is no run in "), *([("cut", cut)] if cut else [])]:
         done = headscope(command[0], str(tmp_path / name), *(str(tmp_path / part) if part == "out" else part for part in command[1:]))
         assert done.returncode == 1 and why in done.stderr.decode() and f"/{name}" in done.stderr.decode(), done.stderr
 
