@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 /* The library's functions that are used. */
 typedef struct openblas {
@@ -20,9 +21,14 @@ typedef struct openblas_linear {
     float *bias;   /* [n_out] */
 } openblas_linear;
 
-/* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to install. */
+/* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to do. */
 static hs_status library_load(openblas *ret, hs_error *err)
 {
+    struct rlimit addresses;
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "OpenBLAS never ends if it gets no addresses, and ulimit -v limits them: use the "
+                       "native backend, or lift the limit");
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     const struct {
         const char *name;

@@ -38,14 +38,18 @@ class Small(Server):
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
 
 
-def test_a_command_answers_where_addresses_are_limited():
+@pytest.mark.parametrize("backend", ["native", "openblas"])
+def test_a_command_ends_where_addresses_are_limited(backend):
     """As under ulimit -v: OpenBLAS got no memory while it was loaded, tried again for ever, and the program never ended."""
     def limit():
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         resource.setrlimit(resource.RLIMIT_AS, (150 << 20, 150 << 20))
 
-    done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary"], input=b"One cat.", capture_output=True, check=False,
-                          preexec_fn=limit, timeout=PATIENCE)
+    done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary", "--backend", backend], input=b"One cat.",
+                          capture_output=True, check=False, preexec_fn=limit, timeout=PATIENCE)
+    if backend == "openblas":
+        assert done.returncode == 1 and b"use the native backend" in done.stderr, done.stderr
+        return
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tokens"] == ["[CLS]", "one", "cat", ".", "[SEP]"]
 
