@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 {
     if (!standard_descriptors_open())
         return HS_EXIT_FAILED;
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* if loaded, the library starts no threads: teams use none */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* so OpenBLAS, if it is loaded, starts no threads */
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         help_print(stderr);
