@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -229,6 +230,25 @@ def test_a_picture_for_notebooks(client):
 def test_pictures_fill_the_page(client, heads, width):
     answer = client.analyze(TEXT, layers=[0], heads=heads)
     assert struct.unpack(">I", answer._repr_png_()[16:20])[0] == width and f'width="{width}"' in answer._repr_html_()
+
+
+def pixels_of(answer):
+    png = answer._repr_png_()
+    width, height = struct.unpack(">II", png[16:24])
+    rows = zlib.decompress(png[41:41 + struct.unpack(">I", png[33:37])[0]])
+    return np.frombuffer(rows, np.uint8).reshape(height, width + 1)[:, 1:]
+
+
+def test_pictures_of_bytes_and_of_sums_show_the_same(client):
+    """Bytes are 255ths; a sum over 12 heads is up to 12. Neither is black."""
+    whole, small = (client.analyze(TEXT, layers="all", outputs=["attentions"], dtype=dtype) for dtype in ("f4", "u1"))
+    assert np.abs(pixels_of(whole).astype(int) - pixels_of(small)).max() <= 16  # half of 1 / 255, and its root
+    np.testing.assert_allclose(small.to_circuitsvis(3)["attention"], whole.attentions[3], atol=0.5 / 255 + 1e-6)
+    summed = client.analyze(TEXT, layers=[11], outputs=["attentions"], reduce="sum")
+    expected = 255 - 255 * np.sqrt(summed.attentions[0, 0] / summed.attentions.max())
+    shown = pixels_of(summed)
+    assert {round(float(value)) for value in expected.ravel()} == set(shown.ravel().tolist())
+    assert "sum of heads 0 to 11" in summed._repr_html_()
 
 
 def test_the_picture_comes_before_the_frame(client):

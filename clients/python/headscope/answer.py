@@ -175,8 +175,7 @@ class Analysis:
         Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all".
         """
         import torch
-        return {"attention": tuple(torch.from_numpy(np.ascontiguousarray(layer, np.float32))[None]
-                                   for layer in self.arrays["attentions"]),
+        return {"attention": tuple(torch.from_numpy(layer)[None] for layer in weights(self.arrays["attentions"])),
                 "tokens": self.tokens}
 
     def to_circuitsvis(self, layer: int = -1) -> dict[str, Any]:
@@ -184,7 +183,7 @@ class Analysis:
 
         Give attention_heads also mask_upper_tri=False: it takes models for decoders.
         """
-        return {"attention": self.arrays["attentions"][self._index("layers", layer)], "tokens": self.tokens}
+        return {"attention": weights(self.arrays["attentions"][self._index("layers", layer)]), "tokens": self.tokens}
 
     def to_pandas(self, what: str = "pairs") -> pandas.DataFrame:
         """A table: "pairs", one row a pair with its tokens; or what is said of each head, one row a head: "summary",
@@ -257,11 +256,14 @@ class Analysis:
         """Every head's attention, layers from top to bottom."""
         if "attentions" not in self.arrays:
             return f"<pre>{html.escape(repr(self))}</pre>"
-        picture, width, height = _sheet(self.arrays["attentions"])
+        maps = self.arrays["attentions"]
+        picture, width, height = _sheet(maps)
         data = base64.b64encode(picture).decode()
         layers, heads = self.arrays["layers"], self.arrays["heads"]
-        caption = (f"attention of {self.model}: layers {_span(layers)} from top to bottom, heads {_span(heads)} "
-                   f"from left to right; rows are queries, darker is more (square root)")
+        columns = (f"heads {_span(heads)} from left to right" if maps.shape[1] == len(heads) else
+                   f"{self.request['reduce']} of heads {_span(heads)}")
+        caption = (f"attention of {self.model}: layers {_span(layers)} from top to bottom, {columns}; "
+                   f"rows are queries, darker is more (square root)")
         return (f'<figure style="margin:0"><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" '
                 f'width="{width}" height="{height}" style="image-rendering:pixelated;background:#fff">'
                 f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(readable(self.tokens)))}</figcaption></figure>")
@@ -307,9 +309,16 @@ def _span(numbers: np.ndarray) -> str:
     return f"{listed[0]} to {listed[-1]}" if whole else ", ".join(map(str, listed))
 
 
+def weights(maps: np.ndarray) -> np.ndarray:
+    """Maps as float32. Bytes of dtype "u1" are 255ths."""
+    return np.ascontiguousarray(maps, np.float32) / (255 if maps.dtype == np.uint8 else 1)
+
+
 def _sheet(maps: np.ndarray, width: int = 720, gap: int = 4) -> tuple[bytes, int, int]:
     """All maps of [l][h][T][T] as one grey PNG of about that width, with its width and height. A pixel takes the
-    largest weight under it, so that no thin line is lost."""
+    largest weight under it, so that no thin line is lost. Sums over heads are divided by their largest."""
+    maps = weights(maps)
+    maps /= max(1, maps.max())
     n_layers, n_heads, n_tokens = maps.shape[:3]
     cell = min(max(width // n_heads - gap, 24), 320)
     edges = np.arange(cell + 1) * n_tokens // cell

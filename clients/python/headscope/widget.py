@@ -8,6 +8,8 @@ import anywidget
 import numpy as np
 import traitlets
 
+from .answer import weights
+
 if TYPE_CHECKING:
     from .answer import Analysis
 
@@ -48,7 +50,7 @@ def head_map(answer: Analysis, what: str = "attentions", layer: int | None = Non
 
 def _bytes_of(maps: np.ndarray) -> tuple[np.ndarray, list[float]]:
     """255 times the square root of each value over its map's largest; what is negative is 0."""
-    values = np.clip(np.asarray(maps, np.float32), 0, None)
+    values = np.clip(weights(maps), 0, None)
     scales = values.max((2, 3))
     shares = values / np.where(scales > 0, scales, 1)[:, :, None, None]
     return np.rint(255 * np.sqrt(shares)).astype(np.uint8), scales.ravel().tolist()
