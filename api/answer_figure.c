@@ -147,13 +147,17 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     hs__panel *p = &m->panels[m->n_panels++];
     *p = hs__panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
-    if (m->figure->kind == HS__FIGURE_OVERVIEW)
+    const char *name = similarity ? "similarity" : "attention";
+    const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
+    if (m->figure->show == HS__SHOW_BOTH && (overview || m->figure->scale == HS__SCALE_SHARED))
+        snprintf(p->title, sizeof p->title, "%zu.%zu, %s", layer, head, name);
+    else if (overview)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
     else if (m->figure->scale == HS__SCALE_SHARED)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
     else if (hs__figure_n_panels(a->analysis) <= LABELLED_MAX)
-        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head,
-                 similarity ? "similarity" : "attention", (double)p->high);
+        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head, name,
+                 (double)p->high);
     else
         snprintf(p->title, sizeof p->title, "%zu.%zu (max %.2g)", layer, head, (double)p->high);
 }

@@ -287,6 +287,7 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     ["analyze", "--names", "hooks"], ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
     ["scores", "mini", "extra"], ["scores", "--model", "mini", "mini"], ["scores", "--length", "256"], ["scores", "--length", "1"],
     ["bench", "extra"], ["bench", "--cores", "0"], ["search", "--head", "0.0", "--by", "self", "--from", "pos=NOUN", "run"],
+    ["plot", "--normalize", "max", "a"], ["plot", "--special-tokens", "mask", "a"],
 ])
 def test_usage_errors(arguments):
     done = headscope(*arguments, text=b"")

@@ -108,6 +108,12 @@ def test_numbers_are_those_of_the_answer(server):
     assert {'"', "&", "<"} <= {row["row_label"] for row in rows}
 
 
+@pytest.mark.parametrize("figure", [{"kind": "overview"}, {"kind": "layer", "scale": "shared"}])
+def test_panels_of_both_quantities_have_names_of_their_own(server, figure):
+    rows = csv.DictReader(io.StringIO(draw(server, "csv", {**figure, "show": "both"}, layers=[1], heads=[6, 7]).decode(), newline=""))
+    assert {row["panel"] for row in rows} == {f"1.{head}, {name}" for head in (6, 7) for name in ("attention", "similarity")}
+
+
 def test_numbers_beside_a_figure(tmp_path):
     done = subprocess.run([HEADSCOPE, "plot", "A cat, a \"dog\".", "--layers", "0", "--heads", "0", "-o", tmp_path / "fig.svg",
                            "--data", tmp_path / "fig.csv"], capture_output=True, text=True)
