@@ -101,6 +101,18 @@ test("text and pairs: legend, bands and histogram are in the picture", async ({ 
   expect(count(pairs, /<image/g)).toBe(1);
 });
 
+test("frames, and what lies above other things, are in the picture", async ({ watched: page, home }) => {
+  await open(page, home, "view=experiment&lens=1&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.");
+  const answered = page.locator(".lens-table .answered");
+  await expect(answered.last()).toBeVisible();
+  const lens = (await save(page, "SVG")).toString();
+  expect(count(lens, /<rect [^>]*fill="none" stroke-width="2" stroke=/g)).toBeGreaterThanOrEqual(await answered.count());
+  await open(page, home, `plane=1&layer=1&head=4&${TEXT}`);
+  await expect(page.locator(".plane .chosen")).toHaveText("1·4");
+  const plane = (await save(page, "SVG")).toString();
+  expect([...plane.matchAll(/>(\d+·\d+)<\/text>/g)].at(-1)![1]).toBe("1·4");
+});
+
 test("arrays for NumPy: floats, negatives kept; both sides of a comparison", async ({ watched: page, home }) => {
   await open(page, home, `${TEXT}&tau=0.5`);
   await expect(page.locator(".thumb")).toHaveCount(144);

@@ -1,6 +1,6 @@
 // Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, findings, open, ranked, readout, settled, taskTest as test, view } from "./viewer";
+import { colours, expect, findings, open, ranked, readout, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge. The police closed it after the war.";
 const QUESTION = "Who closed the bridge?";
@@ -76,7 +76,7 @@ test("labels stand under the tokens, none where the label is O", async ({ watche
   await open(page, home, of("tagger", "text"));
   await settled(page);
   const notes = await page.locator(".paper [data-t]").evaluateAll((all) =>
-    all.map((token) => token.querySelector("rt")?.getAttribute("data-note") ?? "O"));
+    all.map((token) => token.querySelector("rt")?.textContent ?? "O"));
   expect(notes).toEqual(classes.predicted);
   const t = classes.predicted.findIndex((label: string) => label !== "O");
   await page.locator(`.paper [data-t="${t}"]`).hover();
@@ -102,8 +102,10 @@ test("a causal model: the next token under each token, and the loss as a colour"
   const { loss, predictions, tokens } = await ask(request, home, { model: "causal", outputs: ["loss"], predictions: { top_k: 5 } });
   await open(page, home, of("causal", "text"));
   await settled(page);
-  const notes = await page.locator(".paper rt").evaluateAll((all) => all.map((note) => note.getAttribute("data-note")));
+  const notes = await page.locator(".paper rt").allTextContents();
   expect(notes).toEqual(predictions.map((one: { top: { token: string }[] }) => one.top[0]!.token));
+  const picture = (await saved(page, "SVG")).bytes.toString();
+  for (const note of notes) expect(picture).toContain(`>${note}</text>`);
   await page.getByRole("radio", { name: "Loss" }).check();
   await expect(page).toHaveURL(/loss=1/);
   await expect(page.locator(".caption").first()).toContainText("Loss of each token");

@@ -14,13 +14,14 @@ const SIDES = ["Top", "Right", "Bottom", "Left"] as const;
 const KEPT = { "stroke-width": "1px", "stroke-dasharray": "none", opacity: "1", "font-size": "", "font-weight": "400", "text-anchor": "start" }; // prettier-ignore
 
 let pen: OffscreenCanvasRenderingContext2D | null = null;
+const penOf = () => (pen ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true })!);
 const colours = new Map<string, { hex: string; opacity: number }>();
 
 // Any colour of CSS, also those that only browsers read.
 function colourOf(css: string): { hex: string; opacity: number } {
   let colour = colours.get(css);
   if (!colour) {
-    pen ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true })!;
+    const pen = penOf();
     pen.clearRect(0, 0, 1, 1);
     pen.fillStyle = css;
     pen.fillRect(0, 0, 1, 1);
@@ -76,28 +77,33 @@ function linesOf(texts: readonly Text[]): Line[] {
 
 function drawTexts(into: Element, texts: readonly Text[], style: CSSStyleDeclaration): void {
   const size = parseFloat(style.fontSize);
-  for (const { words, left, right, middle } of linesOf(texts))
+  const pen = penOf();
+  pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  for (const { words, left, right, middle } of linesOf(texts)) {
+    const narrow = style.display.startsWith("ruby") ? pen.measureText(words).width : Infinity; // in a wider place
+    const width = Math.min(right - left, narrow);
     into.append(
       svg(
         "text",
         {
-          x: left,
+          x: (left + right - width) / 2,
           y: middle + BASELINE * size,
           "font-size": size,
           "font-weight": Number(style.fontWeight) > 400 ? 600 : null,
           "font-style": style.fontStyle === "italic" ? "italic" : null,
           "font-family": style.fontFamily.includes("Mono") ? MONO : null,
           // Fitted to its place, whatever font the reader has.
-          textLength: words.length > 1 ? right - left : null,
+          textLength: words.length > 1 ? width : null,
           lengthAdjust: words.length > 1 ? "spacingAndGlyphs" : null,
           ...painted("fill", style.color),
         },
         words.replace(/\s+/g, " "),
       ),
     );
+  }
 }
 
-// Ground and borders of an element; of one that is broken into lines, of each.
+// Ground, borders and frame of an element; of one that is broken into lines, of each. A frame is a shadow without blur.
 function drawBox(into: Element, element: Element, style: CSSStyleDeclaration): void {
   const stops = style.backgroundImage.match(/rgba?\([^)]*\)/g);
   const borders = SIDES.map((side) => ({
@@ -106,7 +112,8 @@ function drawBox(into: Element, element: Element, style: CSSStyleDeclaration): v
   }));
   const ground = painted("fill", style.backgroundColor);
   const alike = borders.every(({ width, colour }) => width === borders[0]?.width && colour === borders[0]?.colour);
-  if (!stops && ground.fill === "none" && borders.every(({ width }) => width === 0)) return;
+  const [, frame, spread, inset] = /^(.*\)) 0px 0px 0px (\S+)px( inset)?$/.exec(style.boxShadow) ?? [];
+  if (!stops && !frame && ground.fill === "none" && borders.every(({ width }) => width === 0)) return;
   for (const { left: x, top: y, width, height, right, bottom } of element.getClientRects()) {
     const rx = Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2);
     const outline = alike && borders[0]?.width ? { ...painted("stroke", borders[0].colour), "stroke-width": borders[0].width } : {}; // prettier-ignore
@@ -122,6 +129,11 @@ function drawBox(into: Element, element: Element, style: CSSStyleDeclaration): v
         const [x1, y1, x2, y2] = ends[n] ?? [];
         if (wide) into.append(svg("line", { x1, y1, x2, y2, "stroke-width": wide, ...painted("stroke", colour) }));
       });
+    if (frame) {
+      const [wide, by] = [Number(spread), Number(spread) / (inset ? 2 : -2)];
+      const shape = { x: x + by, y: y + by, width: width - 2 * by, height: height - 2 * by, rx: rx || null };
+      into.append(svg("rect", { ...shape, fill: "none", "stroke-width": wide, ...painted("stroke", frame) }));
+    }
   }
 }
 
@@ -155,7 +167,8 @@ function linked(image: SVGImageElement, address: string): SVGImageElement {
   return image;
 }
 
-function drawElement(into: Element, element: Element): void {
+// `above`: what lies above other elements, to be drawn after them.
+function drawElement(into: Element, element: Element, above: (() => void)[]): void {
   const style = getComputedStyle(element);
   if (style.display === "none" || style.visibility !== "visible" || style.clipPath !== "none") return;
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
@@ -183,7 +196,10 @@ function drawElement(into: Element, element: Element): void {
     if (child instanceof Text && child.nextSibling instanceof Text) continue;
     drawTexts(place, texts, style);
     texts = [];
-    if (child instanceof Element) drawElement(place, child);
+    if (!(child instanceof Element)) continue;
+    const draw = (): void => drawElement(place, child, above);
+    if (Number(getComputedStyle(child).zIndex) > 0) above.push(draw);
+    else draw();
   }
 }
 
@@ -210,7 +226,9 @@ export function snapshotOf(part: Element, title: string, origin: object): SVGSVG
     svg("metadata", {}, JSON.stringify(origin)),
     svg("rect", { x, y, width: w, height: h, ...painted("fill", page.getPropertyValue("--page")) }),
   );
-  drawElement(root, part);
+  const above: (() => void)[] = [];
+  drawElement(root, part, above);
+  for (const draw of above) draw();
   root.append(svg("text", line, title));
   part.classList.remove("saving");
   fineness(devicePixelRatio);

@@ -45,7 +45,7 @@ export function TextFlow(props: {
         {note ? (
           <ruby>
             {words}
-            <rt data-note={note} />
+            <rt>{note}</rt>
           </ruby>
         ) : (
           words
