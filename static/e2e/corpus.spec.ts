@@ -125,6 +125,8 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
     .filter((t) => t !== "–")
     .map((t) => Math.abs(Number(t.replace("−", "-"))));
   expect(sizes).toEqual([...sizes].sort((p, q) => q - p));
+  await page.getByLabel("Figure in the table").selectOption({ label: "On the next token" });
+  await expect(rows.locator("td:last-child", { hasText: /^<\s0.1\spp$/ }).first()).toBeAttached(); // without a sign
   await page.getByLabel("Chart of Mean distance").focus();
   await page.keyboard.press("ArrowRight");
   await expect(readout(page)).toContainText("layer 0 head 0");

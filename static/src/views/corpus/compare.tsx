@@ -35,11 +35,12 @@ const OVER_CHOICES = [
   { value: "runheads", label: "Heads over runs" },
 ] as const;
 
-// With its sign; the difference of two fractions is in percentage points.
+// With its sign, unless it is too small to write; the difference of two fractions is in percentage points.
 function signed(value: number | null, write: (v: number | null) => string): string {
   if (value === null) return "–";
   const size = write(Math.abs(value)).replace("%", "pp");
-  return value < 0 ? `−${size}` : value > 0 ? `+${size}` : size;
+  if (value === 0 || size.startsWith("<")) return size;
+  return value < 0 ? `−${size}` : `+${size}`;
 }
 
 // The run's unusual options, and its predictions of masked tokens.
