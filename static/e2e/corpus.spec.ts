@@ -91,12 +91,12 @@ test("an error of the server stands beside its option", async ({ watched: page, 
   await expect(page.locator("#error-run-file")).toBeVisible();
   await page.locator("#run-max_tokens").fill("99999");
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
-  await expect(page.locator("#error-run-max_tokens")).toContainText("512");
+  await expect(page.locator("#error-run-max_tokens")).toContainText("Tokens at most is 99999; it must be an integer from 2 to 512");
   await expect(page.locator("#run-max_tokens")).toHaveAttribute("aria-invalid", "true");
   await page.locator("#run-max_tokens").fill("128");
   await page.locator("#run-layers").fill("99");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#error-run-layers")).toContainText("0 to 11");
+  await expect(page.locator("#error-run-layers")).toContainText("Layers is 99; it must be a layer of the model: 0 to 11");
   await expect(page.locator("#error-run-max_tokens")).toBeHidden();
 });
 

@@ -21,10 +21,8 @@ const LABELS: Record<FieldName, string> = {
 };
 
 // The problem in the words of the page: a field has the name of its control.
-export function inWords({ detail, pointer }: { detail: string; pointer: string }): string {
-  const field = fieldOf(pointer);
-  const named =
-    field && detail.startsWith(`${pointer.slice(1)} `) ? LABELS[field] + detail.slice(pointer.length - 1) : detail;
+export function inWords({ detail, pointer }: { detail: string; pointer: string }, label = labelOf(pointer)): string {
+  const named = label && detail.startsWith(`${pointer.slice(1)} `) ? label + detail.slice(pointer.length - 1) : detail;
   return named.slice(0, 1).toUpperCase() + named.slice(1);
 }
 
@@ -32,3 +30,7 @@ export function inWords({ detail, pointer }: { detail: string; pointer: string }
 export const canRetry = (status: number): boolean => status < 400 || status >= 500 || [408, 429].includes(status);
 
 export const fieldOf = (pointer: string): FieldName | null => FIELDS[pointer] ?? null;
+function labelOf(pointer: string): string {
+  const field = fieldOf(pointer);
+  return field ? LABELS[field] : "";
+}

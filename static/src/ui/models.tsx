@@ -157,7 +157,7 @@ function PullProgress({ pull, onCancel }: { pull: Pull; onCancel: () => void }) 
       )}
       {state === "done" && <p>{model} is served.</p>}
       {state === "cancelled" && <p>Cancelled. The next fetch goes on where this one ended.</p>}
-      {state === "failed" && <p class="error">{capital(error ?? "")}</p>}
+      {state === "failed" && <p class="error">Not fetched: {error}</p>}
       {isUnderWay(pull) && <Button onClick={onCancel}>Cancel</Button>}
     </div>
   );

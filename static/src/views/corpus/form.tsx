@@ -1,12 +1,13 @@
 // Starts a corpus run: a file, dropped or chosen, and the run's options.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
+import { inWords } from "../../app/problems";
 import { useApp } from "../../ui/context";
 import { Button, Field, Options, Select } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
 import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
-import { capital, waitNote } from "../../ui/status";
+import { waitNote } from "../../ui/status";
 import { TYPICAL_SHOWN } from "./typical";
 import { LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
 
@@ -23,21 +24,19 @@ const HOLDS: Record<Lines, string> = {
 
 const TYPES = ".jsonl,.ndjson,.json,.txt,.csv,.tsv,.conllu,.gz,.zst,text/plain";
 
-const HELP: Record<RunOption, Term> = {
-  name: "corpus",
-  model: "model",
-  max_tokens: "limit",
-  layers: "head",
-  thresholds: "tau",
-  examples: "typical",
-  label_field: "result",
-  effects_share: "effect",
+const OPTIONS: Record<RunOption, readonly [label: string, help: Term]> = {
+  name: ["Name", "corpus"],
+  model: ["Model", "model"],
+  max_tokens: ["Tokens at most", "limit"],
+  layers: ["Layers: all, last, or numbers", "head"],
+  thresholds: ["Similarity thresholds", "tau"],
+  examples: ["Typical texts a head", "typical"],
+  label_field: ["Label field", "result"],
+  effects_share: ["Share for effects", "effect"],
 };
 
-type Place = RunOption | "file" | "all";
+type Place = RunOption | "file" | "all"; // all: below the form
 
-// The place for a problem: the option it points to, else below the form.
-const placeOf = ({ pointer }: Problem): Place => RUN_OPTIONS.find((name) => pointer === `/${name}`) ?? "all";
 const idOf = (place: Place): string => `run-${place}`;
 
 function bytes(n: number): string {
@@ -113,16 +112,21 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       app.announce(`Run ${options.name} has begun`, true);
       onStart();
     } catch (error) {
-      if (error instanceof Problem)
-        fail(placeOf(error), [capital(error.message), waitNote(error)].filter(Boolean).join(" "));
-      else if (!controller.signal.aborted) throw error;
+      if (error instanceof Problem) {
+        const option = RUN_OPTIONS.find((name) => error.pointer === `/${name}`);
+        const words = inWords(
+          { detail: error.message, pointer: error.pointer },
+          option && OPTIONS[option][0].replace(/:.*/, ""),
+        );
+        fail(option ?? "all", [words, waitNote(error)].filter(Boolean).join(" "));
+      } else if (!controller.signal.aborted) throw error;
     } finally {
       setSending(null);
     }
   };
-  const option = (name: RunOption, label: string, value: string, placeholder = value) => (
+  const option = (name: RunOption, value: string, placeholder = value) => (
     <Guarded name={idOf(name)} problem={problem}>
-      <Field label={label} help={HELP[name]}>
+      <Field label={OPTIONS[name][0]} help={OPTIONS[name][1]}>
         <input
           id={idOf(name)}
           name={name}
@@ -170,19 +174,19 @@ export function RunForm({ onStart }: { onStart: () => void }) {
         options={LINES.map((type) => [type, HOLDS[type]] as const)}
         onChange={setLines}
       />
-      {option("name", "Name", "", file?.name ?? "the file’s name")}
+      {option("name", "", file?.name ?? "the file’s name")}
       <div class="two">
         <div class="badged">
           <ModelOption problem={problem} />
         </div>
-        {option("max_tokens", "Tokens at most", "128")}
+        {option("max_tokens", "128")}
       </div>
-      {option("layers", "Layers: all, last, or numbers", "all")}
-      {option("thresholds", "Similarity thresholds", "0.1,0.2,0.3,0.4,0.5")}
-      {option("examples", "Typical texts a head", String(TYPICAL_SHOWN))}
+      {option("layers", "all")}
+      {option("thresholds", "0.1,0.2,0.3,0.4,0.5")}
+      {option("examples", String(TYPICAL_SHOWN))}
       <div class="two">
-        {option("label_field", "Label field", "", "label")}
-        {option("effects_share", "Share for effects", "", "0")}
+        {option("label_field", "", "label")}
+        {option("effects_share", "", "0")}
       </div>
       <Guarded name={idOf("all")} problem={problem}>
         <div class="submit">
