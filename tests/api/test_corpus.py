@@ -230,7 +230,17 @@ def test_a_bad_row_is_listed_where_it_begins(headscope, tmp_path):
     assert said["texts"] == 1 and [line["line"] for line in said["bad_lines"]["lines"]] == [3, 5, 6]
 
 
+def test_a_row_wider_than_its_header_is_bad(headscope, tmp_path):
+    """Its text would be cut at the delimiter. Fields of nothing at the end are no such row."""
+    (tmp_path / "in.csv").write_bytes(b'text\na cat, a dog\n"a cat, a dog"\na cat,,\n')
+    assert corpus(headscope, tmp_path / "in.csv", "-o", tmp_path / "out").returncode == 0
+    said = report(tmp_path / "out")
+    assert said["texts"] == 2 and [line["line"] for line in said["bad_lines"]["lines"]] == [2]
+    assert said["bad_lines"]["lines"][0]["why"].startswith("a row of 2 fields; the header has 1. Put quotation marks")
+
+
 @pytest.mark.parametrize(("data", "arguments", "why"), [
+    (b'[{"text": "a"} {"text": "b"}]', [], "not JSON: end of file expected"),
     (b"", [], "empty"), (b"\n \n\n", [], "empty"), (b"[]", ["--input-format", "json"], "empty"), (b"text,id\n", [], "empty"),
     (b'{"txt": "a"}\n{"text": 1}\n', [], "line 1: an object without"), (b"\x00\x01ELF", [], "not text"),
     (b"PK\x03\x04 and more", [], "zip"), ("abc".encode("utf-16"), [], "UTF-16"), (b"\xff\n\xfe\xff\n", [], "UTF-8"),

@@ -72,10 +72,19 @@ static hs_status column_copy(const hs__record_layout *layout, size_t column, con
 
 static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
 {
-    size_t n_field = 0;
+    hs__csv_row row = {record, n, layout->delimiter, 0};
+    size_t n_field = 0, n_fields = 0;
     ret->copy = malloc(n + 1);
     if (!ret->copy)
         return HS_NO_MEMORY;
+    for (size_t k = 1; row.at <= n && hs__csv_next_field(&row, ret->copy, &n_field); k++)
+        n_fields = n_field ? k : n_fields;
+    if (n_fields > layout->n_columns) {
+        snprintf(ret->why, sizeof ret->why,
+                 "a row of %zu fields; the header has %zu. Put quotation marks around texts with a delimiter",
+                 n_fields, layout->n_columns);
+        return HS_BAD_REQUEST;
+    }
     const hs_status st = column_copy(layout, layout->column, "text", record, n, ret->copy, &n_field, ret);
     ret->text = (hs_text){ret->copy, n_field};
     return st;

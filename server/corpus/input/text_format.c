@@ -144,8 +144,8 @@ static bool begins_array(const peek *p)
     return at < p->n && p->bytes[at] == '[';
 }
 
-/* An array whose first element can hold a text; an object may be longer than what is seen. A bracket may
- * begin prose. */
+/* An array whose first element can hold a text, or is an object: that may be longer than what is seen, or
+ * damaged. A bracket alone may begin prose. */
 static bool looks_json(const peek *p)
 {
     peek element;
@@ -153,7 +153,7 @@ static bool looks_json(const peek *p)
     if (!begins_array(p))
         return false;
     const bool whole = record_first(p, &layout, &element);
-    return element.n && (whole ? is_text_json(&element) : *element.bytes == '{');
+    return element.n && (*element.bytes == '{' || (whole && is_text_json(&element)));
 }
 
 static bool begins(const peek *p, const char *with)
@@ -180,7 +180,7 @@ static bool looks_conllu(const peek *p)
 }
 
 /* Finds the requested column in the header for a delimiter. False: there is none. */
-static bool column_find(const peek *p, char delimiter, hs__record_layout *ret, size_t *ret_n_columns)
+static bool column_find(const peek *p, char delimiter, hs__record_layout *ret)
 {
     peek header;
     *ret = (hs__record_layout){.format = delimiter == '\t' ? HS__FORMAT_TSV : HS__FORMAT_CSV,
@@ -190,26 +190,24 @@ static bool column_find(const peek *p, char delimiter, hs__record_layout *ret, s
     header.n -= header.n && header.bytes[header.n - 1] == '\r';
     hs__csv_row row = {header.bytes, header.n, delimiter, 0};
     char *name = malloc(header.n + 1);
-    size_t n, n_columns = 0;
+    size_t n;
     bool found = false, sound = name != NULL;
-    for (; sound && row.at <= row.n_bytes; n_columns++) {
+    for (; sound && row.at <= row.n_bytes; ret->n_columns++) {
         sound = hs__csv_next_field(&row, name, &n);
         if (!found && n == strlen(p->field) && memcmp(name, p->field, n) == 0) {
-            ret->column = n_columns;
+            ret->column = ret->n_columns;
             found = true;
         }
     }
     free(name);
-    *ret_n_columns = n_columns;
     return found && sound;
 }
 
 /* Tries each delimiter: spreadsheets of many locales write CSV with semicolons. */
 static bool looks_rows(const peek *p, const char *delimiters, size_t n_columns_least, hs__record_layout *ret)
 {
-    size_t n_columns;
     for (; *delimiters; delimiters++)
-        if (column_find(p, *delimiters, ret, &n_columns) && n_columns >= n_columns_least)
+        if (column_find(p, *delimiters, ret) && ret->n_columns >= n_columns_least)
             return true;
     return false;
 }
@@ -246,7 +244,6 @@ static hs_status label_layout(const char *path, const peek *p, hs__text_format f
                               hs_error *err)
 {
     hs__record_layout of_label;
-    size_t n_columns;
     if (format == HS__FORMAT_JSONL || format == HS__FORMAT_JSON || !p->n)
         return HS_OK;
     if (format != HS__FORMAT_CSV && format != HS__FORMAT_TSV)
@@ -254,7 +251,7 @@ static hs_status label_layout(const char *path, const peek *p, hs__text_format f
                        "'%s' is read as %s, which has no labels: give JSON lines, a JSON array, CSV or TSV "
                        "with the label_field '%s'",
                        path, hs__input_format_name(format), p->field);
-    if (!column_find(p, ret->delimiter, &of_label, &n_columns))
+    if (!column_find(p, ret->delimiter, &of_label))
         return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the label_field", path, p->field);
     ret->label_column = of_label.column;
     return HS_OK;

@@ -44,6 +44,7 @@ bool hs__input_format_of_type(const char *type, size_t n, hs__text_format *ret_f
 typedef struct hs__record_layout {
     hs__text_format format; /* not AUTO */
     char delimiter;         /* of csv and tsv */
+    size_t n_columns;       /* of their header */
     size_t column;          /* the text's, from 0 */
     size_t label_column;    /* the label's, if there are labels */
 } hs__record_layout;
