@@ -353,7 +353,7 @@ static int check_limits(hs_job *job)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
                           (double)options->answer_bytes_max / 1e6, hint,
-                          job->format == HS__JSON               ? ", fewer digits, or for ?format=npz"
+                          job->format == HS__JSON               ? ", fewer digits, or for the format npz"
                           : job->analysis.dtype == HS__DTYPE_F4 ? ", or dtype f2 or u1"
                                                                 : "");
     if (capture > options->capture_bytes_max)
@@ -393,7 +393,7 @@ static int figure_prepare(hs_job *job)
         return analysis->figure.requested
                    ? hs__refuse(&job->problem, 422, "/figure",
                                 "figure is drawn as svg or pdf, and csv has its numbers: "
-                                "ask for ?format=svg, pdf or csv")
+                                "ask for one of these formats")
                    : 0;
     const unsigned kind = analysis->figure.kind;
     const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;

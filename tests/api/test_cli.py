@@ -155,6 +155,8 @@ def test_advice_is_of_the_command_line(tmp_path):
     folder = checkpoint.write_random(tmp_path / "bert")
     done = headscope("analyze", "--model", str(folder), "--predictions", "{}", text=b"a")
     assert done.returncode == 2 and b"'headscope models [DIR...]' shows" in done.stderr and b"GET" not in done.stderr
+    done = headscope("analyze", "--figure", "{}", text=b"a")
+    assert done.returncode == 2 and b"svg" in done.stderr and b"?" not in done.stderr
 
 
 def model_name(*arguments):
