@@ -24,6 +24,7 @@ test("the cosine is the service's, and the tokens' shares sum to it", async ({ w
     expect(Math.abs(sum - cosine(a, b))).toBeLessThan(0.02); // each number is written with few digits
     expect(Number(titles[1])).toBe(0); // of the prompt, which the mean leaves out
   }
+  await expect(box.locator(".flow").first()).toContainText("find this : ");
   expect(await findings(page)).toEqual([]);
 });
 

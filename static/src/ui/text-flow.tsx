@@ -92,6 +92,7 @@ function partsOf(
     if (from > at) parts.push(escapeBidi(source.slice(at, from)));
     const words = special || to <= from ? axis.labels[t] : escapeBidi(source.slice(Math.max(from, at), to));
     parts.push(token(t, words ?? ""));
+    if (!special && to <= from) parts.push(" "); // a prompt's tokens have no text around them
     at = Math.max(at, to);
   }
   if (at < source.length)
