@@ -67,7 +67,9 @@ export function StoryMenu() {
   const [note, setNote] = useState("");
   const open = ({ view }: Step): void => app.set(parseState(view).state, true);
   const add = async (): Promise<void> => {
-    story.add(await stepOf(app, caption));
+    const step = await stepOf(app, caption).catch(() => null);
+    if (!step) return setNote("The server does not answer. Is it still running?");
+    story.add(step);
     setCaption("");
     setNote(`Added step ${story.story.steps.length}`);
   };

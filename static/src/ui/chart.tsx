@@ -69,8 +69,7 @@ export function Chart(props: {
       if (chart.current) return chart.current.setSize({ width, height: HEIGHT });
       chart.current = new library({ ...options(styleOf(element, library)), width, height: HEIGHT }, data, element);
     };
-    void load().then(fit);
-    const observer = new ResizeObserver(fit);
+    const observer = new ResizeObserver(() => void load().then(fit, () => {})); // without a server, again with the next size
     observer.observe(element);
     return () => {
       gone = true;
