@@ -1,6 +1,7 @@
 // Corpus runs: start one, watch it, open its report, and show several side by side.
 import { useMemo, useRef } from "preact/hooks";
 import type { Problem } from "../../app/api";
+import type { State } from "../../app/state";
 import { embedded } from "../../app/embed";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
@@ -20,6 +21,12 @@ const NONE = "-"; // in place of a second run
 // A 503 with Retry-After says to come back later instead.
 const isAbsence = ({ status, retryAfter }: Problem): boolean =>
   status === 404 || status === 501 || (status === 503 && !retryAfter);
+
+// The runs shown, but for one that is gone.
+const without = ({ run, run2, runs }: State, id: string): Partial<State> => {
+  const kept = (one: string): string => (one === id ? "" : one);
+  return { run: kept(run), run2: kept(run2), runs: runs.split(".").filter(kept).join(".") };
+};
 
 export function CorpusView() {
   const app = useApp();
@@ -48,7 +55,7 @@ export function CorpusView() {
           titleOf={(run) => runs.title(run)}
           onChange={(id) => {
             runs.forget(id);
-            refresh();
+            void runs.refresh().then(() => app.commit(without(app.state, id)));
           }}
         />
         {runs.list && <MissingRuns done={done} />}
