@@ -159,6 +159,11 @@ def test_conditions_choose_by_token_part_of_speech_and_relation(run, maps, bank)
     assert_pairs(search(run, "1.5", **{"from": "rel=obj", "to": "text=THE", "limit": 1000}), objects)
     both = [pair for pair in noun_to_verb if token(pair, 2) == "was"]
     assert_pairs(search(run, "1.5", **{"from": "pos=NOUN", "to": "pos=VERB,text=was"}), both)
+    commas = [pair for pair in everything if token(pair, 2) == ","]
+    assert commas
+    assert_pairs(search(run, "1.5", **{"to": "text=,", "limit": 1000}), commas)
+    assert_pairs(search(run, "1.5", **{"from": "pos=NOUN", "to": "text=,,pos=PUNCT"}),
+                 [pair for pair in commas if pos(pair, 1) == "NOUN" and pos(pair, 2) == "PUNCT"])
     assert search(run, "1.5", **{"from": "pos=XYZ"})["total"] == 0
     pair = search(run, "1.5", limit=1)["pairs"][0]
     assert pair["body"] == bank[2][pair["text"]] and pair["file"].endswith("bank.conllu")
@@ -290,6 +295,7 @@ REFUSALS = [
     ("search", "layer=1&head=1&to=lemma%3Dgo", 422, "/to", "pos=NAME, rel=NAME or text=TOKEN"),
     ("search", "layer=1&head=1&from=pos%3DNOUN,pos%3DVERB", 422, "/from", "each kind once"),
     ("search", "layer=1&head=1&distance=-9223372036854775808", 422, "/distance", "a range like -5..-1"),
+    ("search", "layer=1&head=1&to=text%3D,pos%3DNOUN", 422, "/to", "each kind once"),
     ("search", "layer=1&head=1&limit=1001", 422, "/limit", "an integer from 1 to 1000"),
     ("search", "layer=1&head=1&by=self", 422, "/by", "unknown"),
     ("examples", "layer=1&head=1", 422, "/by", "one of repeated_share, same_sentence_share"),

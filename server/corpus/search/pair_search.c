@@ -180,7 +180,7 @@ static hs_status part_add(sqlite3 *db, const char *kind, const char *value, cond
                : name_find(db, value, has == &ret->has_pos ? &ret->pos : &ret->relation, err);
 }
 
-/* Reads "pos=NOUN,text=war". */
+/* Reads "pos=NOUN,text=war". "text=," is the token of a comma. */
 static hs_status condition_read(sqlite3 *db, const char *name, const char *text, condition *ret,
                                 const char **ret_wrong, hs_error *err)
 {
@@ -192,6 +192,10 @@ static hs_status condition_read(sqlite3 *db, const char *name, const char *text,
         char *value = strchr(part, '=');
         if (value)
             *value++ = '\0';
+        if (value && !*value && rest && (!*rest || *rest == ',')) {
+            value = ",";
+            rest = *rest ? rest + 1 : NULL;
+        }
         st = value && *value ? part_add(db, part, value, ret, err) : HS_NOT_FOUND;
     }
     if (st == HS_NOT_FOUND)
