@@ -106,8 +106,8 @@ hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segment
 /* ---- one head in figures ---- */
 
 /* Figures of one head. Fractions, means and d' are NAN if they are undefined (no pairs, no spread). With
- * a mask, attention figures are of the unmasked rows, each renormalised to sum 1 over the unmasked
- * columns. */
+ * a mask, attention figures are of the unmasked rows and columns; for the entropy each row is renormalised
+ * to sum 1. */
 typedef struct hs_head_summary {
     float max_similarity; /* m; NAN when there are fewer than two unmasked tokens */
     uint64_t high_pairs;  /* |E| */

@@ -140,7 +140,7 @@ static void attention_report(const float *attention, const hs_text_facts *text, 
             const double sum = text->masked ? row_sum(row, text) : 1;
             const double weight = sum > 0 ? 1 / sum : 0;
             for (size_t j = start; j < end; j++) {
-                masses[j - start] += weight * row[j];
+                masses[j - start] += row[j];
                 entropies[j - start] -= weight * (row[j] * hs__log(row[j]));
             }
             if (start == 0) {

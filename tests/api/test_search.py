@@ -193,6 +193,18 @@ def test_examples_are_the_texts_where_a_figure_is_highest(run, maps, by):
     assert_examples(search(run, "4.2", by=by), values)
 
 
+@pytest.mark.parametrize("by", ["separator_attention", "same_sentence_share", "focal_share"])
+def test_examples_without_special_tokens_have_the_figures_of_a_summary(server, tmp_path, by):
+    texts = [f"The {noun} was long. It {verb}, and the {noun} ended! Why?" for noun in ("war", "bridge", "city") for verb in ("fell", "came")]
+    ndjson(tmp_path / "in.jsonl", texts)
+    subprocess.run([HEADSCOPE, "corpus", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--layers=1", "--special-tokens=mask", "--examples=5"],
+                   check=True, capture_output=True)
+    for head in (0, 7):
+        values = {number: server.analyze({"text": text, "layers": [1], "heads": [head], "outputs": ["summary"], "special_tokens": "mask",
+                                          "digits": 9})["summary"][0][0][by] for number, text in enumerate(texts)}
+        assert_examples(search(tmp_path / "out", f"1.{head}", by=by, limit=5), values)
+
+
 def test_examples_of_syntax(run, maps, bank):
     from test_syntax import point
     values = {}

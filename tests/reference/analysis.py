@@ -155,8 +155,8 @@ def summary(a, s, text, high):
     size = len(i)
     position, holding = focal(ids, high)
     share = (lambda count: count / size) if size else (lambda count: np.nan)
-    p = a[np.ix_(keep, keep)]
-    p = p if keep.all() else p / p.sum(1, keepdims=True)
+    kept = a[np.ix_(keep, keep)]
+    p = kept if keep.all() else kept / kept.sum(1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         information = np.where(p > 0, -p * np.log(p), 0)
     return dict(
@@ -169,6 +169,6 @@ def summary(a, s, text, high):
         focal_token=position,
         focal_share=share(holding),
         attention_entropy=information.sum(1).mean() if len(p) else np.nan,
-        separator_attention=p[:, text.separators[keep]].sum() / p.sum() if len(p) else np.nan,
+        separator_attention=kept[:, text.separators[keep]].sum() / kept.sum() if len(p) else np.nan,
         snr_dprime=dprime(n, m, grid, repeated | same_sentence),
     )

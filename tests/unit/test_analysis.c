@@ -713,8 +713,8 @@ static hs_head_summary naive_summary(const float *a, const float *s, const text 
             if (is_out(masked, i) || is_out(masked, j))
                 continue;
             entropy -= p > 0 ? p * log(p) : 0;
-            mass += p;
-            separators += t->separators[j] ? p : 0;
+            mass += a[i * n + j];
+            separators += t->separators[j] ? a[i * n + j] : 0;
         }
         rows += !is_out(masked, i);
     }
