@@ -486,6 +486,9 @@ def test_reduced_answers_are_loaded(client, tmp_path, reduce):
     answer = client.analyze(TEXT, layers=[1, 2], reduce=reduce)
     answer.save(tmp_path / "answer.npz")
     assert package.Analysis.load(tmp_path / "answer.npz").attentions.shape == answer.attentions.shape
+    for read in (answer.attention, answer.similarity):
+        with pytest.raises(ValueError, match="summed up"):
+            read(1, 0)
 
 
 def test_words_of_a_loaded_answer_are_no_html(client, tmp_path):

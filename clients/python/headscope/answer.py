@@ -157,6 +157,8 @@ class Analysis:
         return self._of_head("similarities", layer, head)
 
     def _of_head(self, name: str, layer: int, head: int) -> np.ndarray:
+        if self.arrays[name].shape[1] != len(self.arrays["heads"]):
+            raise ValueError('the answer has its heads summed up: ask for it with reduce="none"')
         return self.arrays[name][self._index("layers", layer), self._index("heads", head)]
 
     def _index(self, axis: str, number: int) -> int:
@@ -261,7 +263,7 @@ class Analysis:
         data = base64.b64encode(picture).decode()
         layers, heads = self.arrays["layers"], self.arrays["heads"]
         columns = (f"heads {_span(heads)} from left to right" if maps.shape[1] == len(heads) else
-                   f"{self.request['reduce']} of heads {_span(heads)}")
+                   f"{self.request.get('reduce', 'sum')} of heads {_span(heads)}")
         caption = (f"attention of {self.model}: layers {_span(layers)} from top to bottom, {columns}; "
                    f"rows are queries, darker is more (square root)")
         return (f'<figure style="margin:0"><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" '
