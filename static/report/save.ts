@@ -55,7 +55,8 @@ export async function printed(name: string, figure: Element): Promise<void> {
   const picture = await together(figure);
   const { width, height } = picture.viewBox.baseVal;
   const page = h("style", {}, `@page { size: ${width}pt ${height}pt; margin: 0 }`);
-  const alone = h("div", { class: "alone" }, page, picture);
+  // Browsers round a page's size. A point less of the picture, which is white there, does not spill onto another page.
+  const alone = h("div", { class: "alone", style: `height: ${height - 1}pt` }, page, picture);
   restore();
   const { title } = document;
   document.title = name;
