@@ -137,6 +137,16 @@ test("head: values under the pointer are those of the service", async ({ watched
   expect(text).toContain("same token");
 });
 
+test("head: the line about a cell goes with the view, and comes back with it", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4&pin=2.5");
+  await expect(readout(page)).toContainText(" 2 → ");
+  await page.keyboard.press("1");
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(readout(page)).toHaveText(/^Point at a map/);
+  await page.goBack();
+  await expect(readout(page)).toContainText(" 2 → ");
+});
+
 test("head: scales, overlays, diagonal, zoom and the summed heads change the picture", async ({
   watched: page,
   home,

@@ -116,6 +116,7 @@ function render(): void {
   const View = COMPONENTS[view];
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   app.exportable = () => null; // until the view offers something
+  if (shown !== root) app.announce(""); // the line is of the view before
   renderTree(within(<Frame />), page);
   renderTree(within(<View />), root);
   shown = root;
