@@ -49,7 +49,14 @@ for (const fragment of VIEWS)
     expect((await save(page, "Figure PDF")).subarray(0, 5).toString()).toBe("%PDF-");
     const figure = (await save(page, "Figure SVG")).toString();
     expect(figure.slice(0, 200)).toContain('width="170.00mm"');
-    if (fragment.includes("head=4")) expect(count(figure, />cat<\/text>/g)).toEqual(8); // two cats, two maps, both ways
+    if (fragment.includes("experiment")) expect(figure).toContain(">6</text>"); // ranks, each with its token
+    if (!fragment.includes("head=4")) return;
+    expect(count(figure, />cat<\/text>/g)).toEqual(8); // two cats, two maps, both ways
+    await page.getByLabel("Weight by norms").check();
+    await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+    await page.locator(".menu summary").click();
+    await expect(page.getByRole("button", { name: /^CSV/ })).toBeVisible();
+    await expect(page.getByRole("button", { name: /^Figure/ })).toHaveCount(0); // of other maps than those on screen
   });
 
 for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=4&arcs=1", "view=trace"])

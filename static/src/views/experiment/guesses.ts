@@ -2,7 +2,7 @@
 import type { Prediction, PredictedToken } from "../../../../build/openapi";
 import { difference } from "../../ui/sortable";
 
-const LISTED = 6; // likeliest tokens of each side
+export const LISTED = 6; // likeliest tokens of each side
 
 interface Guess {
   id: number;

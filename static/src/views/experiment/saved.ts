@@ -7,7 +7,7 @@ import { figureRequest, madeOf } from "../../saving/provenance";
 import type { Exportable } from "../../saving/export";
 import type { Tint } from "../../heads/tint";
 import { doesOf, type Edit } from "./interventions";
-import { guessesOf } from "./guesses";
+import { guessesOf, LISTED } from "./guesses";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 
 interface Parts {
@@ -26,14 +26,12 @@ export function experimentExport(
   name: string,
 ): Exportable {
   const { selection, answer, outcome, lens } = parts;
-  const ask = (requested: Requested): AnalyzeRequest => ({
+  const ask = (requested: Requested, top_k = most): AnalyzeRequest => ({
     ...savedRequest(requested, [selection.layer], selection.head, [
       ...(["attentions", "similarities", "head_outputs", "hidden_states"] as const),
       ...(most ? (["predictions"] as const) : []),
     ]),
-    ...(most
-      ? { predictions: { positions: at < 0 ? ("masked" as const) : [at], top_k: most, lens: lens.length > 0 } }
-      : {}),
+    ...(most ? { predictions: { positions: at < 0 ? ("masked" as const) : [at], top_k, lens: lens.length > 0 } } : {}),
   });
   const made = madeOf(app, answer, name, ask(app.state));
   const second = outcome.edits.length ? { second: ask(changed) } : {};
@@ -42,7 +40,7 @@ export function experimentExport(
     provenance: { ...made.provenance, ...second },
     figure:
       Boolean(outcome.before.predictions?.length) &&
-      figureRequest(ask(changed), { kind: lens.length ? "lens" : "predictions" }),
+      figureRequest(ask(changed, Math.min(most, LISTED)), { kind: lens.length ? "lens" : "predictions" }),
     rows: () => rowsOf(parts),
   };
 }
