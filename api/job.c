@@ -343,6 +343,11 @@ static int reserve(hs_job *job, size_t n_bytes)
     return refuse_error(job);
 }
 
+static bool is_figure(const hs_job *job)
+{
+    return job->format == HS__SVG || job->format == HS__PDF || job->format == HS__CSV;
+}
+
 /* Refuses a request whose answer or heads could exceed the limits, before any pass. */
 static int check_limits(hs_job *job)
 {
@@ -353,9 +358,9 @@ static int check_limits(hs_job *job)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
                           (double)options->answer_bytes_max / 1e6, hint,
-                          job->format == HS__JSON               ? ", fewer digits, or for the format npz"
-                          : job->analysis.dtype == HS__DTYPE_F4 ? ", or dtype f2 or u1"
-                                                                : "");
+                          job->format == HS__JSON ? ", fewer digits, or for the format npz"
+                          : is_figure(job) || job->analysis.dtype != HS__DTYPE_F4 ? ""
+                                                                                  : ", or dtype f2 or u1");
     if (capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s",
@@ -378,11 +383,6 @@ static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
                            .n_tokens = s->encoding->n_tokens,
                            .interventions = s->interventions,
                            .n_interventions = s->n_interventions};
-}
-
-static bool is_figure(const hs_job *job)
-{
-    return job->format == HS__SVG || job->format == HS__PDF || job->format == HS__CSV;
 }
 
 /* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */

@@ -114,6 +114,11 @@ def test_panels_of_both_quantities_have_names_of_their_own(server, figure):
     assert {row["panel"] for row in rows} == {f"1.{head}, {name}" for head in (6, 7) for name in ("attention", "similarity")}
 
 
+def test_a_figure_that_is_too_large_has_no_dtype_to_make_it_smaller(server):
+    refused = server.post("/analyze?format=csv", {"text": "a " * 200, "max_tokens": 200, "layers": "all", "figure": {"kind": "layer"}})
+    assert refused.status == 422 and "fewer layers" in refused.json()["detail"] and "dtype" not in refused.json()["detail"]
+
+
 def test_numbers_beside_a_figure(tmp_path):
     done = subprocess.run([HEADSCOPE, "plot", "A cat, a \"dog\".", "--layers", "0", "--heads", "0", "-o", tmp_path / "fig.svg",
                            "--data", tmp_path / "fig.csv"], capture_output=True, text=True)
