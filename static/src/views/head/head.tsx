@@ -299,7 +299,7 @@ function headExport(app: App, plates: Plates, head: Head, answer: Answer, select
   const request = measuredRequest(savedRequest(state, [selection.layer], selection.head, [...outputs]), state);
   const made = madeOf(app, answer, `head-${nameOf(selection)}`, request);
   const heads = pairNumbers(app, axis, pinnedIn(head, state));
-  const drawn = selection.head !== SUM && !weighted && !state.words; // the server draws no other maps
+  const drawn = selection.head !== SUM && !weighted; // the server draws no other maps
   const figure = drawn && figureRequest(request, { kind: "head", show: "both" });
   return { ...made, rows, heads, figure };
 }
