@@ -76,8 +76,9 @@ static int read_class(const reading *r, const json_t *value)
         return refuse_head(r, "class", "classes");
     r->target->kind = HS_TARGET_CLASS;
     r->target->class = head->n_classes;
-    for (size_t i = 0; i < head->n_classes && json_is_string(value); i++)
-        if (strcmp(head->labels[i], json_string_value(value)) == 0 && r->target->class == head->n_classes)
+    for (size_t i = head->n_classes; i-- > 0 && json_is_string(value);) /* of equal labels the first */
+        if (strlen(head->labels[i]) == json_string_length(value) &&
+            strcmp(head->labels[i], json_string_value(value)) == 0)
             r->target->class = i;
     if (hs__is_integer(value, 0, (double)head->n_classes - 1))
         r->target->class = (size_t)json_number_value(value);

@@ -175,11 +175,11 @@ def test_the_arrays_are_documented(whole):
 
 def test_bad_labels_are_listed(headscope, folder, tmp_path):
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": "the war", **label}) + "\n" for label in (
-        {"label": 2}, {}, {"label": "neither"}, {"label": 3}, {"label": 0.5}, {"label": "-1"})) + '"the war"\n')
+        {"label": 2}, {}, {"label": "neither"}, {"label": 3}, {"label": 0.5}, {"label": "-1"}, {"label": LABELS[0] + "\0"})) + '"the war"\n')
     done = corpus(headscope, tmp_path / "t.jsonl", "--model", folder, "-o", tmp_path / "out", *RUN, small=False)
     assert done.returncode == 0
     lines = report(tmp_path / "out")["bad_lines"]["lines"]
-    assert [line["line"] for line in lines] == [2, 3, 4, 5, 6, 7] and report(tmp_path / "out")["labels"]["texts"] == 1
+    assert [line["line"] for line in lines] == [2, 3, 4, 5, 6, 7, 8] and report(tmp_path / "out")["labels"]["texts"] == 1
     assert lines[0]["why"] == "no label: label must be a string or an integer"
     assert lines[1]["why"] == "the label \"neither\" is none of the model's 3 labels"
 

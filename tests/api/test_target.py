@@ -149,6 +149,7 @@ def test_arrays_are_the_json(served):
 @pytest.mark.parametrize("model, target, pointer, part", [
     ("one", {"class": "good"}, "/target/class", 'an integer from 0 to 2, or "LABEL_0", "LABEL_1", "LABEL_2"'),
     ("one", {"class": 3}, "/target/class", "from 0 to 2"),
+    ("one", {"class": "LABEL_1\0"}, "/target/class", "from 0 to 2"),
     ("one", {"class": 0, "position": 1}, "/target/position", "leave position out"),
     ("tagger", {"class": 0}, "/target", "needs a position"),
     ("tagger", {"class": 0, "position": 50}, "/target/position", "outside the text"),

@@ -172,13 +172,15 @@ static hs_status json_label(const char *field, hs__record_text *value, char **re
 {
     char number[32];
     const json_t *label = json_is_object(value->json) ? member_find(value->json, field) : NULL;
+    const bool is_text =
+        json_is_string(label) && strlen(json_string_value(label)) == json_string_length(label);
     if (json_is_integer(label))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(label));
-    if (!json_is_integer(label) && !json_is_string(label)) {
+    if (!json_is_integer(label) && !is_text) {
         snprintf(value->why, sizeof value->why, "no label: %.64s must be a string or an integer", field);
         return HS_BAD_REQUEST;
     }
-    *ret = strdup(json_is_string(label) ? json_string_value(label) : number);
+    *ret = strdup(is_text ? json_string_value(label) : number);
     return *ret ? HS_OK : HS_NO_MEMORY;
 }
 
