@@ -87,6 +87,10 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.locator("#error-max")).toBeHidden();
   await expect(page.locator(".facts-line")).toContainText("64 tokens");
+  await page.locator("#max").fill("");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page.locator("#max")).toHaveValue("64");
+  await expect(page.getByText("Not analysed yet")).toHaveCount(0);
 });
 
 test("a server that is gone is said to be, and can be tried again", async ({ page, home }) => {

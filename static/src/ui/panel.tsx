@@ -105,6 +105,7 @@ function useDraft(hidden: boolean) {
     const same = text === state.text && pair === state.pair && prompt === state.prompt;
     setRefused(null);
     const next = { text, pair, model, prompt, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
+    edit({ max: String(next.max) }); // an empty field takes its last number
     app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
   };
   return { draft, waiting: JSON.stringify(draft) !== key, problem: refused ?? answered, edit, analyse };
