@@ -83,7 +83,7 @@ static unsigned char colour_index(const hs__panel *p, float value)
 {
     if (!isfinite(value))
         return 0;
-    const double at = ((double)value - p->low) / ((double)p->high - p->low);
+    const double range = (double)p->high - p->low, at = range > 0 ? ((double)value - p->low) / range : 0;
     return (unsigned char)(1 + lround(254 * fmin(1, fmax(0, at))));
 }
 
@@ -95,8 +95,7 @@ void hs__panel_range(hs__panel *p)
         p->low = fminf(p->low, p->values[i]);
         p->high = fmaxf(p->high, p->values[i]);
     }
-    if (!(p->high > p->low))
-        p->high = p->low + 1;
+    p->high = fmaxf(p->high, p->low);
 }
 
 hs__panel hs__panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)

@@ -32,7 +32,7 @@ typedef struct hs__panel {
         *name;   /* of the map, for a script; its scale's numbers are "low", "middle" and "high"; or NULL */
     size_t tick; /* what a cell counts in such numbers; 0: 1 */
     hs__palette palette;
-    float low, high; /* range of the colours; low < high */
+    float low, high; /* range of the colours; if they are equal, all cells have the lightest */
 } hs__panel;
 
 typedef struct hs__figure {

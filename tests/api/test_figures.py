@@ -114,6 +114,14 @@ def test_panels_of_both_quantities_have_names_of_their_own(server, figure):
     assert {row["panel"] for row in rows} == {f"1.{head}, {name}" for head in (6, 7) for name in ("attention", "similarity")}
 
 
+def test_a_map_of_zeros_has_no_maximum_but_zero(server):
+    off = {"layers": [11], "heads": [0], "interventions": [{"kind": "zero", "layers": [11], "heads": [0]}]}
+    shown = [text for text, _ in texts(draw(server, "svg", {"show": "similarity"}, **off))]
+    assert "layer 11, head 0: similarity, max 0" in shown
+    panels = {text for text, _ in texts(draw(server, "svg", {"kind": "effects"}, layers=[11]))}
+    assert "change of similarity, 0 to 0" in panels  # of later layers, of which there are none
+
+
 def test_a_figure_that_is_too_large_has_no_dtype_to_make_it_smaller(server):
     refused = server.post("/analyze?format=csv", {"text": "a " * 200, "max_tokens": 200, "layers": "all", "figure": {"kind": "layer"}})
     assert refused.status == 422 and "fewer layers" in refused.json()["detail"] and "dtype" not in refused.json()["detail"]
