@@ -7,8 +7,8 @@ import { formatState, INITIAL, parseState } from "../src/app/state.ts";
 const edit = (kind, layer, head, factor = 0) => ({ kind, layer, head, factor });
 
 test("interventions in the address and back", () => {
-  const edits = [edit("zero", 1, 7), edit("scale", 4, 3, -0.5), edit("identity", 11, 0)];
-  assert.equal(formatEdits(edits), "z1.7_x4.3.-0.5_i11.0");
+  const edits = [edit("zero", 1, 7), edit("scale", 4, 3, -0.5), edit("scale", 4, 4, 1.5e-7), edit("identity", 11, 0)];
+  assert.equal(formatEdits(edits), "z1.7_x4.3.-0.5_x4.4.1.5e-7_i11.0");
   assert.deepEqual(parseEdits(formatEdits(edits)), edits);
   for (const wrong of ["", "z", "z1", "q1.1", "z1.1.2", "x1.1", "x1.1.a", "z1.1_", "z-1.1"]) assert.equal(parseEdits(wrong), undefined, wrong);
   assert.deepEqual(parseEdits("z3.2_z1.1_m3.2"), [edit("zero", 1, 1), edit("mean", 3, 2)]); // the last of a head counts
