@@ -72,7 +72,8 @@ export const formatEdits = (edits: readonly Edit[]): string =>
 export function parseEdits(text: string): readonly Edit[] | undefined {
   let edits: readonly Edit[] = [];
   for (const part of text.split("_")) {
-    const [, letter, layer, head, factor] = /^([a-z])(\d{1,4})\.(\d{1,4})(?:\.(-?\d+(?:\.\d+)?(?:e-\d+)?))?$/.exec(part) ?? [];
+    const [, letter, layer, head, factor] =
+      /^([a-z])(\d{1,4})\.(\d{1,4})(?:\.(-?\d+(?:\.\d+)?(?:e-\d+)?))?$/.exec(part) ?? [];
     const kind = KIND_NAMES.find((name) => KINDS[name].letter === letter);
     if (!kind || (kind === "scale") !== (factor !== undefined)) return undefined;
     edits = withEdit(edits, { kind, layer: Number(layer), head: Number(head), factor: Number(factor ?? 0) });
