@@ -60,7 +60,7 @@ test("bad lines are shown with their numbers; a run can be deleted", async ({ wa
   await card(page, "flawed.jsonl").getByRole("button", { name: "Delete" }).click();
   await expect(card(page, "flawed.jsonl")).toHaveCount(0);
   await settled(page);
-  await expect(page.getByText("The link names the run")).toHaveCount(0);
+  await expect(page.getByText("The address names the run")).toHaveCount(0);
 });
 
 test("a run is shown while it works, and can be cancelled", async ({ watched: page, home }) => {

@@ -118,8 +118,8 @@ test("any token can be predicted; a text without a mask offers some", async ({ w
 
 test("an address that names what is not there says so", async ({ watched: page, home }) => {
   await open(page, home, `${QUERY}&edits=z1.7_z40.1&at=900`);
-  await expect(page.getByText("The link names layer 40; mini has 12 layers, counted from 0. It is ignored.")).toBeVisible();
-  await expect(page.getByText("The link names token 900; the text has 11 tokens")).toBeVisible();
+  await expect(page.getByText("The address names layer 40; mini has 12 layers, counted from 0. It is ignored.")).toBeVisible();
+  await expect(page.getByText("The address names token 900; the text has 11 tokens")).toBeVisible();
   await expect(head(page, 1, 7)).toHaveText("off");
   await open(page, home, `${QUERY}&edits=q1.7`);
   await expect(page.getByText("Ignored “edits” in the link: unknown value.")).toBeVisible();

@@ -60,13 +60,13 @@ test("an address naming a layer or head the model lacks says so", async ({ watch
   const refused: string[] = [];
   page.on("response", (response) => response.status() >= 400 && refused.push(response.url()));
   await open(page, home, "view=head&layer=40&head=4");
-  await expect(page.getByText("The link names layer 40; mini has 12 layers")).toBeVisible();
+  await expect(page.getByText("The address names layer 40; mini has 12 layers")).toBeVisible();
   await page.getByRole("button", { name: "Head 3", exact: true }).click();
-  await expect(page.getByText("The link names")).toBeHidden();
+  await expect(page.getByText("The address names")).toBeHidden();
   await open(page, home, "view=compare&layer=1&head=4&layer2=2&head2=33");
-  await expect(page.getByText("The link names head 33; mini has 12 heads")).toBeVisible();
+  await expect(page.getByText("The address names head 33; mini has 12 heads")).toBeVisible();
   await open(page, home, "view=text&relation=to&beside=1.7-2.50");
-  await expect(page.getByText("The link names head 50; mini has 12 heads")).toBeVisible();
+  await expect(page.getByText("The address names head 50; mini has 12 heads")).toBeVisible();
   await expect(page.locator(".arc").first()).toBeAttached();
   expect(refused).toEqual([]);
 });

@@ -93,6 +93,14 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await expect(page.getByText("Not analysed yet")).toHaveCount(0);
 });
 
+test("a refusal points at a field of the panel only if it is marked there", async ({ page, home }) => {
+  for (const [fragment, marked] of [["model=none", 1], ["view=compare&against=model&model2=none", 0]] as const) {
+    await open(page, home, fragment);
+    await expect(page.locator(".problem").first()).toContainText("none");
+    await expect(page.getByText("The field is marked beside the text.")).toHaveCount(marked);
+  }
+});
+
 test("a server that is gone is said to be, and can be tried again", async ({ page, home }) => {
   await open(page, home);
   await expect(page.locator(".thumb")).toHaveCount(144);

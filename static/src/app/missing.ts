@@ -16,7 +16,7 @@ export function missingIn(
     const beyond = requested.find((n) => n >= has);
     return beyond === undefined
       ? []
-      : [`The link names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];
+      : [`The address names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];
   };
   const [last, ignored] = ["The last is shown instead.", "It is ignored."];
   const chosen = (pairs: readonly { layer: number; head: number }[]): string[] => {

@@ -18,7 +18,7 @@ export function statusOf(app: App, entry: Entry<unknown> | null | undefined, sho
   );
   if (entry.status === "loading") return shown ? null : progressOf(app, entry);
   if (entry.status === "cancelled") return <Notice title="">Cancelled. {again}</Notice>;
-  return entry.problem && problemNotice(entry.problem, again);
+  return entry.problem && problemNotice(entry.problem, again, entry.problem === app.overview().problem);
 }
 
 export function Notice(props: { title: string; children: ComponentChildren }) {
@@ -41,8 +41,8 @@ export const capital = (text: string): string => text.slice(0, 1).toUpperCase() 
 export const waitNote = ({ retryAfter }: Problem): string =>
   retryAfter ? `The server asks to wait ${retryAfter} s.` : "";
 
-// Null for a missing token: its own form says so.
-export function problemNotice(problem: Problem, again: ComponentChildren): VNode | null {
+// Null for a missing token: its own form says so. `marked`: the panel shows the problem at its field, too.
+export function problemNotice(problem: Problem, again: ComponentChildren, marked = false): VNode | null {
   const { status, title, pointer } = problem;
   if (status === 401) return null;
   const hint = waitNote(problem);
@@ -50,7 +50,7 @@ export function problemNotice(problem: Problem, again: ComponentChildren): VNode
     <div class="notice problem" role="alert">
       <h2>{canRetry(status) ? title : "This cannot be analysed"}</h2>
       <p>{inWords(problem)}</p>
-      {fieldOf(pointer) && <p class="muted">The field is marked beside the text.</p>}
+      {marked && fieldOf(pointer) && <p class="muted">The field is marked beside the text.</p>}
       {hint && <p class="muted">{hint}</p>}
       {canRetry(status) && again}
     </div>

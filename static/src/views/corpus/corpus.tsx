@@ -106,7 +106,7 @@ function MissingRuns({ done }: { done: readonly Run[] }) {
   if (!missing.length) return null;
   return (
     <div class="notice" role="status">
-      {missing.map((id) => `The link names the run ${id}, which is not among the finished ones here.`).join(" ")}
+      {missing.map((id) => `The address names the run ${id}, which is not among the finished ones here.`).join(" ")}
     </div>
   );
 }
