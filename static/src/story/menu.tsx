@@ -68,7 +68,7 @@ export function StoryMenu() {
   const open = ({ view }: Step): void => app.set(parseState(view).state, true);
   const add = async (): Promise<void> => {
     const step = await stepOf(app, caption).catch(() => null);
-    if (!step) return setNote("The server does not answer. Is it still running?");
+    if (!step) return setNote("The picture’s code did not come. Reload the page and add the view again.");
     story.add(step);
     setCaption("");
     setNote(`Added step ${story.story.steps.length}`);

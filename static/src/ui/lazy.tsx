@@ -5,25 +5,26 @@ import { Problem } from "../app/api";
 import { Button } from "./controls";
 import { problemNotice } from "./status";
 
-const LOST = new Problem(0, "No answer", "The code of this view did not come. Try again, or reload the page.");
+const LOST = new Problem(0, "No answer", "The code of this view did not come.");
+
+// Many browsers keep a failed import: only a reload fetches the code again, and the address holds the view.
+const reload = (
+  <Button class="primary" onClick={() => location.reload()}>
+    Reload the page
+  </Button>
+);
 
 export const lazy = (load: () => Promise<FunctionComponent>): FunctionComponent =>
   function Lazy() {
     const [View, setView] = useState<FunctionComponent | null>(null);
     const [failed, setFailed] = useState(false);
-    const fetchView = (): void => {
-      setFailed(false);
-      load().then(
-        (view) => setView(() => view),
-        () => setFailed(true),
-      );
-    };
-    useEffect(fetchView, []);
-    if (View) return <View />;
-    const again = (
-      <Button class="primary" onClick={fetchView}>
-        Try again
-      </Button>
+    useEffect(
+      () =>
+        void load().then(
+          (view) => setView(() => view),
+          () => setFailed(true),
+        ),
+      [],
     );
-    return <section class="view">{failed && problemNotice(LOST, again)}</section>;
+    return View ? <View /> : <section class="view">{failed && problemNotice(LOST, reload)}</section>;
   };
