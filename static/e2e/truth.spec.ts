@@ -183,7 +183,7 @@ test("an empty text has no pairs, in every view", async ({ watched: page, home }
 
 test("the tour tells what this model shows", async ({ watched: page, home, request }) => {
   await open(page, home, "", true);
-  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByRole("button", { name: "Next", exact: true }).click();
   const tour = page.locator(".tour");
   await expect(tour).toContainText("more than half of their attention on separators");
   await expect(tour).not.toContainText("paper");

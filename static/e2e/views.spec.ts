@@ -7,13 +7,13 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
   const tour = page.getByRole("complementary", { name: "Tour" });
   await expect(tour).toContainText("1 of 5");
-  await tour.getByRole("button", { name: "Next" }).click();
+  await tour.getByRole("button", { name: "Next", exact: true }).click();
   await expect(page.locator("[data-toured]")).toHaveClass(/thumb/);
   await tour.getByRole("button", { name: "Show" }).click();
   await expect(view(page, "Head")).toBeVisible();
   await page.goBack();
   await expect(view(page, "Overview")).toBeVisible();
-  for (let step = 3; step <= 5; step++) await tour.getByRole("button", { name: "Next" }).click();
+  for (let step = 3; step <= 5; step++) await tour.getByRole("button", { name: "Next", exact: true }).click();
   await tour.getByRole("button", { name: "Done" }).click();
   await expect(tour).toBeHidden();
   await reload(page);
@@ -21,7 +21,7 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   await expect(tour).toBeHidden();
   await page.keyboard.press("?");
   await page.getByRole("button", { name: "Take the tour" }).click();
-  await tour.getByRole("button", { name: "Next" }).press("Escape");
+  await tour.getByRole("button", { name: "Next", exact: true }).press("Escape");
   await expect(tour).toBeHidden();
   await expect(page.locator("[data-toured]")).toHaveCount(0);
 });
