@@ -325,7 +325,7 @@ def test_no_texts_overlap(server, tmp_path, figure, fields):
 
 
 DOTS = 150  # per inch
-CHROMIUM = os.environ.get("CHROMIUM", "chromium")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or "chromium"
 READERS = {
     "pdftoppm": ["pdftoppm", "-png", "-singlefile", "-r", str(DOTS), "fig.pdf", "page"],
     "rsvg-convert": ["rsvg-convert", "-d", str(DOTS), "-p", str(DOTS), "-o", "page.png", "fig.svg"],
