@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FORMATS "table|json"
 
@@ -92,18 +91,16 @@ static hs_status answer_print(const json_t *answer, const search_options *o, hs_
 
 /* ---- the command ---- */
 
-/* Searches the run in a folder. */
+/* Searches the run in a folder. A folder without a run has the error of every other command. */
 static hs_status run_search(const char *dir, const hs__search_query *query, json_t **ret_answer,
                             const char **ret_wrong, hs_error *err)
 {
-    char path[4200];
+    hs_error why = {0};
     const hs_status st =
         (query->by ? hs__examples_find : hs__pairs_search)(dir, query, ret_answer, ret_wrong, err);
-    snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
-    if (st != HS_NOT_FOUND || access(path, F_OK) == 0)
-        return st;
-    *err = (hs_error){0};
-    return hs_fail(err, st, "there is no run in '%.250s': it has no file '" HS__RUN_CHECKPOINT_FILE "'", dir);
+    if (st == HS_NOT_FOUND && hs__run_checkpoint_find(dir, &why))
+        *err = why;
+    return st;
 }
 
 static int search_main(const hs_command *command, int argc, char **argv)

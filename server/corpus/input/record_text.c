@@ -70,15 +70,24 @@ static hs_status column_copy(const hs__record_layout *layout, size_t column, con
     return HS_OK;
 }
 
-static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
+/* Returns the number of a row's fields up to the last that is not empty: spreadsheets write empty ones behind
+ * it. scratch holds n bytes. */
+static size_t fields_count(const hs__record_layout *layout, const char *record, size_t n, char *scratch)
 {
     hs__csv_row row = {record, n, layout->delimiter, 0};
-    size_t n_field = 0, n_fields = 0;
+    size_t n_field, n_fields = 0;
+    for (size_t k = 1; row.at <= n && hs__csv_next_field(&row, scratch, &n_field); k++)
+        n_fields = n_field ? k : n_fields;
+    return n_fields;
+}
+
+static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
+{
+    size_t n_field = 0;
     ret->copy = malloc(n + 1);
     if (!ret->copy)
         return HS_NO_MEMORY;
-    for (size_t k = 1; row.at <= n && hs__csv_next_field(&row, ret->copy, &n_field); k++)
-        n_fields = n_field ? k : n_fields;
+    const size_t n_fields = fields_count(layout, record, n, ret->copy);
     if (n_fields > layout->n_columns) {
         snprintf(ret->why, sizeof ret->why,
                  "a row of %zu fields; the header has %zu. Put quotation marks around texts with a delimiter",

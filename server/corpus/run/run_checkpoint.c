@@ -175,16 +175,25 @@ hs_status hs__run_checkpoint_parse(const void *bytes, size_t n_bytes, const char
     return st;
 }
 
+hs_status hs__run_checkpoint_find(const char *dir, hs_error *err)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
+    return access(path, F_OK) && errno == ENOENT
+               ? hs_fail(err, HS_NOT_FOUND, "there is no run in '%s': it has no file '%s'", dir,
+                         HS__RUN_CHECKPOINT_FILE)
+               : HS_OK;
+}
+
 hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_results, hs_error *err)
 {
     char path[4200];
     struct stat file;
     *ret_results = (hs__corpus_results){0};
+    if (hs__run_checkpoint_find(dir, err))
+        return HS_NOT_FOUND;
     snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return hs_fail(err, HS_NOT_FOUND, "there is no run in '%s': it has no file '%s'", dir,
-                       HS__RUN_CHECKPOINT_FILE);
     if (fd < 0)
         return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
     errno = ENODATA;
