@@ -380,20 +380,19 @@ static hs_status block_pass(run *r, hs_error *err)
     return st;
 }
 
-/* Fails with HS_INVALID if the whole input has no text. A shard may have none. */
-static hs_status texts_required(run *r, hs_error *err)
+/* Fails with HS_INVALID if the whole input, which is counted, has no text. A shard may have none. */
+static hs_status texts_required(const run *r, hs_error *err)
 {
     const json_t *first;
-    hs_status st = gather(r, err);
     const uint64_t n_lines = r->results.place.n_lines;
-    if (st || hs_corpus_stats_texts(r->workers[0].stats) || (n_lines && r->job->n_shards > 1))
-        return st;
+    if (hs_corpus_stats_texts(r->workers[0].stats) || (n_lines && r->job->n_shards > 1))
+        return HS_OK;
     json_t *bad = hs__bad_lines_save(r->results.bad, NULL);
     first = json_array_get(json_object_get(bad, "lines"), 0);
     const size_t file = (size_t)json_integer_value(json_object_get(first, "file"));
-    st = hs__no_texts(r->job->inputs[file], n_lines,
-                      (uint64_t)json_integer_value(json_object_get(first, "line")),
-                      first ? json_string_value(json_object_get(first, "why")) : "", err);
+    const hs_status st = hs__no_texts(r->job->inputs[file], n_lines,
+                                      (uint64_t)json_integer_value(json_object_get(first, "line")),
+                                      first ? json_string_value(json_object_get(first, "why")) : "", err);
     json_decref(bad);
     return st;
 }
@@ -429,6 +428,18 @@ static hs_status one_text_keep(run *r, hs_error *err)
     return st;
 }
 
+/* Waits for the counts of an input that was read to its end, and checks and completes them. A stop in the
+ * meantime may drop the last blocks; the input is then no longer done. */
+static hs_status input_end(run *r, hs_error *err)
+{
+    hs_status st = gather(r, err);
+    if (!st && r->results.done)
+        st = texts_required(r, err);
+    if (!st && r->results.done)
+        st = one_text_keep(r, err);
+    return st;
+}
+
 static hs_status run_through(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -450,9 +461,7 @@ static hs_status run_through(run *r, hs_error *err)
     }
     if (st) /* from the input or a worker */
         return hs_fail(err, st, "%s", why.text);
-    st = r->results.done ? texts_required(r, err) : HS_OK;
-    if (!st && r->results.done)
-        st = one_text_keep(r, err);
+    st = r->results.done ? input_end(r, err) : HS_OK;
     if (!st)
         st = save(r, err);
     tell(r, true);

@@ -1,0 +1,160 @@
+/* test_corpus_run.c - the states of a run: stops at chosen moments, and what a resumed run makes of them.
+ *
+ * This program stands before two functions of the scheduler, which a run's threads call at known moments, so
+ * that a test can hold a worker until the run has stopped. */
+#include "server/corpus/run/corpus_run.h"
+#include "server/corpus/run/run_checkpoint.h"
+#include "tests/unit/suite.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_TEXTS = 20 };
+
+static hs_model *model;
+static hs_engine *engine;
+static hs_runtime *runtime;
+static char dir[] = "/tmp/headscope-run-XXXXXX", input[64];
+static atomic_int stop;
+
+/* ---- workers that wait ---- */
+
+static sem_t released;
+static atomic_bool holding;
+
+/* A worker of a yielding run calls this before it takes its first block. */
+int sched_setscheduler(pid_t pid, int policy, const struct sched_param *param)
+{
+    (void)pid, (void)policy, (void)param;
+    while (atomic_load(&holding) && sem_wait(&released))
+        ;
+    return 0;
+}
+
+/* The reader of a stopped run calls this after it has dropped the blocks that no worker took. */
+int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
+{
+    (void)thread, (void)policy, (void)param;
+    if (atomic_exchange(&holding, false))
+        sem_post(&released);
+    return 0;
+}
+
+/* ---- runs ---- */
+
+static void setup(void)
+{
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
+        HS_OK);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(input, sizeof input, "%s/input", dir);
+    ck_assert_int_eq(sem_init(&released, 0, 0), 0);
+    atomic_store(&stop, 0);
+}
+
+static void teardown(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    sem_destroy(&released);
+    hs_engine_destroy(engine);
+    hs_runtime_destroy(runtime);
+    hs_model_close(model);
+}
+
+static void input_write(const char *text, size_t n)
+{
+    FILE *file = fopen(input, "w");
+    ck_assert_ptr_nonnull(file);
+    for (size_t i = 0; i < n; i++)
+        fprintf(file, "%s\n", text);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Stops the run once its input is read. */
+static void on_progress(const hs__corpus_progress *progress, void *data)
+{
+    (void)data;
+    if (atomic_load(&holding) && progress->share >= 1)
+        atomic_store(&stop, 1);
+}
+
+static hs_status run(hs_error *err)
+{
+    static const char *const inputs[] = {input};
+    const hs__corpus_job job = {.model = model,
+                                .engine = engine,
+                                .model_name = HS_EMBEDDED_NAME,
+                                .inputs = inputs,
+                                .n_inputs = 1,
+                                .dir = dir,
+                                .settings = {.fields = {.max_tokens = 16,
+                                                        .layers = hs_all_numbers,
+                                                        .n_layers = 1,
+                                                        .attention_threshold = 0.3f},
+                                             .thresholds = {0.3f},
+                                             .n_thresholds = 1},
+                                .n_workers = 1,
+                                .n_shards = 1,
+                                .save_ms = 1000000,
+                                .resume = true,
+                                .yielding = true,
+                                .stop = &stop,
+                                .progress = on_progress};
+    return hs__corpus_run(&job, err);
+}
+
+/* Returns the number of texts in the checkpoint. */
+static uint64_t texts_saved(void)
+{
+    hs__corpus_results results;
+    ck_assert_int_eq(hs__run_checkpoint_load(dir, &results, NULL), HS_OK);
+    const uint64_t n = hs_corpus_stats_texts(results.stats);
+    hs__corpus_results_finish(&results);
+    return n;
+}
+
+START_TEST(a_stop_before_the_first_text_is_counted_is_no_empty_input)
+{
+    hs_error err = {0};
+    input_write("The river flows past the town.", N_TEXTS);
+    atomic_store(&holding, true);
+    ck_assert_msg(run(&err) == HS_CANCELLED, "%s", err.text);
+    ck_assert_uint_eq(texts_saved(), 0);
+    atomic_store(&stop, 0);
+    err = (hs_error){0};
+    ck_assert_msg(run(&err) == HS_OK, "%s", err.text);
+    ck_assert_uint_eq(texts_saved(), N_TEXTS);
+}
+END_TEST
+
+START_TEST(an_input_without_a_text_fails)
+{
+    hs_error err = {0};
+    input_write("", N_TEXTS);
+    ck_assert_int_eq(run(&err), HS_INVALID);
+    ck_assert_msg(strstr(err.text, "there is no text in it"), "%s", err.text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("corpus run");
+    TCase *tc = tcase_create("corpus run");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, a_stop_before_the_first_text_is_counted_is_no_empty_input);
+    tcase_add_test(tc, an_input_without_a_text_fails);
+    suite_add_tcase(suite, tc);
+    return tests_run(suite);
+}
