@@ -10,32 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const hs__element elements[] = {
-    [HS__DTYPE_F4] = HS__ELEMENT_F4, [HS__DTYPE_F2] = HS__ELEMENT_F2, [HS__DTYPE_U1] = HS__ELEMENT_U1};
+static const hs_element elements[] = {
+    [HS__DTYPE_F4] = HS_ELEMENT_F4, [HS__DTYPE_F2] = HS_ELEMENT_F2, [HS__DTYPE_U1] = HS_ELEMENT_U1};
 
-static void add_integers(hs__arrays *arrays, const char *name, const int32_t *values, size_t n)
+static void add_integers(hs_arrays *arrays, const char *name, const int32_t *values, size_t n)
 {
-    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    int64_t *to = hs_arrays_add(arrays, name, HS_ELEMENT_I8, 1, n, 0);
     for (size_t i = 0; i < n && to; i++)
         to[i] = values[i];
 }
 
-static void add_numbers(hs__arrays *arrays, const char *name, const uint16_t *values, size_t n)
+static void add_numbers(hs_arrays *arrays, const char *name, const uint16_t *values, size_t n)
 {
-    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    int64_t *to = hs_arrays_add(arrays, name, HS_ELEMENT_I8, 1, n, 0);
     for (size_t i = 0; i < n && to; i++)
         to[i] = values[i];
 }
 
-static void add_bytes(hs__arrays *arrays, const char *name, const uint8_t *values, size_t n)
+static void add_bytes(hs_arrays *arrays, const char *name, const uint8_t *values, size_t n)
 {
-    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    int64_t *to = hs_arrays_add(arrays, name, HS_ELEMENT_I8, 1, n, 0);
     for (size_t i = 0; i < n && to; i++)
         to[i] = values[i];
 }
 
 /* int64 like HuggingFace's, so that they index torch tensors. */
-static void add_tokens(hs__arrays *arrays, const hs__answer *a)
+static void add_tokens(hs_arrays *arrays, const hs__answer *a)
 {
     const hs_encoding *e = a->encoding;
     const size_t T = e->n_tokens;
@@ -43,10 +43,10 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
     add_bytes(arrays, "token_type_ids", e->types, T);
     add_bytes(arrays, "special_tokens_mask", e->special, T);
     int64_t *n_prompt =
-        a->analysis->prompt ? hs__arrays_add(arrays, "prompt_tokens", HS__ELEMENT_I8, 0, 0, 0) : NULL;
+        a->analysis->prompt ? hs_arrays_add(arrays, "prompt_tokens", HS_ELEMENT_I8, 0, 0, 0) : NULL;
     if (n_prompt)
         *n_prompt = (int64_t)a->n_prompt;
-    int64_t *offsets = hs__arrays_add(arrays, "offset_mapping", HS__ELEMENT_I8, 2, T, 2);
+    int64_t *offsets = hs_arrays_add(arrays, "offset_mapping", HS_ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
         offsets[2 * i] = a->analysis->input.ids ? -1 : (int64_t)e->starts[i];
         offsets[2 * i + 1] = a->analysis->input.ids ? -1 : (int64_t)e->ends[i];
@@ -57,11 +57,11 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
     add_numbers(arrays, "heads", a->analysis->heads, a->analysis->n_heads);
 }
 
-static void put_floats(hs__element element, const float *from, size_t n, char *to)
+static void put_floats(hs_element element, const float *from, size_t n, char *to)
 {
-    if (element == HS__ELEMENT_F4)
+    if (element == HS_ELEMENT_F4)
         memcpy(to, from, n * sizeof *from);
-    else if (element == HS__ELEMENT_F2)
+    else if (element == HS_ELEMENT_F2)
         hs__convert_f2(from, n, (uint16_t *)(void *)to);
     else
         hs__convert_u1(from, n, (uint8_t *)to);
@@ -69,7 +69,7 @@ static void put_floats(hs__element element, const float *from, size_t n, char *t
 
 /* An array and its place in the file. */
 typedef struct array_fill {
-    const hs__array *array;
+    const hs_array *array;
     size_t n_heads;
     size_t n; /* numbers of a part, or of a row of a layer */
     char *to;
@@ -82,10 +82,10 @@ static void fill_part(void *context, size_t i, size_t slot)
     if (!hs__answer_cancelled(a))
         put_floats(f->array->element,
                    hs__output_part(f->array->part, a, i / f->n_heads, i % f->n_heads, slot), f->n,
-                   f->to + i * f->n * hs__element_bytes(f->array->element));
+                   f->to + i * f->n * hs_element_bytes(f->array->element));
 }
 
-static void fill(const hs__array *array, char *to)
+static void fill(const hs_array *array, char *to)
 {
     const size_t n_walked = hs__output_n_walked(array->part), n_heads = n_walked == 2 ? array->shape[1] : 1;
     const size_t n_parts = array->shape[0] * n_heads;
@@ -95,11 +95,11 @@ static void fill(const hs__array *array, char *to)
     hs__answer_share(array->source, hs__answer_threads(array->source, f.n * n_parts), n_parts, fill_part, &f);
 }
 
-static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
+static void add_array(hs_arrays *arrays, const hs__answer *a, const hs__output *output)
 {
     size_t lengths[HS_AXES_MAX];
     const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
-    hs__array *array = hs__arrays_describe(arrays, output->name, elements[a->analysis->dtype], n, lengths);
+    hs_array *array = hs_arrays_describe(arrays, output->name, elements[a->analysis->dtype], n, lengths);
     if (!array)
         return;
     array->fill = fill;
@@ -114,7 +114,7 @@ static void fill_head(void *context, size_t h, size_t slot)
     const array_fill *f = context;
     const hs__answer *a = f->array->source;
     const hs__output *output = f->array->part;
-    const size_t T = a->encoding->n_tokens, row_bytes = f->n * hs__element_bytes(f->array->element);
+    const size_t T = a->encoding->n_tokens, row_bytes = f->n * hs_element_bytes(f->array->element);
     const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
     if (hs__answer_cancelled(a))
         return;
@@ -125,7 +125,7 @@ static void fill_head(void *context, size_t h, size_t slot)
 }
 
 /* One layer of an output: maps [head][query][key], vectors [T][head][d], states [T][D]. */
-static void fill_layer(const hs__array *array, char *to)
+static void fill_layer(const hs_array *array, char *to)
 {
     const hs__answer *a = array->source;
     const hs__output *output = array->part;
@@ -146,7 +146,7 @@ static void name_layer(const hs__output *output, const hs__answer *a, size_t l, 
         snprintf(ret, n_ret, "blocks.%u.%s", (unsigned)a->analysis->layers[l - states], output->hook);
 }
 
-static void add_layers(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
+static void add_layers(hs_arrays *arrays, const hs__answer *a, const hs__output *output)
 {
     size_t lengths[HS_AXES_MAX], shape[HS_AXES_MAX];
     const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
@@ -156,7 +156,7 @@ static void add_layers(hs__arrays *arrays, const hs__answer *a, const hs__output
         shape[1] = lengths[1];
     }
     for (size_t l = 0; l < lengths[0]; l++) {
-        hs__array *array = hs__arrays_describe(arrays, "", elements[a->analysis->dtype], n - 1, shape);
+        hs_array *array = hs_arrays_describe(arrays, "", elements[a->analysis->dtype], n - 1, shape);
         if (!array)
             return;
         name_layer(output, a, l, array->name_buffer, sizeof array->name_buffer);
@@ -168,7 +168,7 @@ static void add_layers(hs__arrays *arrays, const hs__answer *a, const hs__output
     }
 }
 
-static void add_outputs(hs__arrays *arrays, const hs__answer *a)
+static void add_outputs(hs_arrays *arrays, const hs__answer *a)
 {
     for (size_t i = 0; hs__output_at(i); i++) {
         const hs__output *output = hs__output_at(i);
@@ -211,7 +211,7 @@ static void each_total(const hs__answer *a, void *to, void (*add)(void *to, cons
 
 static void add_total(void *to, const char *name, uint64_t total)
 {
-    int64_t *at = hs__arrays_add(to, name, HS__ELEMENT_I8, 0, 0, 0);
+    int64_t *at = hs_arrays_add(to, name, HS_ELEMENT_I8, 0, 0, 0);
     if (at)
         *at = (int64_t)total;
 }
@@ -219,39 +219,39 @@ static void add_total(void *to, const char *name, uint64_t total)
 /* ---- npz ---- */
 
 /* tokens is scratch of T elements. */
-static void add_texts(hs__arrays *arrays, const hs__answer *a, hs_bytes *tokens)
+static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
 {
     char hex[HS_SHA256_HEX];
     const hs_bytes sha256 = bytes_of(model_sha256(a, hex)), name = bytes_of(a->model->name);
     for (size_t i = 0; i < a->encoding->n_tokens; i++)
         tokens[i] = bytes_of(hs__answer_token(a, i));
-    hs__arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
-    hs__arrays_add_texts(arrays, "model", &name, 1, true);
-    hs__arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
-    hs__arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
+    hs_arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
+    hs_arrays_add_texts(arrays, "model", &name, 1, true);
+    hs_arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
+    hs_arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
     if (a->analysis->prompt)
-        hs__arrays_add_texts(arrays, "prompt", (hs_bytes[]){bytes_of(a->analysis->prompt->name)}, 1, true);
-    uint8_t *truncated = hs__arrays_add(arrays, "truncated", HS__ELEMENT_BOOL, 0, 0, 0);
+        hs_arrays_add_texts(arrays, "prompt", (hs_bytes[]){bytes_of(a->analysis->prompt->name)}, 1, true);
+    uint8_t *truncated = hs_arrays_add(arrays, "truncated", HS_ELEMENT_BOOL, 0, 0, 0);
     if (truncated)
         *truncated = a->encoding->truncated;
 }
 
-static hs_status write_npz(hs__buffer *b, const hs__arrays *arrays, hs_error *err)
+static hs_status write_npz(hs_buffer *b, const hs_arrays *arrays, hs_error *err)
 {
     hs_npz npz = {.memory = b};
     size_t n_bytes = HS__NPZ_OVERHEAD;
     for (size_t i = 0; i < arrays->n; i++)
         n_bytes += HS__NPZ_OVERHEAD + arrays->items[i].n_bytes;
-    hs__buffer_reserve(b, n_bytes); /* so that the buffer never grows */
+    hs_buffer_reserve(b, n_bytes); /* so that the buffer never grows */
     for (size_t i = 0; i < arrays->n; i++)
-        hs__npz_array(&npz, &arrays->items[i]);
+        hs_npz_array(&npz, &arrays->items[i]);
     return hs_npz_finish(&npz, err);
 }
 
-hs_status hs__answer_write_npz(hs__buffer *b, const hs__answer *a, hs_error *err)
+hs_status hs__answer_write_npz(hs_buffer *b, const hs__answer *a, hs_error *err)
 {
     hs_bytes *tokens = calloc(a->encoding->n_tokens, sizeof *tokens);
-    hs__arrays *arrays = calloc(1, sizeof *arrays);
+    hs_arrays *arrays = calloc(1, sizeof *arrays);
     hs_status st = HS_NO_MEMORY;
     if (tokens && arrays) {
         add_texts(arrays, a, tokens);
@@ -260,7 +260,7 @@ hs_status hs__answer_write_npz(hs__buffer *b, const hs__answer *a, hs_error *err
         add_outputs(arrays, a);
         if (!arrays->failed)
             st = write_npz(b, arrays, err);
-        hs__arrays_finish(arrays);
+        hs_arrays_finish(arrays);
     }
     free(tokens);
     free(arrays);
@@ -289,22 +289,22 @@ static void metadata_add_total(void *to, const char *name, uint64_t total)
     metadata_add(m, name, bytes_of(text));
 }
 
-static void write_token_list(hs__buffer *b, const hs__answer *a)
+static void write_token_list(hs_buffer *b, const hs__answer *a)
 {
     for (size_t i = 0; i < a->encoding->n_tokens; i++) {
         const hs_bytes token = bytes_of(hs__answer_token(a, i));
-        hs__buffer_add(b, i ? "," : "[", 1);
+        hs_buffer_add(b, i ? "," : "[", 1);
         hs__json_string(b, token.data, token.size);
     }
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
-hs_status hs__answer_write_safetensors(hs__buffer *b, const hs__answer *a, hs_error *err)
+hs_status hs__answer_write_safetensors(hs_buffer *b, const hs__answer *a, hs_error *err)
 {
     metadata m = {.n = 0};
     char hex[HS_SHA256_HEX];
-    hs__buffer tokens = {0};
-    hs__arrays *arrays = calloc(1, sizeof *arrays);
+    hs_buffer tokens = {0};
+    hs_arrays *arrays = calloc(1, sizeof *arrays);
     if (!arrays)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
     write_token_list(&tokens, a);
@@ -321,8 +321,8 @@ hs_status hs__answer_write_safetensors(hs__buffer *b, const hs__answer *a, hs_er
     b->failed |= tokens.failed || arrays->failed;
     if (!b->failed)
         hs__tensors_write(b, arrays, m.items, m.n);
-    hs__buffer_finish(&tokens);
-    hs__arrays_finish(arrays);
+    hs_buffer_finish(&tokens);
+    hs_arrays_finish(arrays);
     free(arrays);
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the answer") : HS_OK;
 }

@@ -31,8 +31,8 @@ static const struct {
 typedef struct maker {
     const hs__answer *answer;
     const hs__figure_request *figure;
-    hs__arrays *arrays; /* of the figure's structure; NULL: maps */
-    hs__panel *panels;
+    hs_arrays *arrays; /* of the figure's structure; NULL: maps */
+    hs_panel *panels;
     size_t n_panels;
     const char **labels; /* owned; its first labels point into numbers */
     char (*numbers)[24];
@@ -120,9 +120,9 @@ static hs_status labels_create(maker *m, size_t n, hs_error *err)
 }
 
 /* Puts 0 in the middle of the colours, where they are lightest. */
-static void range_balance(hs__panel *p)
+static void range_balance(hs_panel *p)
 {
-    p->palette = HS__PALETTE_SIGNED;
+    p->palette = HS_PALETTE_SIGNED;
     p->high = fmaxf(p->high, -p->low);
     p->low = -p->high;
 }
@@ -144,8 +144,8 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
     const hs_tap tap = similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION;
-    hs__panel *p = &m->panels[m->n_panels++];
-    *p = hs__panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
+    hs_panel *p = &m->panels[m->n_panels++];
+    *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
     const char *name = similarity ? "similarity" : "attention";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
@@ -182,7 +182,7 @@ static hs_status maps_make(maker *m, hs_error *err)
 
 /* ---- structures ---- */
 
-static const hs__array *array_find(const maker *m, const char *name)
+static const hs_array *array_find(const maker *m, const char *name)
 {
     for (size_t i = 0; i < m->arrays->n; i++)
         if (strcmp(m->arrays->items[i].name, name) == 0)
@@ -190,16 +190,16 @@ static const hs__array *array_find(const maker *m, const char *name)
     return NULL;
 }
 
-static hs__panel *panel_add(maker *m, const char *name, const char *title)
+static hs_panel *panel_add(maker *m, const char *name, const char *title)
 {
-    const hs__array *array = array_find(m, name);
+    const hs_array *array = array_find(m, name);
     if (!array)
         return NULL;
-    hs__panel *p = &m->panels[m->n_panels++];
-    *p = (hs__panel){.n_rows = array->shape[0],
-                     .n_columns = array->n_dimensions > 1 ? array->shape[1] : 1,
-                     .values = array->data,
-                     .palette = HS__PALETTE_GREEN};
+    hs_panel *p = &m->panels[m->n_panels++];
+    *p = (hs_panel){.n_rows = array->shape[0],
+                    .n_columns = array->n_dimensions > 1 ? array->shape[1] : 1,
+                    .values = array->data,
+                    .palette = HS_PALETTE_GREEN};
     snprintf(p->title, sizeof p->title, "%s", title);
     return p;
 }
@@ -216,15 +216,15 @@ static hs_status distances_make(maker *m, hs_error *err)
                  (size_t)analysis->heads[i % analysis->n_heads]);
         m->labels[i] = m->numbers[i];
     }
-    hs__panel *p = panel_add(m, "head_distances",
-                             analysis->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
-                                                                        : "distance of heads, 1 - CKA");
+    hs_panel *p = panel_add(m, "head_distances",
+                            analysis->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
+                                                                       : "distance of heads, 1 - CKA");
     p->row_labels = p->column_labels = m->labels;
     hs__panel_range(p);
     return HS_OK;
 }
 
-static bool has_value(const hs__panel *p)
+static bool has_value(const hs_panel *p)
 {
     for (size_t i = 0; i < p->n_rows * p->n_columns; i++)
         if (isfinite(p->values[i]))
@@ -253,7 +253,7 @@ static hs_status effects_make(maker *m, hs_error *err)
             m->panels[n_kept++] = m->panels[i];
     m->n_panels = n_kept ? n_kept : 1;
     for (size_t i = 0; i < m->n_panels; i++) {
-        hs__panel *p = &m->panels[i];
+        hs_panel *p = &m->panels[i];
         p->row_labels = m->labels;
         p->column_labels = m->labels + L;
         p->row_title = "layer";
@@ -272,8 +272,8 @@ static hs_status predictions_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
     const bool lens = m->figure->kind == HS__FIGURE_LENS;
-    const hs__array *ids = array_find(m, lens ? "predictions_layers_top_ids" : "predictions_top_ids");
-    const hs__array *best =
+    const hs_array *ids = array_find(m, lens ? "predictions_layers_top_ids" : "predictions_top_ids");
+    const hs_array *best =
         array_find(m, lens ? "predictions_layers_top_probability" : "predictions_top_probability");
     const int32_t *positions = array_find(m, "predictions_position")->data;
     const size_t n = ids->shape[0], across = ids->shape[1], k = lens ? ids->shape[2] : 1;
@@ -294,15 +294,15 @@ static hs_status predictions_make(maker *m, hs_error *err)
             hs_tokenizer_token(hs_model_tokenizer(a->model->model), ((const int32_t *)ids->data)[i * k]);
         values[i] = values[i * k];
     }
-    m->panels[m->n_panels++] = (hs__panel){.n_rows = n,
-                                           .n_columns = across,
-                                           .values = values,
-                                           .row_labels = m->labels,
-                                           .column_labels = columns,
-                                           .cell_labels = cells,
-                                           .column_title = lens ? "after layer" : "rank",
-                                           .palette = HS__PALETTE_GREEN,
-                                           .high = 1};
+    m->panels[m->n_panels++] = (hs_panel){.n_rows = n,
+                                          .n_columns = across,
+                                          .values = values,
+                                          .row_labels = m->labels,
+                                          .column_labels = columns,
+                                          .cell_labels = cells,
+                                          .column_title = lens ? "after layer" : "rank",
+                                          .palette = HS_PALETTE_GREEN,
+                                          .high = 1};
     snprintf(m->panels[0].title, sizeof m->panels[0].title, "%s",
              lens ? "best prediction of each layer" : "predictions");
     return HS_OK;
@@ -339,38 +339,38 @@ static size_t choose_across(const maker *m)
     return across;
 }
 
-static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_error *err)
+static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_error *err)
 {
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens",
              kinds[m->figure->kind].title, a->model->name, a->encoding->n_tokens);
-    const hs__figure figure = {.title = m->title,
-                               .caption = m->panels[0].title,
-                               .footer = m->figure->footer ? m->title : NULL,
-                               .panels = m->panels,
-                               .n_panels = m->n_panels,
-                               .n_across = choose_across(m),
-                               .row_numbers = overview ? a->analysis->layers : NULL,
-                               .column_numbers = a->analysis->heads,
-                               .n_columns = a->analysis->n_heads,
-                               .row_title = "layer",
-                               .column_title = "head",
-                               .tight = overview || (is_map(m->figure) && m->n_panels > LABELLED_MAX),
-                               .width_mm = (double)m->figure->width_mm,
-                               .font_pt = (double)m->figure->font_pt,
-                               .labels = (hs__labels)m->figure->labels};
+    const hs_figure figure = {.title = m->title,
+                              .caption = m->panels[0].title,
+                              .footer = m->figure->footer ? m->title : NULL,
+                              .panels = m->panels,
+                              .n_panels = m->n_panels,
+                              .n_across = choose_across(m),
+                              .row_numbers = overview ? a->analysis->layers : NULL,
+                              .column_numbers = a->analysis->heads,
+                              .n_columns = a->analysis->n_heads,
+                              .row_title = "layer",
+                              .column_title = "head",
+                              .tight = overview || (is_map(m->figure) && m->n_panels > LABELLED_MAX),
+                              .width_mm = (double)m->figure->width_mm,
+                              .font_pt = (double)m->figure->font_pt,
+                              .labels = (hs__labels)m->figure->labels};
     if (format == HS__FIGURE_CSV)
         return hs__figure_csv(&figure, b, err);
-    hs__picture drawing = {0};
-    hs_status st = hs__figure_draw(&figure, &drawing, err);
+    hs_picture drawing = {0};
+    hs_status st = hs_figure_draw(&figure, &drawing, err);
     if (!st)
-        st = format == HS__FIGURE_SVG ? hs__picture_svg(&drawing, b, err) : hs__picture_pdf(&drawing, b, err);
-    hs__picture_finish(&drawing);
+        st = format == HS__FIGURE_SVG ? hs_picture_svg(&drawing, b, err) : hs_picture_pdf(&drawing, b, err);
+    hs_picture_finish(&drawing);
     return st;
 }
 
-hs_status hs__answer_write_figure(hs__buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
+hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
 {
     maker m = {.answer = a, .figure = &a->analysis->figure};
     m.panels = calloc(hs__figure_n_panels(a->analysis), sizeof *m.panels);
@@ -382,7 +382,7 @@ hs_status hs__answer_write_figure(hs__buffer *b, const hs__answer *a, hs__figure
     if (!st)
         st = write(&m, format, b, err);
     if (m.arrays)
-        hs__arrays_finish(m.arrays);
+        hs_arrays_finish(m.arrays);
     free(m.arrays);
     free(m.panels);
     free(m.labels);

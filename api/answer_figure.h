@@ -20,5 +20,5 @@ size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_s
                                 size_t n_label);
 
 /* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__answer_write_figure(hs__buffer *buffer, const hs__answer *answer,
+HS_MUST_USE hs_status hs__answer_write_figure(hs_buffer *buffer, const hs__answer *answer,
                                               hs__figure_format format, hs_error *err);

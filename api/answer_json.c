@@ -9,75 +9,75 @@
  */
 #define SLOTS_NUMBERS_MAX ((size_t)4 << 20)
 
-static void write_token(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_token(hs_buffer *b, const hs__answer *a, size_t i)
 {
     const char *token = hs__answer_token(a, i);
     hs__json_string(b, token, strlen(token));
 }
 
-static void write_id(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_id(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->encoding->ids[i]);
 }
 
-static void write_type(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_type(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->encoding->types[i]);
 }
 
-static void write_special(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_special(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->encoding->special[i]);
 }
 
-static void write_offsets(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_offsets(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_range(b, a->encoding->starts[i], a->encoding->ends[i]);
 }
 
-static void write_sentence(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_sentence(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->sentences[i]);
 }
 
-static void write_word(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_word(hs_buffer *b, const hs__answer *a, size_t i)
 {
     if (a->encoding->word_ids[i] < 0)
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
     else
         hs__json_integer(b, a->encoding->word_ids[i]);
 }
 
-typedef void element_writer(hs__buffer *b, const hs__answer *a, size_t i);
+typedef void element_writer(hs_buffer *b, const hs__answer *a, size_t i);
 
 /* `,"name":[..]` with n elements. */
-static void write_each(hs__buffer *b, const hs__answer *a, const char *name, size_t n, element_writer *write)
+static void write_each(hs_buffer *b, const hs__answer *a, const char *name, size_t n, element_writer *write)
 {
     hs__json_key(b, name);
-    hs__buffer_add(b, "[", 1);
+    hs_buffer_add(b, "[", 1);
     for (size_t i = 0; i < n; i++) {
         hs__json_comma(b, i);
         write(b, a, i);
     }
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
-static void write_prompt(hs__buffer *b, const hs__answer *a)
+static void write_prompt(hs_buffer *b, const hs__answer *a)
 {
     const hs_prompt *prompt = a->analysis->prompt;
-    hs__buffer_text(b, ",\"prompt\":{\"name\":");
+    hs_buffer_text(b, ",\"prompt\":{\"name\":");
     hs__json_string(b, prompt->name, strlen(prompt->name));
     hs__json_key(b, "text");
     hs__json_string(b, prompt->text, strlen(prompt->text));
     hs__json_key(b, "tokens");
     hs__json_integer(b, (int64_t)a->n_prompt);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void write_tokens(hs__buffer *b, const hs__answer *a)
+static void write_tokens(hs_buffer *b, const hs__answer *a)
 {
     const size_t T = a->encoding->n_tokens;
-    hs__buffer_text(b, "{\"model\":");
+    hs_buffer_text(b, "{\"model\":");
     hs__json_string(b, a->model->name, strlen(a->model->name));
     hs__json_key(b, "truncated");
     hs__json_bool(b, a->encoding->truncated);
@@ -88,19 +88,19 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
     if (a->analysis->input.ids)
-        hs__buffer_text(b, ",\"offset_mapping\":null");
+        hs_buffer_text(b, ",\"offset_mapping\":null");
     else
         write_each(b, a, "offset_mapping", T, write_offsets);
     write_each(b, a, "sentence_ids", T, write_sentence);
     write_each(b, a, "word_ids", T, write_word);
 }
 
-static void write_layer_number(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_layer_number(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->analysis->layers[i]);
 }
 
-static void write_head_number(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_head_number(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_integer(b, a->analysis->heads[i]);
 }
@@ -108,14 +108,14 @@ static void write_head_number(hs__buffer *b, const hs__answer *a, size_t i)
 /* ---- arrays ---- */
 
 typedef struct array_slot {
-    hs__buffer text;     /* of the part that the slot's thread formats */
+    hs_buffer text;      /* of the part that the slot's thread formats */
     pthread_cond_t turn; /* for the thread of a part i where i % n_slots is this slot's number */
 } array_slot;
 
 /* An array that threads write together. A part is one layer, or one head of a layer. Threads take parts in
  * ascending order, format them apart and copy each to its place, once all parts before have theirs. */
 typedef struct array_text {
-    hs__buffer *body; /* has capacity for the array */
+    hs_buffer *body; /* has capacity for the array */
     const hs__answer *answer;
     const hs__output *output;
     size_t n_walked, n_heads, n_axes, lengths[HS_AXES_MAX];
@@ -126,22 +126,22 @@ typedef struct array_text {
 } array_text;
 
 /* Appends part i. Appends less if the request was cancelled: its output is discarded. */
-static void write_part(hs__buffer *b, const array_text *t, size_t i, size_t slot)
+static void write_part(hs_buffer *b, const array_text *t, size_t i, size_t slot)
 {
     const size_t l = i / t->n_heads, h = i % t->n_heads;
     hs__json_comma(b, i);
-    hs__buffer_add(b, "[", t->n_walked == 2 && h == 0);
+    hs_buffer_add(b, "[", t->n_walked == 2 && h == 0);
     if (!b->failed && !hs__answer_cancelled(t->answer))
         hs__json_block(b, hs__output_part(t->output, t->answer, l, h, slot), t->n_axes - t->n_walked,
                        t->lengths + t->n_walked, (int)t->answer->analysis->digits);
-    hs__buffer_add(b, "]", t->n_walked == 2 && h + 1 == t->n_heads);
+    hs_buffer_add(b, "]", t->n_walked == 2 && h + 1 == t->n_heads);
 }
 
 /* Waits until parts [0, i) have their place, then reserves the place of part i. At most n_slots successive
  * parts are in work, so no two threads wait for the same condition. */
-static char *place_part(array_text *t, size_t i, hs__buffer *text)
+static char *place_part(array_text *t, size_t i, hs_buffer *text)
 {
-    hs__buffer *body = t->body;
+    hs_buffer *body = t->body;
     pthread_mutex_lock(&t->mutex);
     while (t->n_placed < i)
         pthread_cond_wait(&t->slots[i % t->n_slots].turn, &t->mutex);
@@ -158,7 +158,7 @@ static char *place_part(array_text *t, size_t i, hs__buffer *text)
 static void part_text(void *context, size_t i, size_t slot)
 {
     array_text *t = context;
-    hs__buffer *text = &t->slots[slot].text;
+    hs_buffer *text = &t->slots[slot].text;
     text->size = 0;
     write_part(text, t, i, slot);
     char *to = place_part(t, i, text);
@@ -179,14 +179,14 @@ static void write_parts_shared(array_text *t, size_t n_parts)
     hs__answer_share(t->answer, t->n_slots, n_parts, part_text, t);
     for (size_t slot = 0; slot < t->n_slots; slot++) {
         pthread_cond_destroy(&t->slots[slot].turn);
-        hs__buffer_finish(&t->slots[slot].text);
+        hs_buffer_finish(&t->slots[slot].text);
     }
     pthread_mutex_destroy(&t->mutex);
     free(t->slots);
 }
 
 /* A single thread writes straight into b: it neither waits nor copies. */
-static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *output)
+static void write_array(hs_buffer *b, const hs__answer *a, const hs__output *output)
 {
     array_text t = {.body = b, .answer = a, .output = output, .n_walked = hs__output_n_walked(output)};
     t.n_axes = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, t.lengths);
@@ -198,32 +198,31 @@ static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *ou
     t.n_slots = hs__answer_threads(a, n * n_parts);
     while (t.n_slots > 1 && t.n_slots * n > SLOTS_NUMBERS_MAX)
         t.n_slots--;
-    hs__buffer_add(b, "[", 1);
+    hs_buffer_add(b, "[", 1);
     if (t.n_slots > 1 && !b->failed)
         write_parts_shared(&t, n_parts);
     else
         for (size_t i = 0; i < n_parts; i++)
             write_part(b, &t, i, 0);
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
-static void write_heads(hs__buffer *b, const hs__answer *a, const hs__structure *structure,
-                        const void *result)
+static void write_heads(hs_buffer *b, const hs__answer *a, const hs__structure *structure, const void *result)
 {
-    hs__buffer_add(b, "[", 1);
+    hs_buffer_add(b, "[", 1);
     for (size_t l = 0; l < a->analysis->n_layers; l++) {
         hs__json_comma(b, l);
-        hs__buffer_add(b, "[", 1);
+        hs_buffer_add(b, "[", 1);
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             hs__json_comma(b, h);
             structure->write_head(b, a, result, l * a->analysis->n_heads + h);
         }
-        hs__buffer_add(b, "]", 1);
+        hs_buffer_add(b, "]", 1);
     }
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
-static void write_output(hs__buffer *b, const hs__answer *a, size_t i)
+static void write_output(hs_buffer *b, const hs__answer *a, size_t i)
 {
     const hs__output *output = hs__output_at(i);
     const hs__structure *structure = output->structure;
@@ -240,13 +239,13 @@ static void write_output(hs__buffer *b, const hs__answer *a, size_t i)
     }
 }
 
-void hs__answer_write_tokens(hs__buffer *b, const hs__answer *a)
+void hs__answer_write_tokens(hs_buffer *b, const hs__answer *a)
 {
     write_tokens(b, a);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-void hs__answer_write_json(hs__buffer *b, const hs__answer *a)
+void hs__answer_write_json(hs_buffer *b, const hs__answer *a)
 {
     write_tokens(b, a);
     write_each(b, a, "layers", a->analysis->n_layers, write_layer_number);
@@ -254,5 +253,5 @@ void hs__answer_write_json(hs__buffer *b, const hs__answer *a)
     for (size_t i = 0; hs__output_at(i); i++)
         if (a->analysis->outputs >> i & 1)
             write_output(b, a, i);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }

@@ -6,83 +6,83 @@
 #include <stdio.h>
 #include <string.h>
 
-static void write_positions(hs__buffer *b, const hs_model *model)
+static void write_positions(hs_buffer *b, const hs_model *model)
 {
     const char *names[HS_POSITION_SCHEMES];
     const size_t n = hs_model_positions(model, names);
-    hs__buffer_text(b, ",\"positions\":[");
+    hs_buffer_text(b, ",\"positions\":[");
     for (size_t i = 0; i < n; i++) {
-        hs__buffer_text(b, i ? ",\"" : "\"");
-        hs__buffer_text(b, names[i]);
-        hs__buffer_text(b, "\"");
+        hs_buffer_text(b, i ? ",\"" : "\"");
+        hs_buffer_text(b, names[i]);
+        hs_buffer_text(b, "\"");
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void write_windows(hs__buffer *b, const hs_architecture *architecture)
+static void write_windows(hs_buffer *b, const hs_architecture *architecture)
 {
     for (size_t i = 0; i < architecture->shape.n_layers; i++) {
         char text[32] = "null";
         if (architecture->layers[i].window > 0)
             snprintf(text, sizeof text, "%zu", architecture->layers[i].window);
-        hs__buffer_text(b, i ? "," : ",\"windows\":[");
-        hs__buffer_text(b, text);
+        hs_buffer_text(b, i ? "," : ",\"windows\":[");
+        hs_buffer_text(b, text);
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void write_text(hs__buffer *b, const char *name, const char *text)
+static void write_text(hs_buffer *b, const char *name, const char *text)
 {
     hs__json_key(b, name);
     if (text)
         hs__json_string(b, text, strlen(text));
     else
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
 }
 
 /* Writes the task, the problem type and the labels of the checkpoint's head. */
-static void write_task(hs__buffer *b, const hs_model *model)
+static void write_task(hs_buffer *b, const hs_model *model)
 {
     const hs_task_head *head = &hs_model_architecture(model)->task_head;
     write_text(b, "task", hs_model_task(model));
     write_text(b, "problem_type", hs_model_problem_type(model));
     hs__json_key(b, "labels");
     if (!head->labels)
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
     for (size_t i = 0; head->labels && i < head->n_classes; i++) {
-        hs__buffer_text(b, i ? "," : "[");
+        hs_buffer_text(b, i ? "," : "[");
         hs__json_string(b, head->labels[i], strlen(head->labels[i]));
-        hs__buffer_text(b, i + 1 == head->n_classes ? "]" : "");
+        hs_buffer_text(b, i + 1 == head->n_classes ? "]" : "");
     }
 }
 
 /* Writes the prompts of a sentence encoder in the order of its file, and the name of the default one. */
-static void write_prompts(hs__buffer *b, const hs_model *model)
+static void write_prompts(hs_buffer *b, const hs_model *model)
 {
     const hs_sentence_head *head = &hs_model_architecture(model)->sentence;
     const bool has_default = head->default_prompt < head->n_prompts;
-    hs__buffer_text(b, ",\"prompts\":{");
+    hs_buffer_text(b, ",\"prompts\":{");
     for (size_t i = 0; i < head->n_prompts; i++) {
-        hs__buffer_text(b, i ? "," : "");
+        hs_buffer_text(b, i ? "," : "");
         hs__json_string(b, head->prompts[i].name, strlen(head->prompts[i].name));
-        hs__buffer_text(b, ":");
+        hs_buffer_text(b, ":");
         hs__json_string(b, head->prompts[i].text, strlen(head->prompts[i].text));
     }
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
     write_text(b, "default_prompt_name", has_default ? head->prompts[head->default_prompt].name : NULL);
 }
 
 /* Member names are those of HuggingFace's config.json if it has them. */
-void hs__models_write(hs__buffer *b, hs_api *api)
+void hs__models_write(hs_buffer *b, hs_api *api)
 {
-    hs__buffer_text(b, "{\"models\":[");
+    hs_buffer_text(b, "{\"models\":[");
     for (size_t i = 0; i < api->n_models; i++) {
         hs__served_model *model = &api->models[i];
         if (!model->serial)
             continue;
         const hs_shape *s = model->shape;
         char text[640];
-        hs__buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
+        hs_buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
         hs__json_string(b, model->name, strlen(model->name));
         snprintf(text, sizeof text,
                  ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
@@ -97,17 +97,17 @@ void hs__models_write(hs__buffer *b, hs_api *api)
                  s->n_positions, hs_model_predicts_masks(model->model) ? "true" : "false",
                  hs_model_architecture(model->model)->causal ? "true" : "false", hs_model_bytes(model->model),
                  hs_engine_products(model->engine), hs_engine_precision(model->engine));
-        hs__buffer_text(b, text);
+        hs_buffer_text(b, text);
         write_positions(b, model->model);
         write_windows(b, hs_model_architecture(model->model));
         write_task(b, model->model);
         write_prompts(b, model->model);
-        hs__buffer_text(b, ",\"sha256\":");
+        hs_buffer_text(b, ",\"sha256\":");
         if (atomic_load(&model->hashed))
             hs__json_string(b, model->sha256, strlen(model->sha256));
         else
-            hs__buffer_text(b, "null");
-        hs__buffer_text(b, "}");
+            hs_buffer_text(b, "null");
+        hs_buffer_text(b, "}");
     }
-    hs__buffer_text(b, "]}");
+    hs_buffer_text(b, "]}");
 }

@@ -4,4 +4,4 @@
 #include "api/formats/buffer.h"
 #include "api/internal.h"
 
-void hs__models_write(hs__buffer *buffer, hs_api *api);
+void hs__models_write(hs_buffer *buffer, hs_api *api);

@@ -19,9 +19,9 @@ typedef struct hs__head_figure {
     }
 
 /* Writes `"name":number` for each of n figures of a head, with commas between. */
-void hs__head_figures_write(hs__buffer *buffer, const hs__answer *answer, const hs__head_figure *figures,
+void hs__head_figures_write(hs_buffer *buffer, const hs__answer *answer, const hs__head_figure *figures,
                             size_t n, const void *head);
 
 /* Adds an array [layers][heads] for each of n figures. heads holds structs of `size` bytes. */
-void hs__head_figures_add(hs__arrays *arrays, const hs__answer *answer, const hs__head_figure *figures,
+void hs__head_figures_add(hs_arrays *arrays, const hs__answer *answer, const hs__head_figure *figures,
                           size_t n, const void *heads, size_t size);

@@ -103,9 +103,9 @@ static hs_status encode_input(const hs_job *job, const hs__input *input, hs_enco
     if (input->words)
         return hs_tokenizer_encode_words(tokenizer, input->words, input->n_words, &options, ret_encoding,
                                          err);
-    return hs__prompt_encode(tokenizer, job->analysis.prompt, &input->text,
-                             input->text_pair.bytes ? &input->text_pair : NULL, &options, ret_encoding,
-                             ret_n_prompt, err);
+    return hs_prompt_encode(tokenizer, job->analysis.prompt, &input->text,
+                            input->text_pair.bytes ? &input->text_pair : NULL, &options, ret_encoding,
+                            ret_n_prompt, err);
 }
 
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
@@ -749,14 +749,14 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
 }
 
 /* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
-static void body_begin(const hs_job *job, hs__buffer *body)
+static void body_begin(const hs_job *job, hs_buffer *body)
 {
     hs_runtime *runtime = hs_engine_runtime(job_model(job)->engine);
     body->data = hs_runtime_block_take(runtime, answer_bytes_max(job), &body->capacity);
     body->failed = !body->data;
 }
 
-static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
+static hs_status encode(hs_job *job, const hs__answer *answer, hs_buffer *body)
 {
     hs_status st = HS_OK;
     if (job->request->operation == HS_TOKENIZE) {
@@ -789,10 +789,10 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
 #define KEPT_BYTES_MIN ((size_t)4 << 20)
 
 /* Returns unused memory to the system. A large body keeps its addresses for hs_response_recycle. */
-static void trim(hs__buffer *body, hs_response *response)
+static void trim(hs_buffer *body, hs_response *response)
 {
     if (body->size < KEPT_BYTES_MIN) {
-        hs__buffer_fit(body);
+        hs_buffer_fit(body);
     } else {
         hs_memory_trim(body->data, body->size, body->capacity);
         response->body_capacity = body->capacity;
@@ -802,7 +802,7 @@ static void trim(hs__buffer *body, hs_response *response)
 }
 
 /* Compresses the body if the client accepts that and it takes little time. */
-static void pack(hs_job *job, hs__buffer *body, hs_response *response)
+static void pack(hs_job *job, hs_buffer *body, hs_response *response)
 {
     if (job->format == HS__JSON) {
         response->vary_encoding = true;
@@ -818,14 +818,14 @@ static void pack(hs_job *job, hs__buffer *body, hs_response *response)
 static void answer_texts(hs_job *job, hs_response *response)
 {
     hs__answer answer;
-    hs__buffer body = {0};
+    hs_buffer body = {0};
     hs_status st = analyze(job, &answer);
     const double start = hs_clock_ms();
     if (!st)
         st = encode(job, &answer, &body);
     hs__outputs_finish(&answer);
     if (st) {
-        hs__buffer_finish(&body);
+        hs_buffer_finish(&body);
         refuse_error(job);
     } else {
         response->status = 200;
@@ -837,13 +837,13 @@ static void answer_texts(hs_job *job, hs_response *response)
 
 static void answer_json(hs_job *job, hs_response *response)
 {
-    hs__buffer body = {0};
+    hs_buffer body = {0};
     if (job->request->operation == HS_MODELS)
         hs__models_write(&body, job->api);
     else
-        hs__buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
+        hs_buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
     if (body.failed) {
-        hs__buffer_finish(&body);
+        hs_buffer_finish(&body);
         refuse_memory(job, "the answer");
         return;
     }

@@ -81,10 +81,10 @@ static void line_answer(const line *l, hs_response *ret_response)
 }
 
 /* Appends one answer. The whole response has the first error and the first model. */
-static void answer_add(hs_api *api, hs_response *all, hs__buffer *body, hs_response *one)
+static void answer_add(hs_api *api, hs_response *all, hs_buffer *body, hs_response *one)
 {
-    hs__buffer_add(body, one->body, one->body_bytes);
-    hs__buffer_text(body, "\n");
+    hs_buffer_add(body, one->body, one->body_bytes);
+    hs_buffer_text(body, "\n");
     for (int stage = 0; stage < HS_STAGE_COUNT; stage++)
         all->stage_ms[stage] += one->stage_ms[stage];
     all->n_tokens += one->n_tokens;
@@ -98,7 +98,7 @@ void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *reque
 {
     line lines[HS_LINES_MAX];
     hs_job *jobs[HS_LINES_MAX];
-    hs__buffer body = {0};
+    hs_buffer body = {0};
     const size_t n = lines_take(api, request, patient, lines, ret_n_bytes);
     *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};
     for (size_t i = 0; i < n; i++)
@@ -110,9 +110,9 @@ void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *reque
         hs_job_destroy(lines[i].job);
         answer_add(api, ret_response, &body, &one);
     }
-    hs__buffer_fit(&body);
+    hs_buffer_fit(&body);
     if (body.failed) {
-        hs__buffer_finish(&body);
+        hs_buffer_finish(&body);
         ret_response->status = 500;
     }
     ret_response->body = body.data;

@@ -112,12 +112,12 @@ static const hs_text *passage(const hs__answer *a)
     return a->analysis->input.text_pair.bytes ? &a->analysis->input.text_pair : &a->analysis->input.text;
 }
 
-static void write_place(hs__buffer *b, const hs__answer *a, const span *best)
+static void write_place(hs_buffer *b, const hs__answer *a, const span *best)
 {
     const hs_text *text = passage(a);
     hs__json_key(b, "chars");
     if (!text->bytes) {
-        hs__buffer_text(b, "null,\"text\":null");
+        hs_buffer_text(b, "null,\"text\":null");
         return;
     }
     const uint32_t start = a->encoding->starts[best->start], end = a->encoding->ends[best->end];
@@ -127,9 +127,9 @@ static void write_place(hs__buffer *b, const hs__answer *a, const span *best)
     hs__json_string(b, part.bytes, part.n_bytes);
 }
 
-static void write_span(hs__buffer *b, const hs__answer *a, const span *best)
+static void write_span(hs_buffer *b, const hs__answer *a, const span *best)
 {
-    hs__buffer_text(b, "{\"start\":");
+    hs_buffer_text(b, "{\"start\":");
     hs__json_integer(b, (int64_t)best->start);
     hs__json_key(b, "end");
     hs__json_integer(b, (int64_t)best->end);
@@ -138,41 +138,40 @@ static void write_span(hs__buffer *b, const hs__answer *a, const span *best)
     hs__json_key(b, "probability");
     hs__json_float(b, best->probability, (int)a->analysis->digits);
     write_place(b, a, best);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const spans *s = result;
-    hs__buffer_text(b, "{\"start_logits\":");
+    hs_buffer_text(b, "{\"start_logits\":");
     hs__json_block(b, s->starts, 1, &s->n_tokens, (int)a->analysis->digits);
     hs__json_key(b, "end_logits");
     hs__json_block(b, s->ends, 1, &s->n_tokens, (int)a->analysis->digits);
     hs__json_key(b, "best");
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t i = 0; i < s->n_best; i++) {
         hs__json_comma(b, i);
         write_span(b, a, &s->best[i]);
     }
-    hs__buffer_text(b, "]}");
+    hs_buffer_text(b, "]}");
 }
 
 /* ---- arrays ---- */
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const spans *s = result;
     const bool old = s->of_baseline;
-    hs__arrays_add_floats(arrays, old ? "changes_start_logits" : "start_logits", s->starts, 1, s->n_tokens,
-                          0);
-    hs__arrays_add_floats(arrays, old ? "changes_end_logits" : "end_logits", s->ends, 1, s->n_tokens, 0);
-    int32_t *tokens = hs__arrays_add(arrays, old ? "changes_answer_tokens" : "answer_tokens", HS__ELEMENT_I4,
-                                     2, s->n_best, 2);
-    int32_t *chars = hs__arrays_add(arrays, old ? "changes_answer_chars" : "answer_chars", HS__ELEMENT_I4, 2,
+    hs_arrays_add_floats(arrays, old ? "changes_start_logits" : "start_logits", s->starts, 1, s->n_tokens, 0);
+    hs_arrays_add_floats(arrays, old ? "changes_end_logits" : "end_logits", s->ends, 1, s->n_tokens, 0);
+    int32_t *tokens = hs_arrays_add(arrays, old ? "changes_answer_tokens" : "answer_tokens", HS_ELEMENT_I4, 2,
                                     s->n_best, 2);
+    int32_t *chars =
+        hs_arrays_add(arrays, old ? "changes_answer_chars" : "answer_chars", HS_ELEMENT_I4, 2, s->n_best, 2);
     float *probabilities =
-        hs__arrays_add(arrays, old ? "changes_answer_probabilities" : "answer_probabilities", HS__ELEMENT_F4,
-                       1, s->n_best, 0);
+        hs_arrays_add(arrays, old ? "changes_answer_probabilities" : "answer_probabilities", HS_ELEMENT_F4, 1,
+                      s->n_best, 0);
     const bool has_text = passage(a)->bytes != NULL;
     for (size_t i = 0; i < s->n_best && !arrays->failed; i++) {
         const span *best = &s->best[i];

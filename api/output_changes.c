@@ -114,12 +114,12 @@ static void destroy(void *result)
     free(c);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const changes *c = result;
     const size_t states[] = {c->n_states, c->n_tokens}, heads[] = {c->n_layers, c->n_heads};
     const int digits = (int)a->analysis->digits;
-    hs__buffer_text(b, "{\"hidden\":");
+    hs_buffer_text(b, "{\"hidden\":");
     hs__json_block(b, c->hidden, 2, states, digits);
     hs__json_key(b, "attentions");
     hs__json_block(b, c->attentions, 2, heads, digits);
@@ -127,27 +127,27 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     hs__json_block(b, c->similarities, 2, heads, digits);
     if (c->has_target) {
         hs__json_key(b, "target");
-        hs__buffer_text(b, "{\"before\":");
+        hs_buffer_text(b, "{\"before\":");
         hs__json_float(b, (float)c->target[0], digits);
         hs__json_key(b, "after");
         hs__json_float(b, (float)c->target[1], digits);
-        hs__buffer_text(b, "}");
+        hs_buffer_text(b, "}");
     }
     for (size_t i = 0; i < N_OUTPUTS; i++)
         if (c->of_baseline[i]) {
             hs__json_key(b, outputs[i].name);
             outputs[i].structure->write_json(b, a, c->of_baseline[i]);
         }
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const changes *c = result;
-    hs__arrays_add_floats(arrays, "changes_hidden", c->hidden, 2, c->n_states, c->n_tokens);
-    hs__arrays_add_floats(arrays, "changes_attentions", c->attentions, 2, c->n_layers, c->n_heads);
-    hs__arrays_add_floats(arrays, "changes_similarities", c->similarities, 2, c->n_layers, c->n_heads);
-    float *target = c->has_target ? hs__arrays_add(arrays, "changes_target", HS__ELEMENT_F4, 1, 2, 0) : NULL;
+    hs_arrays_add_floats(arrays, "changes_hidden", c->hidden, 2, c->n_states, c->n_tokens);
+    hs_arrays_add_floats(arrays, "changes_attentions", c->attentions, 2, c->n_layers, c->n_heads);
+    hs_arrays_add_floats(arrays, "changes_similarities", c->similarities, 2, c->n_layers, c->n_heads);
+    float *target = c->has_target ? hs_arrays_add(arrays, "changes_target", HS_ELEMENT_F4, 1, 2, 0) : NULL;
     for (size_t i = 0; target && i < 2; i++)
         target[i] = (float)c->target[i];
     for (size_t i = 0; i < N_OUTPUTS; i++)

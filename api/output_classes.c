@@ -80,7 +80,7 @@ static hs_status compute_next(const hs__answer *a, void **ret_result, hs_error *
 
 /* ---- JSON ---- */
 
-static void write_label(hs__buffer *b, const classes *c, size_t class)
+static void write_label(hs_buffer *b, const classes *c, size_t class)
 {
     hs__json_string(b, c->head->labels[class], strlen(c->head->labels[class]));
 }
@@ -94,20 +94,20 @@ static size_t most_probable(const float *logits, size_t n)
 }
 
 /* Writes the predicted labels: one, a list for several labels, a list by token, or null for a score. */
-static void write_predicted(hs__buffer *b, const classes *c)
+static void write_predicted(hs_buffer *b, const classes *c)
 {
     const bool one = c->head->task == HS_TASK_SEQUENCE;
     size_t n = 0;
     hs__json_key(b, "predicted");
     if (!c->has_probabilities) {
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
         return;
     }
     if (one && c->head->problem == HS_SINGLE_LABEL) {
         write_label(b, c, most_probable(c->logits, c->n_classes));
         return;
     }
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t i = 0; one && i < c->n_classes; i++)
         if (c->probabilities[i] >= 0.5F) {
             hs__json_comma(b, n++);
@@ -117,38 +117,38 @@ static void write_predicted(hs__buffer *b, const classes *c)
         hs__json_comma(b, row);
         write_label(b, c, most_probable(c->logits + row * c->n_classes, c->n_classes));
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void write_numbers(hs__buffer *b, const hs__answer *a, const classes *c, const float *numbers)
+static void write_numbers(hs_buffer *b, const hs__answer *a, const classes *c, const float *numbers)
 {
     const size_t lengths[] = {c->n_rows, c->n_classes};
     const size_t skipped = hs_task_head_is_pooled(c->head);
     hs__json_block(b, numbers, 2 - skipped, lengths + skipped, (int)a->analysis->digits);
 }
 
-static void write_labels(hs__buffer *b, const hs_task_head *head)
+static void write_labels(hs_buffer *b, const hs_task_head *head)
 {
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t i = 0; i < head->n_classes; i++) {
         hs__json_comma(b, i);
         hs__json_string(b, head->labels[i], strlen(head->labels[i]));
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const classes *c = result;
     const char *problem = hs_model_problem_type(a->model->model);
-    hs__buffer_text(b, "{\"task\":\"");
-    hs__buffer_text(b, hs_model_task(a->model->model));
-    hs__buffer_text(b, "\"");
+    hs_buffer_text(b, "{\"task\":\"");
+    hs_buffer_text(b, hs_model_task(a->model->model));
+    hs_buffer_text(b, "\"");
     if (problem) {
         hs__json_key(b, "problem_type");
-        hs__buffer_text(b, "\"");
-        hs__buffer_text(b, problem);
-        hs__buffer_text(b, "\"");
+        hs_buffer_text(b, "\"");
+        hs_buffer_text(b, problem);
+        hs_buffer_text(b, "\"");
     }
     hs__json_key(b, "labels");
     write_labels(b, c->head);
@@ -158,32 +158,32 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     if (c->has_probabilities)
         write_numbers(b, a, c, c->probabilities);
     else
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
     write_predicted(b, c);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void write_next_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_next_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const classes *c = result;
-    hs__buffer_text(b, "{\"logits\":");
+    hs_buffer_text(b, "{\"logits\":");
     write_numbers(b, a, c, c->logits);
     hs__json_key(b, "probability");
     hs__json_float(b, c->probabilities[0], (int)a->analysis->digits);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
 /* ---- arrays ---- */
 
-static void add(hs__arrays *arrays, const classes *c, const char *name, const float *numbers)
+static void add(hs_arrays *arrays, const classes *c, const char *name, const float *numbers)
 {
     if (hs_task_head_is_pooled(c->head))
-        hs__arrays_add_floats(arrays, name, numbers, 1, c->n_classes, 0);
+        hs_arrays_add_floats(arrays, name, numbers, 1, c->n_classes, 0);
     else
-        hs__arrays_add_floats(arrays, name, numbers, 2, c->n_rows, c->n_classes);
+        hs_arrays_add_floats(arrays, name, numbers, 2, c->n_rows, c->n_classes);
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const classes *c = result;
     (void)a;
@@ -193,7 +193,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
             c->probabilities);
 }
 
-static void add_next_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_next_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const classes *c = result;
     (void)a;

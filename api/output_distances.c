@@ -75,26 +75,26 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return d->values ? measure(a, d, err) : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const distances *d = result;
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t i = 0; i < d->n; i++) {
-        hs__buffer_text(b, i ? ",[" : "[");
+        hs_buffer_text(b, i ? ",[" : "[");
         for (size_t j = 0; j < d->n; j++) {
             hs__json_comma(b, j);
             hs__json_float(b, (float)d->values[i * d->n + j], (int)a->analysis->digits);
         }
-        hs__buffer_text(b, "]");
+        hs_buffer_text(b, "]");
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const distances *d = result;
     (void)a;
-    float *to = hs__arrays_add(arrays, "head_distances", HS__ELEMENT_F4, 2, d->n, d->n);
+    float *to = hs_arrays_add(arrays, "head_distances", HS_ELEMENT_F4, 2, d->n, d->n);
     for (size_t i = 0; i < d->n * d->n && to; i++)
         to[i] = (float)d->values[i];
 }

@@ -99,14 +99,14 @@ const hs__own_passes hs__own_effects = {HS__OWN_EFFECTS, "effects", result_bytes
 
 /* ---- writing ---- */
 
-static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+static void write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
-    hs__buffer_text(b, "{");
+    hs_buffer_text(b, "{");
     hs__head_figures_write(b, a, figures, N_FIGURES, (const hs_effect *)result + at);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     hs__head_figures_add(arrays, a, figures, N_FIGURES, result, sizeof(hs_effect));
 }

@@ -26,29 +26,29 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
                            a->capture->n_tokens, a->request->n_threads, e->vector, err);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const embedding *e = result;
     const bool normalized = hs_model_architecture(a->model->model)->sentence.normalized;
-    hs__buffer_text(b, "{\"pooling\":\"");
+    hs_buffer_text(b, "{\"pooling\":\"");
     for (size_t i = 0; i < e->pooling.n; i++) {
-        hs__buffer_text(b, i > 0 ? "+" : "");
-        hs__buffer_text(b, hs_pool_name(e->pooling.ways[i]));
+        hs_buffer_text(b, i > 0 ? "+" : "");
+        hs_buffer_text(b, hs_pool_name(e->pooling.ways[i]));
     }
-    hs__buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
+    hs_buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
     hs__json_key(b, "first_token");
     hs__json_integer(b, (int64_t)e->pooling.first);
     hs__json_key(b, "vector");
     hs__json_block(b, e->vector, 1, &e->width, (int)a->analysis->digits);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const embedding *e = result;
     (void)a;
-    hs__arrays_add_floats(arrays, e->of_baseline ? "changes_embedding" : "embedding", e->vector, 1, e->width,
-                          0);
+    hs_arrays_add_floats(arrays, e->of_baseline ? "changes_embedding" : "embedding", e->vector, 1, e->width,
+                         0);
 }
 
 static size_t width_of(const hs__measures *m)

@@ -59,22 +59,22 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 
 /* ---- writing ---- */
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const loss *l = result;
-    hs__buffer_text(b, "{\"mean\":");
+    hs_buffer_text(b, "{\"mean\":");
     hs__json_float(b, l->mean, (int)a->analysis->digits);
     hs__json_key(b, "tokens");
     hs__json_floats(b, l->nats, l->n, (int)a->analysis->digits);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const loss *l = result;
     (void)a;
-    hs__arrays_add_floats(arrays, l->of_baseline ? "changes_loss_mean" : "loss_mean", &l->mean, 0, 0, 0);
-    hs__arrays_add_floats(arrays, l->of_baseline ? "changes_loss" : "loss", l->nats, 1, l->n, 0);
+    hs_arrays_add_floats(arrays, l->of_baseline ? "changes_loss_mean" : "loss_mean", &l->mean, 0, 0, 0);
+    hs_arrays_add_floats(arrays, l->of_baseline ? "changes_loss" : "loss", l->nats, 1, l->n, 0);
 }
 
 static size_t json_bytes_max(const hs__measures *m)

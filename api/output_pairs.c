@@ -62,9 +62,9 @@ static bool is_same_sentence(const hs__answer *a, const hs_pair *pair)
     return a->sentences[pair->i] == a->sentences[pair->j];
 }
 
-static void write_pair(hs__buffer *b, const hs__answer *a, const hs_pair *pair)
+static void write_pair(hs_buffer *b, const hs__answer *a, const hs_pair *pair)
 {
-    hs__buffer_text(b, "{\"layer\":");
+    hs_buffer_text(b, "{\"layer\":");
     hs__json_integer(b, pair->layer);
     hs__json_key(b, "head");
     hs__json_integer(b, pair->head);
@@ -86,33 +86,33 @@ static void write_pair(hs__buffer *b, const hs__answer *a, const hs_pair *pair)
     hs__json_bool(b, is_same_token(a, pair));
     hs__json_key(b, "same_sentence");
     hs__json_bool(b, is_same_sentence(a, pair));
-    hs__buffer_add(b, "}", 1);
+    hs_buffer_add(b, "}", 1);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const pair_list *pairs = result;
-    hs__buffer_add(b, "[", 1);
+    hs_buffer_add(b, "[", 1);
     for (size_t p = 0; p < pairs->n; p++) {
         hs__json_comma(b, p);
         write_pair(b, a, &pairs->items[p]);
     }
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const pair_list *pairs = result;
     const size_t n = pairs->n;
-    int32_t *layer = hs__arrays_add(arrays, "pairs_layer", HS__ELEMENT_I4, 1, n, 0);
-    int32_t *head = hs__arrays_add(arrays, "pairs_head", HS__ELEMENT_I4, 1, n, 0);
-    int32_t *i = hs__arrays_add(arrays, "pairs_i", HS__ELEMENT_I4, 1, n, 0);
-    int32_t *j = hs__arrays_add(arrays, "pairs_j", HS__ELEMENT_I4, 1, n, 0);
-    float *similarity = hs__arrays_add(arrays, "pairs_similarity", HS__ELEMENT_F4, 1, n, 0);
-    float *normalized = hs__arrays_add(arrays, "pairs_normalized", HS__ELEMENT_F4, 1, n, 0);
-    int32_t *distance = hs__arrays_add(arrays, "pairs_distance", HS__ELEMENT_I4, 1, n, 0);
-    uint8_t *same_token = hs__arrays_add(arrays, "pairs_same_token", HS__ELEMENT_BOOL, 1, n, 0);
-    uint8_t *same_sentence = hs__arrays_add(arrays, "pairs_same_sentence", HS__ELEMENT_BOOL, 1, n, 0);
+    int32_t *layer = hs_arrays_add(arrays, "pairs_layer", HS_ELEMENT_I4, 1, n, 0);
+    int32_t *head = hs_arrays_add(arrays, "pairs_head", HS_ELEMENT_I4, 1, n, 0);
+    int32_t *i = hs_arrays_add(arrays, "pairs_i", HS_ELEMENT_I4, 1, n, 0);
+    int32_t *j = hs_arrays_add(arrays, "pairs_j", HS_ELEMENT_I4, 1, n, 0);
+    float *similarity = hs_arrays_add(arrays, "pairs_similarity", HS_ELEMENT_F4, 1, n, 0);
+    float *normalized = hs_arrays_add(arrays, "pairs_normalized", HS_ELEMENT_F4, 1, n, 0);
+    int32_t *distance = hs_arrays_add(arrays, "pairs_distance", HS_ELEMENT_I4, 1, n, 0);
+    uint8_t *same_token = hs_arrays_add(arrays, "pairs_same_token", HS_ELEMENT_BOOL, 1, n, 0);
+    uint8_t *same_sentence = hs_arrays_add(arrays, "pairs_same_sentence", HS_ELEMENT_BOOL, 1, n, 0);
     for (size_t p = 0; p < n && !arrays->failed; p++) {
         const hs_pair *pair = &pairs->items[p];
         layer[p] = pair->layer;

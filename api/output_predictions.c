@@ -148,19 +148,19 @@ static const hs_prediction *prediction_at(const prediction_list *list, size_t k)
 
 /* ---- JSON ---- */
 
-static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, float value)
+static void write_figure(hs_buffer *b, const hs__answer *a, const char *name, float value)
 {
     hs__json_key(b, name);
     hs__json_float(b, value, (int)a->analysis->digits);
 }
 
 /* Writes the members from "probability" to "top", without braces. */
-static void write_reading(hs__buffer *b, const hs__answer *a, const hs_prediction *p, bool unread)
+static void write_reading(hs_buffer *b, const hs__answer *a, const hs_prediction *p, bool unread)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
-    hs__buffer_text(b, "\"probability\":");
+    hs_buffer_text(b, "\"probability\":");
     if (unread) {
-        hs__buffer_text(b, "null,\"rank\":null");
+        hs_buffer_text(b, "null,\"rank\":null");
     } else {
         hs__json_float(b, p->probability, (int)a->analysis->digits);
         hs__json_key(b, "rank");
@@ -168,54 +168,54 @@ static void write_reading(hs__buffer *b, const hs__answer *a, const hs_predictio
     }
     write_figure(b, a, "entropy", p->entropy);
     hs__json_key(b, "top");
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t i = 0; i < p->n_top; i++) {
         const char *token = hs_tokenizer_token(tokenizer, p->top_ids[i]);
         hs__json_comma(b, i);
-        hs__buffer_text(b, "{\"id\":");
+        hs_buffer_text(b, "{\"id\":");
         hs__json_integer(b, p->top_ids[i]);
         hs__json_key(b, "token");
         hs__json_string(b, token, strlen(token));
         write_figure(b, a, "probability", p->top_probabilities[i]);
-        hs__buffer_text(b, "}");
+        hs_buffer_text(b, "}");
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
-static void write_position(hs__buffer *b, const hs__answer *a, const prediction_list *list, size_t k)
+static void write_position(hs_buffer *b, const hs__answer *a, const prediction_list *list, size_t k)
 {
     const size_t position = list->positions[k];
     const bool unread = is_unread(a, position);
-    hs__buffer_text(b, "{\"position\":");
+    hs_buffer_text(b, "{\"position\":");
     hs__json_integer(b, (int64_t)position);
     hs__json_key(b, "token");
     if (is_causal(a) && unread)
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
     else
         hs__json_token(b, a, target_of(a, position));
-    hs__buffer_text(b, ",");
+    hs_buffer_text(b, ",");
     write_reading(b, a, prediction_at(list, k), unread);
     if (a->analysis->predictions.lens) {
         hs__json_key(b, "layers");
         for (size_t s = 0; s < list->n_states; s++) {
-            hs__buffer_text(b, s ? ",{" : "[{");
+            hs_buffer_text(b, s ? ",{" : "[{");
             write_reading(b, a, &list->items[k * list->n_states + s], unread);
-            hs__buffer_text(b, "}");
+            hs_buffer_text(b, "}");
         }
-        hs__buffer_text(b, "]");
+        hs_buffer_text(b, "]");
     }
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const prediction_list *list = result;
-    hs__buffer_text(b, "[");
+    hs_buffer_text(b, "[");
     for (size_t k = 0; k < list->n; k++) {
         hs__json_comma(b, k);
         write_position(b, a, list, k);
     }
-    hs__buffer_text(b, "]");
+    hs_buffer_text(b, "]");
 }
 
 /* ---- arrays ---- */
@@ -251,17 +251,17 @@ static void put(const columns *to, size_t at, const hs_prediction *p, bool unrea
 }
 
 /* Adds the arrays with one element per position. */
-static void add_entries(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
+static void add_entries(hs_arrays *arrays, const hs__answer *a, const prediction_list *list,
                         const array_names *names)
 {
     const size_t n = list->n, k = list->n ? prediction_at(list, 0)->n_top : 0;
-    int32_t *position = hs__arrays_add(arrays, names->position, HS__ELEMENT_I4, 1, n, 0);
+    int32_t *position = hs_arrays_add(arrays, names->position, HS_ELEMENT_I4, 1, n, 0);
     const columns to = {
-        .probability = hs__arrays_add(arrays, names->probability, HS__ELEMENT_F4, 1, n, 0),
-        .rank = hs__arrays_add(arrays, names->rank, HS__ELEMENT_I8, 1, n, 0),
-        .entropy = hs__arrays_add(arrays, names->entropy, HS__ELEMENT_F4, 1, n, 0),
-        .top_ids = hs__arrays_add(arrays, names->top_ids, HS__ELEMENT_I4, 2, n, k),
-        .top_probability = hs__arrays_add(arrays, names->top_probability, HS__ELEMENT_F4, 2, n, k),
+        .probability = hs_arrays_add(arrays, names->probability, HS_ELEMENT_F4, 1, n, 0),
+        .rank = hs_arrays_add(arrays, names->rank, HS_ELEMENT_I8, 1, n, 0),
+        .entropy = hs_arrays_add(arrays, names->entropy, HS_ELEMENT_F4, 1, n, 0),
+        .top_ids = hs_arrays_add(arrays, names->top_ids, HS_ELEMENT_I4, 2, n, k),
+        .top_probability = hs_arrays_add(arrays, names->top_probability, HS_ELEMENT_F4, 2, n, k),
     };
     for (size_t i = 0; i < n && !arrays->failed; i++) {
         position[i] = (int32_t)list->positions[i];
@@ -270,23 +270,22 @@ static void add_entries(hs__arrays *arrays, const hs__answer *a, const predictio
 }
 
 /* Adds the arrays with one element per position and state. */
-static void add_lens(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
+static void add_lens(hs_arrays *arrays, const hs__answer *a, const prediction_list *list,
                      const array_names *names)
 {
     const size_t n = list->n, D = list->n_states, k = list->n ? prediction_at(list, 0)->n_top : 0;
     columns to;
-    to.probability = hs__arrays_add(arrays, names->layers_probability, HS__ELEMENT_F4, 2, n, D);
-    to.rank = hs__arrays_add(arrays, names->layers_rank, HS__ELEMENT_I8, 2, n, D);
-    to.entropy = hs__arrays_add(arrays, names->layers_entropy, HS__ELEMENT_F4, 2, n, D);
+    to.probability = hs_arrays_add(arrays, names->layers_probability, HS_ELEMENT_F4, 2, n, D);
+    to.rank = hs_arrays_add(arrays, names->layers_rank, HS_ELEMENT_I8, 2, n, D);
+    to.entropy = hs_arrays_add(arrays, names->layers_entropy, HS_ELEMENT_F4, 2, n, D);
     const size_t shape[] = {n, D, k};
-    to.top_ids = hs__arrays_add_block(arrays, names->layers_top_ids, HS__ELEMENT_I4, 3, shape);
-    to.top_probability =
-        hs__arrays_add_block(arrays, names->layers_top_probability, HS__ELEMENT_F4, 3, shape);
+    to.top_ids = hs_arrays_add_block(arrays, names->layers_top_ids, HS_ELEMENT_I4, 3, shape);
+    to.top_probability = hs_arrays_add_block(arrays, names->layers_top_probability, HS_ELEMENT_F4, 3, shape);
     for (size_t i = 0; i < n * D && !arrays->failed; i++)
         put(&to, i, &list->items[i], is_unread(a, list->positions[i / D]), k);
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const prediction_list *list = result;
     const array_names *names = list->of_baseline ? &baseline_names : &own_names;

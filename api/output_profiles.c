@@ -51,35 +51,35 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return HS_OK;
 }
 
-static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+static void write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     const hs_head_profile *profile = &((const hs_head_profile *)result)[at];
     const int digits = (int)a->analysis->digits;
-    hs__buffer_text(b, "{\"label\":\"");
-    hs__buffer_text(b, labels[profile->label]);
-    hs__buffer_text(b, "\",");
+    hs_buffer_text(b, "{\"label\":\"");
+    hs_buffer_text(b, labels[profile->label]);
+    hs_buffer_text(b, "\",");
     hs__head_figures_write(b, a, figures, N_FIGURES, profile);
     hs__json_key(b, "offsets");
     hs__json_floats(b, profile->offsets, N_OFFSETS, digits);
-    hs__buffer_text(b, "}");
+    hs_buffer_text(b, "}");
 }
 
-static void add_offsets(hs__arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
+static void add_offsets(hs_arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
 {
     const size_t shape[] = {n_layers, n_heads, N_OFFSETS};
-    float *to = hs__arrays_add_block(arrays, "profiles_offsets", HS__ELEMENT_F4, 3, shape);
+    float *to = hs_arrays_add_block(arrays, "profiles_offsets", HS_ELEMENT_F4, 3, shape);
     for (size_t i = 0; i < n_layers * n_heads && to; i++)
         for (size_t k = 0; k < N_OFFSETS; k++)
             to[i * N_OFFSETS + k] = profiles[i].offsets[k];
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const hs_head_profile *profiles = result;
     const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     hs__head_figures_add(arrays, a, figures, N_FIGURES, profiles, sizeof *profiles);
     add_offsets(arrays, profiles, n_layers, n_heads);
-    uint8_t *to = hs__arrays_add(arrays, "profiles_label", HS__ELEMENT_U1, 2, n_layers, n_heads);
+    uint8_t *to = hs_arrays_add(arrays, "profiles_label", HS_ELEMENT_U1, 2, n_layers, n_heads);
     for (size_t i = 0; i < n_layers * n_heads && to; i++)
         to[i] = (uint8_t)profiles[i].label;
 }

@@ -71,27 +71,27 @@ static void destroy(void *result)
     free(table);
 }
 
-static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+static void write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     const regions *r = &((const region_table *)result)->heads[at];
-    hs__buffer_text(b, "{\"high_attention\":[");
+    hs_buffer_text(b, "{\"high_attention\":[");
     for (size_t i = 0; i < r->n_high; i++) {
         hs__json_comma(b, i);
         hs__json_integer(b, r->high[i]);
     }
-    hs__buffer_text(b, "],\"runs\":[");
+    hs_buffer_text(b, "],\"runs\":[");
     for (size_t i = 0; i < r->n_runs; i++) {
         hs__json_comma(b, i);
         hs__json_range(b, r->runs[i].start, r->runs[i].end);
     }
-    hs__buffer_text(b, "],\"means\":");
+    hs_buffer_text(b, "],\"means\":");
     hs__json_block(b, r->means, 2, (size_t[]){r->n_runs, r->n_runs}, (int)a->analysis->digits);
-    hs__buffer_add(b, "}", 1);
+    hs_buffer_add(b, "}", 1);
 }
 
 /* Adds flat arrays, each with offsets: the part of head l * n_heads + h starts at its offset. A last offset
  * is the end. */
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const region_table *table = result;
     const size_t n = table->n;
@@ -102,12 +102,12 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
         n_runs += table->heads[k].n_runs;
         n_means += table->heads[k].n_runs * table->heads[k].n_runs;
     }
-    int32_t *high = hs__arrays_add(arrays, "regions_high_attention", HS__ELEMENT_I4, 1, n_high, 0);
-    int64_t *high_at = hs__arrays_add(arrays, "regions_high_attention_offsets", HS__ELEMENT_I8, 1, n + 1, 0);
-    int32_t *runs = hs__arrays_add(arrays, "regions_runs", HS__ELEMENT_I4, 2, n_runs, 2);
-    int64_t *runs_at = hs__arrays_add(arrays, "regions_runs_offsets", HS__ELEMENT_I8, 1, n + 1, 0);
-    float *means = hs__arrays_add(arrays, "regions_means", HS__ELEMENT_F4, 1, n_means, 0);
-    int64_t *means_at = hs__arrays_add(arrays, "regions_means_offsets", HS__ELEMENT_I8, 1, n + 1, 0);
+    int32_t *high = hs_arrays_add(arrays, "regions_high_attention", HS_ELEMENT_I4, 1, n_high, 0);
+    int64_t *high_at = hs_arrays_add(arrays, "regions_high_attention_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
+    int32_t *runs = hs_arrays_add(arrays, "regions_runs", HS_ELEMENT_I4, 2, n_runs, 2);
+    int64_t *runs_at = hs_arrays_add(arrays, "regions_runs_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
+    float *means = hs_arrays_add(arrays, "regions_means", HS_ELEMENT_F4, 1, n_means, 0);
+    int64_t *means_at = hs_arrays_add(arrays, "regions_means_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
     for (size_t k = 0; k < n && !arrays->failed; k++) {
         const regions *r = &table->heads[k];
         high_at[k + 1] = high_at[k] + (int64_t)r->n_high;

@@ -84,20 +84,20 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
             slice_text(&ret_slices[t], t == 0 ? &a->analysis->input.text : &a->analysis->input.text_pair);
 }
 
-static void write_chars(hs__buffer *b, const char *name, const slice *s)
+static void write_chars(hs_buffer *b, const char *name, const slice *s)
 {
     hs__json_key(b, name);
     if (s->present)
         hs__json_range(b, s->start, s->end);
     else
-        hs__buffer_text(b, "null");
+        hs_buffer_text(b, "null");
 }
 
-static void write_segment(hs__buffer *b, const hs__answer *a, const hs_segment *segment)
+static void write_segment(hs_buffer *b, const hs__answer *a, const hs_segment *segment)
 {
     slice slices[2];
     find_slices(a, segment, slices);
-    hs__buffer_text(b, "{\"start\":");
+    hs_buffer_text(b, "{\"start\":");
     hs__json_integer(b, segment->start);
     hs__json_key(b, "end");
     hs__json_integer(b, segment->end);
@@ -113,23 +113,23 @@ static void write_segment(hs__buffer *b, const hs__answer *a, const hs_segment *
     hs__json_float(b, segment->cohesion, (int)a->analysis->digits);
     hs__json_key(b, "contrast");
     hs__json_float(b, segment->contrast, (int)a->analysis->digits);
-    hs__buffer_add(b, "}", 1);
+    hs_buffer_add(b, "}", 1);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const segment_table *table = result;
-    hs__buffer_add(b, "[", 1);
+    hs_buffer_add(b, "[", 1);
     for (size_t l = 0; l < table->n_layers; l++) {
         hs__json_comma(b, l);
-        hs__buffer_add(b, "[", 1);
+        hs_buffer_add(b, "[", 1);
         for (size_t i = 0; i < table->layers[l].n; i++) {
             hs__json_comma(b, i);
             write_segment(b, a, &table->layers[l].items[i]);
         }
-        hs__buffer_add(b, "]", 1);
+        hs_buffer_add(b, "]", 1);
     }
-    hs__buffer_add(b, "]", 1);
+    hs_buffer_add(b, "]", 1);
 }
 
 /* -1 where a segment has no token of the text, or of its pair. */
@@ -141,20 +141,20 @@ static void put_slice(int32_t *chars, size_t at, const slice *s)
     chars[2 * at + 1] = s->present ? (int32_t)s->end : -1;
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const segment_table *table = result;
     size_t n = 0;
     for (size_t l = 0; l < table->n_layers; l++)
         n += table->layers[l].n;
-    int32_t *layer = hs__arrays_add(arrays, "segments_layer", HS__ELEMENT_I4, 1, n, 0);
-    int32_t *tokens = hs__arrays_add(arrays, "segments_tokens", HS__ELEMENT_I4, 2, n, 2);
-    int32_t *chars = hs__arrays_add(arrays, "segments_chars", HS__ELEMENT_I4, 2, n, 2);
+    int32_t *layer = hs_arrays_add(arrays, "segments_layer", HS_ELEMENT_I4, 1, n, 0);
+    int32_t *tokens = hs_arrays_add(arrays, "segments_tokens", HS_ELEMENT_I4, 2, n, 2);
+    int32_t *chars = hs_arrays_add(arrays, "segments_chars", HS_ELEMENT_I4, 2, n, 2);
     int32_t *pair_chars = a->analysis->input.text_pair.bytes
-                              ? hs__arrays_add(arrays, "segments_pair_chars", HS__ELEMENT_I4, 2, n, 2)
+                              ? hs_arrays_add(arrays, "segments_pair_chars", HS_ELEMENT_I4, 2, n, 2)
                               : NULL;
-    float *cohesion = hs__arrays_add(arrays, "segments_cohesion", HS__ELEMENT_F4, 1, n, 0);
-    float *contrast = hs__arrays_add(arrays, "segments_contrast", HS__ELEMENT_F4, 1, n, 0);
+    float *cohesion = hs_arrays_add(arrays, "segments_cohesion", HS_ELEMENT_F4, 1, n, 0);
+    float *contrast = hs_arrays_add(arrays, "segments_contrast", HS_ELEMENT_F4, 1, n, 0);
     size_t at = 0;
     for (size_t l = 0; l < table->n_layers && !arrays->failed; l++) {
         for (size_t i = 0; i < table->layers[l].n; i++, at++) {

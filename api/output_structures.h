@@ -26,7 +26,7 @@ size_t hs__head_scores_length_max(const hs__served_model *model);
 unsigned hs__head_distances_taps(const hs__analysis_request *analysis);
 
 /* Writes the token at position i. */
-static inline void hs__json_token(hs__buffer *buffer, const hs__answer *answer, size_t i)
+static inline void hs__json_token(hs_buffer *buffer, const hs__answer *answer, size_t i)
 {
     const char *token = hs__answer_token(answer, i);
     hs__json_string(buffer, token, strlen(token));

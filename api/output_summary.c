@@ -55,35 +55,35 @@ out:
     return st;
 }
 
-static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+static void write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     const hs_head_summary *s = &((const hs_head_summary *)result)[at];
-    hs__buffer_text(b, "{");
+    hs_buffer_text(b, "{");
     hs__head_figures_write(b, a, figures, 1, s);
     hs__json_key(b, "high_pairs");
     hs__json_integer(b, (int64_t)s->high_pairs);
-    hs__buffer_text(b, ",");
+    hs_buffer_text(b, ",");
     hs__head_figures_write(b, a, figures + 1, N_OF_PAIRS, s);
     hs__json_key(b, "focal_token");
     if (s->focal_token < 0)
-        hs__buffer_text(b, "null,\"focal_position\":null");
+        hs_buffer_text(b, "null,\"focal_position\":null");
     else {
         hs__json_token(b, a, (size_t)s->focal_token);
         hs__json_key(b, "focal_position");
         hs__json_integer(b, s->focal_token);
     }
-    hs__buffer_text(b, ",");
+    hs_buffer_text(b, ",");
     hs__head_figures_write(b, a, figures + 1 + N_OF_PAIRS, N_LAST, s);
-    hs__buffer_add(b, "}", 1);
+    hs_buffer_add(b, "}", 1);
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+static void add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
     const hs_head_summary *summaries = result;
     hs__head_figures_add(arrays, a, figures, N_FIGURES, summaries, sizeof *summaries);
     const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
-    int64_t *high = hs__arrays_add(arrays, "summary_high_pairs", HS__ELEMENT_I8, 2, n_layers, n_heads);
-    int32_t *focal = hs__arrays_add(arrays, "summary_focal_position", HS__ELEMENT_I4, 2, n_layers, n_heads);
+    int64_t *high = hs_arrays_add(arrays, "summary_high_pairs", HS_ELEMENT_I8, 2, n_layers, n_heads);
+    int32_t *focal = hs_arrays_add(arrays, "summary_focal_position", HS_ELEMENT_I4, 2, n_layers, n_heads);
     for (size_t i = 0; i < n_layers * n_heads && !arrays->failed; i++) {
         high[i] = (int64_t)summaries[i].high_pairs;
         focal[i] = summaries[i].focal_token;

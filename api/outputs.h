@@ -34,10 +34,10 @@ typedef struct hs__structure {
     hs_status (*compute)(const hs__answer *answer, void **ret_result,
                          hs_error *err); /* NULL: own passes do */
     void (*destroy)(void *result);       /* NULL: the job owns the result */
-    void (*write_json)(hs__buffer *buffer, const hs__answer *answer, const void *result);
+    void (*write_json)(hs_buffer *buffer, const hs__answer *answer, const void *result);
     /* Instead of write_json: writes the element of head l * n_heads + h, of `[l][h]` lists. */
-    void (*write_head)(hs__buffer *buffer, const hs__answer *answer, const void *result, size_t at);
-    void (*add_arrays)(hs__arrays *arrays, const hs__answer *answer, const void *result);
+    void (*write_head)(hs_buffer *buffer, const hs__answer *answer, const void *result, size_t at);
+    void (*add_arrays)(hs_arrays *arrays, const hs__answer *answer, const void *result);
     size_t (*json_bytes_max)(const hs__measures *measures);
     size_t (*array_bytes_max)(const hs__measures *measures);
     /* Total number of items, answered under this name, if the answer may have only some of them; or NULL. */

@@ -91,9 +91,9 @@ static const char *title(int status)
     }
 }
 
-static void write_member(hs__buffer *bytes, const char *name, const char *text)
+static void write_member(hs_buffer *bytes, const char *name, const char *text)
 {
-    hs__buffer_text(bytes, name);
+    hs_buffer_text(bytes, name);
     hs__json_string(bytes, text, strlen(text));
 }
 
@@ -101,33 +101,33 @@ void hs__problem_write(const hs__problem *problem, const char *request_id, hs_re
 {
     static char no_memory[] = "{\"type\":\"about:blank\",\"title\":\"Internal Server Error\",\"status\":500,"
                               "\"detail\":\"out of memory\"}";
-    hs__buffer body = {0};
+    hs_buffer body = {0};
     write_member(&body, "{\"type\":\"about:blank\",\"title\":", title(problem->status));
-    hs__buffer_text(&body, ",\"status\":");
+    hs_buffer_text(&body, ",\"status\":");
     hs__json_integer(&body, problem->status);
     write_member(&body, ",\"detail\":", problem->detail);
     if (problem->request_line) {
-        hs__buffer_text(&body, ",\"line\":");
+        hs_buffer_text(&body, ",\"line\":");
         hs__json_integer(&body, (int64_t)problem->request_line);
     }
     if (problem->has_pointer)
         write_member(&body, ",\"pointer\":", problem->pointer);
     if (problem->line) {
-        hs__buffer_text(&body, ",\"position\":{\"line\":");
+        hs_buffer_text(&body, ",\"position\":{\"line\":");
         hs__json_integer(&body, (int64_t)problem->line);
-        hs__buffer_text(&body, ",\"column\":");
+        hs_buffer_text(&body, ",\"column\":");
         hs__json_integer(&body, (int64_t)problem->column);
-        hs__buffer_text(&body, ",\"byte\":");
+        hs_buffer_text(&body, ",\"byte\":");
         hs__json_integer(&body, (int64_t)problem->byte);
-        hs__buffer_text(&body, "}");
+        hs_buffer_text(&body, "}");
     }
     if (request_id && problem->status >= 500)
         write_member(&body, ",\"request_id\":", request_id);
-    hs__buffer_text(&body, "}");
+    hs_buffer_text(&body, "}");
     ret_response->status = body.failed ? 500 : problem->status;
     ret_response->content_type = "application/problem+json";
     if (body.failed) {
-        hs__buffer_finish(&body);
+        hs_buffer_finish(&body);
         ret_response->body = no_memory;
         ret_response->body_bytes = sizeof no_memory - 1;
         ret_response->body_static = true;

@@ -45,9 +45,9 @@ static hs_status count(const hs_tokenizer *tokenizer, const hs_text *prompt, con
     return st;
 }
 
-hs_status hs__prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt, const hs_text *text,
-                            const hs_text *pair, const hs_encode_options *options, hs_encoding *ret_encoding,
-                            size_t *ret_n_prompt, hs_error *err)
+hs_status hs_prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt, const hs_text *text,
+                           const hs_text *pair, const hs_encode_options *options, hs_encoding *ret_encoding,
+                           size_t *ret_n_prompt, hs_error *err)
 {
     *ret_n_prompt = 0;
     if (!prompt || !prompt->text[0])

@@ -10,7 +10,7 @@
  * *ret_n_prompt is the number of tokens that sentence-transformers counts as the prompt: those of the prompt
  * encoded alone, without a special token at the end. Special tokens before the text count. 0 without a
  * prompt, or if it is empty. */
-HS_MUST_USE hs_status hs__prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt,
-                                        const hs_text *text, const hs_text *pair,
-                                        const hs_encode_options *options, hs_encoding *ret_encoding,
-                                        size_t *ret_n_prompt, hs_error *err);
+HS_MUST_USE hs_status hs_prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt,
+                                       const hs_text *text, const hs_text *pair,
+                                       const hs_encode_options *options, hs_encoding *ret_encoding,
+                                       size_t *ret_n_prompt, hs_error *err);

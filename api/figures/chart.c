@@ -27,21 +27,21 @@ enum { N_COLOURS = sizeof colours / sizeof *colours, N_FILLS = sizeof fills / si
 
 /* The place of one plot and its axes. */
 typedef struct plot {
-    const hs__chart *chart;
-    hs__picture *picture;
+    const hs_chart *chart;
+    hs_picture *picture;
     double left, top, width, height; /* in points */
     double x_low, x_high;
     double font;
 } plot;
 
-static void text_at(hs__picture *p, double x, double y, double size, hs__anchor anchor, uint32_t colour,
+static void text_at(hs_picture *p, double x, double y, double size, hs__anchor anchor, uint32_t colour,
                     const char *text)
 {
     hs__draw_text(p, &(hs__mark){.x = x, .y = y, .size = size, .anchor = anchor, .colour = colour}, text,
                   1000 * size);
 }
 
-static void line_at(hs__picture *p, double x1, double y1, double x2, double y2, uint32_t colour, double dash)
+static void line_at(hs_picture *p, double x1, double y1, double x2, double y2, uint32_t colour, double dash)
 {
     hs__draw_line(p, &(hs__mark){.x = x1, .y = y1, .colour = colour, .line = 0.6, .dash = dash}, x2, y2);
 }
@@ -65,12 +65,12 @@ static double x_of(const plot *p, double x)
 
 static double y_of(const plot *p, double y)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const double inside = fmin(fmax(y, c->y_low), c->y_high);
     return p->top + p->height - (inside - c->y_low) / (c->y_high - c->y_low) * p->height;
 }
 
-static const char *y_number(const hs__chart *c, double value, char ret[32])
+static const char *y_number(const hs_chart *c, double value, char ret[32])
 {
     if (!c->y_log)
         return hs__figure_number(value, ret);
@@ -78,7 +78,7 @@ static const char *y_number(const hs__chart *c, double value, char ret[32])
     return ret;
 }
 
-static size_t y_ticks(const hs__chart *c, double height, double font, double ret[TICKS_MAX])
+static size_t y_ticks(const hs_chart *c, double height, double font, double ret[TICKS_MAX])
 {
     double n = fmax(2, height / (3.5 * font));
     size_t count = ticks_find(c->y_low, c->y_high, n, ret);
@@ -88,7 +88,7 @@ static size_t y_ticks(const hs__chart *c, double height, double font, double ret
 }
 
 /* Returns the width of the widest number of the y axis. */
-static double y_numbers_width(const hs__chart *c, double height, double font)
+static double y_numbers_width(const hs_chart *c, double height, double font)
 {
     double ticks[TICKS_MAX], width = 0;
     const size_t n = y_ticks(c, height, font, ticks);
@@ -134,14 +134,14 @@ static void x_axis_draw(const plot *p, bool numbered)
 
 static double step_of(const plot *p)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     return c->n > 1 ? x_of(p, c->xs[1]) - x_of(p, c->xs[0]) : p->width / 2;
 }
 
 /* Draws a line through finite values, in pieces where some are not. */
 static void path_draw(const plot *p, const double *values, const hs__mark *how)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     for (size_t i = 0; i < c->n;) {
         size_t end = i;
         while (end < c->n && isfinite(values[end]))
@@ -162,7 +162,7 @@ static void dot_draw(const plot *p, double x, double y, double side, uint32_t co
 
 static void series_draw(const plot *p, size_t k, uint32_t colour)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const double *values = c->values + k * c->n;
     path_draw(p, values, &(hs__mark){.colour = colour, .line = 1.1});
     for (size_t i = 0; c->n <= 12 && i < c->n; i++)
@@ -173,7 +173,7 @@ static void series_draw(const plot *p, size_t k, uint32_t colour)
 /* Many thin bars are one outline, few stand apart. */
 static void bars_draw(const plot *p, size_t k)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const double step = step_of(p), gap = c->n > 40 ? 0 : fmax(0.5, step * 0.06);
     const double bottom = p->top + p->height;
     double(*points)[2] =
@@ -189,7 +189,7 @@ static void bars_draw(const plot *p, size_t k)
 
 static void dots_draw(const plot *p)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(c->values[i]))
             continue;
@@ -202,7 +202,7 @@ static void dots_draw(const plot *p)
 
 static void stacks_draw(const plot *p)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const double width = 0.8 * step_of(p);
     for (size_t i = 0; i < c->n; i++) {
         double below = 0;
@@ -219,7 +219,7 @@ static void stacks_draw(const plot *p)
 
 static void marks_draw(const plot *p, bool labelled)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const char *label = labelled && c->mark_label ? c->mark_label : "";
     if (isfinite(c->mark_x) && c->mark_x >= p->x_low && c->mark_x <= p->x_high) {
         const double x = x_of(p, c->mark_x);
@@ -235,7 +235,7 @@ static void marks_draw(const plot *p, bool labelled)
     }
 }
 
-static const char *name_of(const hs__chart *c, size_t k, char ret[32])
+static const char *name_of(const hs_chart *c, size_t k, char ret[32])
 {
     snprintf(ret, 32, "head %zu", k);
     return c->names ? c->names[k] : ret;
@@ -246,8 +246,8 @@ static const char *name_of(const hs__chart *c, size_t k, char ret[32])
 /* Returns the height at which series k ends: of a stack, the middle of its last part. */
 static double end_of(const plot *p, size_t k)
 {
-    const hs__chart *c = p->chart;
-    if (c->kind == HS__CHART_STACKS) {
+    const hs_chart *c = p->chart;
+    if (c->kind == HS_CHART_STACKS) {
         double below = 0;
         for (size_t other = 0; other < k; other++)
             below += fmax(0, c->values[other * c->n + c->n - 1]);
@@ -274,7 +274,7 @@ static void heights_spread(const plot *p, double *heights, const size_t *order, 
 
 static void names_draw(const plot *p)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     const size_t n = c->n_series < NAMED_MAX ? c->n_series : NAMED_MAX;
     const double left = p->left + p->width + 4;
     double heights[NAMED_MAX] = {0};
@@ -289,14 +289,14 @@ static void names_draw(const plot *p)
     heights_spread(p, heights, order, n);
     for (size_t k = 0; k < n; k++) {
         char name[32];
-        const bool stacked = c->kind == HS__CHART_STACKS;
+        const bool stacked = c->kind == HS_CHART_STACKS;
         dot_draw(p, left + 2, heights[k], 4, stacked ? fills[k % N_FILLS] : colours[k % N_COLOURS]);
         text_at(p->picture, left + 6, heights[k] + 0.35 * p->font, p->font, HS__ANCHOR_START,
                 stacked ? INK : colours[k % N_COLOURS], name_of(c, k, name));
     }
 }
 
-static double names_width(const hs__chart *c)
+static double names_width(const hs_chart *c)
 {
     double width = 0;
     char name[32];
@@ -307,20 +307,20 @@ static double names_width(const hs__chart *c)
 
 /* ---- the page ---- */
 
-static bool is_apart(const hs__chart *c)
+static bool is_apart(const hs_chart *c)
 {
-    return c->n_series > (c->kind == HS__CHART_LINES ? HS__CHART_LINES_MAX : 1) &&
-           (c->kind == HS__CHART_LINES || c->kind == HS__CHART_BARS);
+    return c->n_series > (c->kind == HS_CHART_LINES ? HS_CHART_LINES_MAX : 1) &&
+           (c->kind == HS_CHART_LINES || c->kind == HS_CHART_BARS);
 }
 
-static bool is_named(const hs__chart *c)
+static bool is_named(const hs_chart *c)
 {
-    return !is_apart(c) && (c->kind == HS__CHART_LINES || c->kind == HS__CHART_STACKS);
+    return !is_apart(c) && (c->kind == HS_CHART_LINES || c->kind == HS_CHART_STACKS);
 }
 
 static void frame_draw(const plot *p, double page_left, double bottom)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     text_at(p->picture, page_left, EDGE + 0.9 * p->font, p->font, HS__ANCHOR_START, INK, c->title);
     text_at(p->picture, p->left + p->width / 2, bottom - 2, p->font, HS__ANCHOR_MIDDLE, MUTED, c->x_title);
     if (c->y_title)
@@ -337,15 +337,15 @@ static void frame_draw(const plot *p, double page_left, double bottom)
 /* Draws n series from the first on: one, or all. */
 static void plot_draw(const plot *p, size_t first, size_t n, bool x_numbered, bool y_numbered)
 {
-    const hs__chart *c = p->chart;
+    const hs_chart *c = p->chart;
     y_axis_draw(p, y_numbered);
     x_axis_draw(p, x_numbered);
-    if (c->kind == HS__CHART_LINES)
+    if (c->kind == HS_CHART_LINES)
         for (size_t k = 0; k < n; k++)
             series_draw(p, first + k, colours[k % N_COLOURS]);
-    else if (c->kind == HS__CHART_BARS)
+    else if (c->kind == HS_CHART_BARS)
         bars_draw(p, first);
-    else if (c->kind == HS__CHART_DOTS)
+    else if (c->kind == HS_CHART_DOTS)
         dots_draw(p);
     else
         stacks_draw(p);
@@ -359,7 +359,7 @@ static void plot_draw(const plot *p, size_t first, size_t n, bool x_numbered, bo
 /* Draws a small plot for each series; `whole` is the plot that holds all of them. */
 static void plots_draw(const plot *whole, size_t across)
 {
-    const hs__chart *c = whole->chart;
+    const hs_chart *c = whole->chart;
     const size_t down = (c->n_series + across - 1) / across;
     const double pitch = whole->width / (double)across, row = whole->height / (double)down;
     for (size_t k = 0; k < c->n_series; k++) {
@@ -382,7 +382,7 @@ static void plots_draw(const plot *whole, size_t across)
     }
 }
 
-static void chart_lay(const hs__chart *c, hs__picture *d)
+static void chart_lay(const hs_chart *c, hs_picture *d)
 {
     const double font = c->font_pt, point = 72 / 25.4;
     const double edge = c->n > 1 ? (c->xs[c->n - 1] - c->xs[0]) / (double)(c->n - 1) / 2 : 0.5;
@@ -406,7 +406,7 @@ static void chart_lay(const hs__chart *c, hs__picture *d)
         plot_draw(&p, 0, c->n_series, true, true);
 }
 
-static void ranking_lay(const hs__chart *c, hs__picture *d)
+static void ranking_lay(const hs_chart *c, hs_picture *d)
 {
     const double font = c->font_pt, row = 1.6 * font, left = RANKING_SHARE * d->width;
     const double width_max = d->width - left - EDGE - hs__font_width(" 100.0 %") * font,
@@ -428,11 +428,11 @@ static void ranking_lay(const hs__chart *c, hs__picture *d)
     text_at(d, left, d->height - EDGE - 1, font, HS__ANCHOR_START, MUTED, c->x_title);
 }
 
-hs_status hs__chart_draw(const hs__chart *c, hs__picture *d, hs_error *err)
+hs_status hs_chart_draw(const hs_chart *c, hs_picture *d, hs_error *err)
 {
-    *d = (hs__picture){.width = c->width_mm / 25.4 * 72};
-    hs__picture_describe(d, c->title, c->x_title);
-    if (c->kind == HS__CHART_RANKING)
+    *d = (hs_picture){.width = c->width_mm / 25.4 * 72};
+    hs_picture_describe(d, c->title, c->x_title);
+    if (c->kind == HS_CHART_RANKING)
         ranking_lay(c, d);
     else
         chart_lay(c, d);

@@ -7,18 +7,18 @@
 
 #include "api/figures/picture.h"
 
-#define HS__CHART_LINES_MAX 6 /* of one plot */
+#define HS_CHART_LINES_MAX 6 /* of one plot */
 
-typedef enum hs__chart_kind {
-    HS__CHART_LINES,
-    HS__CHART_BARS,   /* from the bottom up, a step wide */
-    HS__CHART_DOTS,   /* each with its spread to both sides */
-    HS__CHART_STACKS, /* fractions of 1 on top of each other */
-    HS__CHART_RANKING /* a bar to the right for each name, the first is the longest */
-} hs__chart_kind;
+typedef enum hs_chart_kind {
+    HS_CHART_LINES,
+    HS_CHART_BARS,   /* from the bottom up, a step wide */
+    HS_CHART_DOTS,   /* each with its spread to both sides */
+    HS_CHART_STACKS, /* fractions of 1 on top of each other */
+    HS_CHART_RANKING /* a bar to the right for each name, the first is the longest */
+} hs_chart_kind;
 
-typedef struct hs__chart {
-    hs__chart_kind kind;
+typedef struct hs_chart {
+    hs_chart_kind kind;
     const char *title, *x_title, *y_title; /* y_title may be NULL */
     const double *xs;                      /* [n]; not of a ranking */
     const double *values;                  /* [n_series][n] */
@@ -33,10 +33,10 @@ typedef struct hs__chart {
     const char *mark_label;
     double width_mm, height_mm; /* of a plot; small charts and rankings choose their height */
     double font_pt;
-} hs__chart;
+} hs_chart;
 
-#define HS__CHART_WARM 0xc2701bu /* of similarities */
-#define HS__CHART_COLD 0x2f6fb8u /* of attention */
+#define HS_CHART_WARM 0xc2701bu /* of similarities */
+#define HS_CHART_COLD 0x2f6fb8u /* of attention */
 
-/* Lays the chart out. Release with hs__picture_finish, also on failure. HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__chart_draw(const hs__chart *chart, hs__picture *ret_drawing, hs_error *err);
+/* Lays the chart out. Release with hs_picture_finish, also on failure. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_chart_draw(const hs_chart *chart, hs_picture *ret_drawing, hs_error *err);

@@ -22,7 +22,7 @@
 
 /* Sizes of every panel, in points. */
 typedef struct layout {
-    const hs__figure *figure;
+    const hs_figure *figure;
     double font, title_font, row_font, column_font, cell_font; /* 0: not shown */
     bool row_ticks, column_ticks;                              /* numbers instead of labels */
     bool upright;                                              /* column labels */
@@ -39,18 +39,18 @@ enum { STOPS = 6 };
 
 /* The viewer's colour maps on a light page (static/src/maps/colour.ts). The last runs downwards from 0. */
 static const unsigned char stops[][STOPS][3] = {
-    [HS__PALETTE_BLUE] =
+    [HS_PALETTE_BLUE] =
         {{246, 248, 251}, {195, 216, 240}, {127, 176, 226}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
-    [HS__PALETTE_ORANGE] =
+    [HS_PALETTE_ORANGE] =
         {{251, 248, 243}, {247, 220, 178}, {238, 177, 103}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
-    [HS__PALETTE_GREEN] =
+    [HS_PALETTE_GREEN] =
         {{236, 238, 238}, {182, 208, 204}, {115, 173, 166}, {53, 135, 128}, {13, 98, 94}, {5, 63, 62}},
-    [HS__PALETTE_SIGNED] =
+    [HS_PALETTE_SIGNED] =
         {{251, 248, 243}, {229, 217, 237}, {197, 176, 222}, {158, 127, 200}, {111, 69, 166}, {51, 19, 92}},
 };
 
 /* Writes the colour at a share in [0, 1] of the way through some stops. */
-static void colour_mix(hs__palette palette, double share, unsigned char ret[3])
+static void colour_mix(hs_palette palette, double share, unsigned char ret[3])
 {
     const double at = (STOPS - 1) * share;
     const size_t k = at < STOPS - 2 ? (size_t)at : STOPS - 2;
@@ -60,15 +60,15 @@ static void colour_mix(hs__palette palette, double share, unsigned char ret[3])
     }
 }
 
-void hs__palette_colours(hs__palette palette, hs__colours ret)
+void hs_palette_colours(hs_palette palette, hs_colours ret)
 {
     memset(ret[0], 255, sizeof ret[0]);
     for (size_t i = 1; i < 256; i++) {
         const double share = (double)(i - 1) / 254;
-        if (palette != HS__PALETTE_SIGNED)
+        if (palette != HS_PALETTE_SIGNED)
             colour_mix(palette, share, ret[i]);
         else
-            colour_mix(share < 0.5 ? HS__PALETTE_SIGNED : HS__PALETTE_ORANGE, fabs(2 * share - 1), ret[i]);
+            colour_mix(share < 0.5 ? HS_PALETTE_SIGNED : HS_PALETTE_ORANGE, fabs(2 * share - 1), ret[i]);
     }
 }
 
@@ -79,7 +79,7 @@ const char *hs__figure_number(double value, char ret[32])
     return ret;
 }
 
-static unsigned char colour_index(const hs__panel *p, float value)
+static unsigned char colour_index(const hs_panel *p, float value)
 {
     if (!isfinite(value))
         return 0;
@@ -87,7 +87,7 @@ static unsigned char colour_index(const hs__panel *p, float value)
     return (unsigned char)(1 + lround(254 * fmin(1, fmax(0, at))));
 }
 
-void hs__panel_range(hs__panel *p)
+void hs__panel_range(hs_panel *p)
 {
     p->low = 0;
     p->high = -INFINITY;
@@ -98,16 +98,16 @@ void hs__panel_range(hs__panel *p)
     p->high = fmaxf(p->high, p->low);
 }
 
-hs__panel hs__panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)
+hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)
 {
-    hs__panel p = {.n_rows = n,
-                   .n_columns = n,
-                   .values = values,
-                   .row_labels = tokens,
-                   .column_labels = tokens,
-                   .row_title = is_similarity ? NULL : "from",
-                   .column_title = is_similarity ? NULL : "to",
-                   .palette = is_similarity ? HS__PALETTE_ORANGE : HS__PALETTE_BLUE};
+    hs_panel p = {.n_rows = n,
+                  .n_columns = n,
+                  .values = values,
+                  .row_labels = tokens,
+                  .column_labels = tokens,
+                  .row_title = is_similarity ? NULL : "from",
+                  .column_title = is_similarity ? NULL : "to",
+                  .palette = is_similarity ? HS_PALETTE_ORANGE : HS_PALETTE_BLUE};
     hs__panel_range(&p);
     return p;
 }
@@ -132,7 +132,7 @@ static double font_that_fits(double font, double pitch)
 /* Chooses the size of cells. Labels of cells stand upright in cells that are too narrow for them. */
 static void cells_measure(layout *y)
 {
-    const hs__panel *p = &y->figure->panels[0];
+    const hs_panel *p = &y->figure->panels[0];
     y->plot_width = y->panel_width - y->left;
     y->cell_width = y->plot_width / (double)p->n_columns;
     y->cell_height = y->cell_width;
@@ -148,8 +148,8 @@ static void cells_measure(layout *y)
 /* Chooses row labels, which take width from the cells and therefore come first. */
 static void rows_measure(layout *y)
 {
-    const hs__figure *f = y->figure;
-    const hs__panel *p = &f->panels[0];
+    const hs_figure *f = y->figure;
+    const hs_panel *p = &f->panels[0];
     const double label_max = LABEL_FRACTION * y->panel_width / y->font;
     const double title = p->row_title && !f->tight ? LINE * y->font : 0;
     y->left = title + widest(p->row_labels, p->n_rows, label_max) * y->font + 2;
@@ -165,8 +165,8 @@ static void rows_measure(layout *y)
 
 static void columns_measure(layout *y)
 {
-    const hs__figure *f = y->figure;
-    const hs__panel *p = &f->panels[0];
+    const hs_figure *f = y->figure;
+    const hs_panel *p = &f->panels[0];
     const double limit = LABEL_FRACTION * y->panel_width / y->font;
     const double longest = widest(p->column_labels, p->n_columns, limit);
     y->top = y->title_font ? LINE * y->title_font + 2 : 0;
@@ -192,7 +192,7 @@ static double title_font(const layout *y)
     return y->figure->tight && size < HS__FIGURE_POINT_MIN ? 0 : fmax(size, HS__FIGURE_POINT_MIN);
 }
 
-static bool scale_is_shared(const hs__figure *f)
+static bool scale_is_shared(const hs_figure *f)
 {
     for (size_t i = 1; i < f->n_panels; i++)
         if (f->panels[i].low != f->panels[0].low || f->panels[i].high != f->panels[0].high ||
@@ -202,14 +202,14 @@ static bool scale_is_shared(const hs__figure *f)
 }
 
 /* Returns the value at a share of the way from low to high. */
-static double scale_value(const hs__panel *p, double share)
+static double scale_value(const hs_panel *p, double share)
 {
     return (double)p->low + share * ((double)p->high - (double)p->low);
 }
 
 static double scale_width(const layout *y)
 {
-    const hs__panel *p = &y->figure->panels[0];
+    const hs_panel *p = &y->figure->panels[0];
     double width = hs__font_width(p->unit ? "0.00000" : "0.000");
     char number[32];
     for (int k = 0; k < 3; k++)
@@ -219,7 +219,7 @@ static double scale_width(const layout *y)
 
 static void measure(layout *y)
 {
-    const hs__figure *f = y->figure;
+    const hs_figure *f = y->figure;
     const double page = f->width_mm / 25.4 * 72;
     y->font = f->font_pt;
     y->shares_scale = scale_is_shared(f);
@@ -230,14 +230,14 @@ static void measure(layout *y)
     rows_measure(y);
     columns_measure(y);
     y->panel_height = y->top + y->plot_height;
-    const hs__panel *p = &f->panels[0];
+    const hs_panel *p = &f->panels[0];
     const double pitch = y->cells_upright ? y->cell_width : y->cell_height;
     y->cell_font = p->cell_labels ? font_that_fits(y->font, pitch) : 0;
 }
 
 /* ---- drawing ---- */
 
-static void text(hs__picture *d, double x, double y, double size, hs__anchor anchor, bool upright,
+static void text(hs_picture *d, double x, double y, double size, hs__anchor anchor, bool upright,
                  uint32_t colour, const char *of, double max_width)
 {
     const hs__mark where = {
@@ -246,9 +246,9 @@ static void text(hs__picture *d, double x, double y, double size, hs__anchor anc
 }
 
 /* Returns the pixels of an edge of a cell; 0: a pixel stands for several cells. */
-static size_t pixels_a_cell(const hs__figure *f)
+static size_t pixels_a_cell(const hs_figure *f)
 {
-    const hs__panel *p = &f->panels[0];
+    const hs_panel *p = &f->panels[0];
     const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
     const size_t fit = (size_t)sqrt((double)HS__FIGURE_PIXELS_MAX / cells);
     const size_t analysis = f->single ? 1 : IMAGE_SIDE / p->n_columns + 1;
@@ -256,7 +256,7 @@ static size_t pixels_a_cell(const hs__figure *f)
 }
 
 /* Returns the strongest value of a square of cells. */
-static float strongest(const hs__panel *p, size_t row, size_t column, size_t n)
+static float strongest(const hs_panel *p, size_t row, size_t column, size_t n)
 {
     float value = NAN;
     for (size_t i = row; i < row + n && i < p->n_rows; i++)
@@ -265,9 +265,9 @@ static float strongest(const hs__panel *p, size_t row, size_t column, size_t n)
     return value;
 }
 
-static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void image_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
-    const hs__figure *f = y->figure;
+    const hs_figure *f = y->figure;
     const size_t side = pixels_a_cell(f);
     const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
     const size_t n = side ? 1 : (size_t)ceil(sqrt(cells / (double)HS__FIGURE_PIXELS_MAX)); /* cells a pixel */
@@ -297,7 +297,7 @@ static size_t tick_step(double pitch, double distance_min)
     return pitch > 0 ? (size_t)fmin(1e6, hs__round_step(fmax(1, distance_min / pitch))) : 1000000;
 }
 
-static void rows_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void rows_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     const double size = y->row_font ? y->row_font : y->font;
     const double max = (LABEL_FRACTION * y->panel_width / y->font) * size;
@@ -313,7 +313,7 @@ static void rows_draw(hs__picture *d, const layout *y, const hs__panel *p, doubl
              INK, p->row_title, y->plot_height);
 }
 
-static void columns_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void columns_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     const double size = y->column_font ? y->column_font : y->font;
     const double max = (LABEL_FRACTION * y->panel_width / y->font) * size;
@@ -332,7 +332,7 @@ static void columns_draw(hs__picture *d, const layout *y, const hs__panel *p, do
 }
 
 /* Light text stands on dark cells. */
-static void cells_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void cells_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     for (size_t i = 0; i < p->n_rows && y->cell_font; i++)
         for (size_t j = 0; j < p->n_columns; j++) {
@@ -350,7 +350,7 @@ static void cells_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
 }
 
 /* Draws a dashed line through each marked row and column. */
-static void marks_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void marks_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     for (size_t i = 0; p->marked && i < p->n_columns; i++) {
         const double x = left + ((double)i + 0.5) * y->cell_width,
@@ -366,9 +366,9 @@ static void marks_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
 }
 
 /* Writes the numbers of a grid of panels: rows on the left, columns above, each axis with its title. */
-static void grid_draw(hs__picture *d, const layout *y, size_t n_down)
+static void grid_draw(hs_picture *d, const layout *y, size_t n_down)
 {
-    const hs__figure *f = y->figure;
+    const hs_figure *f = y->figure;
     const size_t n_shown = f->n_across / f->n_columns; /* panels of one number side by side */
     const double column = y->panel_width + GAP, row = y->panel_height + GAP;
     const double height = (double)n_down * row, width = (double)f->n_across * column;
@@ -392,7 +392,7 @@ static void grid_draw(hs__picture *d, const layout *y, size_t n_down)
     }
 }
 
-static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+static void panel_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     if (y->title_font)
         text(d, left, top + 0.9 * y->title_font, y->title_font, HS__ANCHOR_START, false, INK, p->title,
@@ -404,10 +404,10 @@ static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
     marks_draw(d, y, p, left + y->left, top + y->top);
 }
 
-static void scale_number_draw(hs__picture *d, const layout *y, int k, double left, double at)
+static void scale_number_draw(hs_picture *d, const layout *y, int k, double left, double at)
 {
     static const char *const names[] = {"low", "middle", "high"};
-    const hs__panel *p = &y->figure->panels[0];
+    const hs_panel *p = &y->figure->panels[0];
     char number[32];
     hs__mark where = {.x = left, .y = at, .size = y->font, .colour = INK};
     if (p->name)
@@ -416,9 +416,9 @@ static void scale_number_draw(hs__picture *d, const layout *y, int k, double lef
 }
 
 /* Draws the bar of the colours, with its highest value at the top. */
-static void scale_draw(hs__picture *d, const layout *y, double left, double top)
+static void scale_draw(hs_picture *d, const layout *y, double left, double top)
 {
-    const hs__panel *p = &y->figure->panels[0];
+    const hs_panel *p = &y->figure->panels[0];
     const double height = fmax(2 * LINE * y->font, p->unit ? y->plot_height : fmin(y->plot_height, 110));
     const hs__mark where = {.x = left,
                             .y = top,
@@ -442,8 +442,8 @@ static void scale_draw(hs__picture *d, const layout *y, double left, double top)
 /* Refuses the figure if all labels are requested and some do not fit. */
 static hs_status labels_check(const layout *y, hs_error *err)
 {
-    const hs__figure *f = y->figure;
-    const hs__panel *p = &f->panels[0];
+    const hs_figure *f = y->figure;
+    const hs_panel *p = &f->panels[0];
     if (f->labels != HS__LABELS_ALL || (!f->tight && y->row_font && y->column_font))
         return HS_OK;
     const size_t n = p->n_rows > p->n_columns ? p->n_rows : p->n_columns;
@@ -454,15 +454,15 @@ static hs_status labels_check(const layout *y, hs_error *err)
                    n, f->n_across, ceil((needs * (double)f->n_across + 60) / 72 * 25.4));
 }
 
-hs_status hs__figure_draw(const hs__figure *f, hs__picture *d, hs_error *err)
+hs_status hs_figure_draw(const hs_figure *f, hs_picture *d, hs_error *err)
 {
     layout y = {.figure = f};
     measure(&y);
     const size_t n_down = (f->n_panels + f->n_across - 1) / f->n_across;
-    *d = (hs__picture){0};
-    hs__picture_describe(d, f->title, f->caption);
-    for (size_t i = 0; i < HS__PALETTES; i++)
-        hs__palette_colours((hs__palette)i, d->colours[i]);
+    *d = (hs_picture){0};
+    hs_picture_describe(d, f->title, f->caption);
+    for (size_t i = 0; i < HS_PALETTES; i++)
+        hs_palette_colours((hs_palette)i, d->colours[i]);
     d->width = f->width_mm / 25.4 * 72;
     d->height =
         GAP + y.margin + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);

@@ -11,15 +11,15 @@
 #define HS__FIGURE_PIXELS_MAX ((size_t)4 << 20) /* of all images of a figure */
 
 /* SIGNED is violet from its low end to the lightest in the middle, then orange: for a range around 0. */
-typedef enum hs__palette {
-    HS__PALETTE_BLUE,
-    HS__PALETTE_ORANGE,
-    HS__PALETTE_GREEN,
-    HS__PALETTE_SIGNED
-} hs__palette;
+typedef enum hs_palette {
+    HS_PALETTE_BLUE,
+    HS_PALETTE_ORANGE,
+    HS_PALETTE_GREEN,
+    HS_PALETTE_SIGNED
+} hs_palette;
 typedef enum hs__labels { HS__LABELS_AUTO, HS__LABELS_ALL, HS__LABELS_NONE } hs__labels;
 
-typedef struct hs__panel {
+typedef struct hs_panel {
     char title[96];
     size_t n_rows, n_columns;
     const float *values; /* [n_rows][n_columns]; what is not finite is left white */
@@ -31,14 +31,14 @@ typedef struct hs__panel {
     const char
         *name;   /* of the map, for a script; its scale's numbers are "low", "middle" and "high"; or NULL */
     size_t tick; /* what a cell counts in such numbers; 0: 1 */
-    hs__palette palette;
+    hs_palette palette;
     float low, high; /* range of the colours; if they are equal, all cells have the lightest */
-} hs__panel;
+} hs_panel;
 
-typedef struct hs__figure {
+typedef struct hs_figure {
     const char *title, *caption; /* metadata */
     const char *footer;          /* a line below the panels; NULL: none */
-    const hs__panel *panels;     /* of equal shape */
+    const hs_panel *panels;      /* of equal shape */
     size_t n_panels, n_across;   /* panels side by side */
     /* Numbers of a grid of panels: one for each row of panels, and n_columns above. Together or NULL. */
     const uint16_t *row_numbers, *column_numbers;
@@ -48,26 +48,26 @@ typedef struct hs__figure {
     bool single; /* a cell is one pixel, else several, which stay sharp where readers blur */
     double width_mm, font_pt;
     hs__labels labels;
-} hs__figure;
+} hs_figure;
 
 /* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */
-void hs__panel_range(hs__panel *panel);
+void hs__panel_range(hs_panel *panel);
 
 /* Returns the panel of a head's map [n][n], without a title; its range is set. Both are borrowed. */
-hs__panel hs__panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity);
+hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity);
 
 /* Writes the colours of a palette: 0 is white, for what is not finite, 1 to 255 go from low to high. */
-void hs__palette_colours(hs__palette palette, hs__colours ret_colours);
+void hs_palette_colours(hs_palette palette, hs_colours ret_colours);
 
 /* Writes a number with three digits, whole from a thousand to a million. */
 const char *hs__figure_number(double value, char ret[32]);
 
-/* Lays the figure out. Release with hs__picture_finish, also on failure. HS_INVALID if all labels are
+/* Lays the figure out. Release with hs_picture_finish, also on failure. HS_INVALID if all labels are
  * requested and do not fit; HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__figure_draw(const hs__figure *figure, hs__picture *ret_drawing, hs_error *err);
+HS_MUST_USE hs_status hs_figure_draw(const hs_figure *figure, hs_picture *ret_drawing, hs_error *err);
 
 /* Longest row of hs__figure_csv whose labels have at most n bytes each. */
-#define HS__FIGURE_ROW_BYTES(n) (2 * sizeof(((hs__panel *)NULL)->title) + 6 * (size_t)(n) + 80)
+#define HS__FIGURE_ROW_BYTES(n) (2 * sizeof(((hs_panel *)NULL)->title) + 6 * (size_t)(n) + 80)
 
 /* Appends the figure's numbers as CSV: panel, row, column, their labels, the cell's label and its value. */
-HS_MUST_USE hs_status hs__figure_csv(const hs__figure *figure, hs__buffer *buffer, hs_error *err);
+HS_MUST_USE hs_status hs__figure_csv(const hs_figure *figure, hs_buffer *buffer, hs_error *err);

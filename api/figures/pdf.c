@@ -104,7 +104,7 @@ static void text_show(page *p, const hs__mark *m)
     free(text);
 }
 
-static void image_show(page *p, const hs__mark *m, const hs__colours colours)
+static void image_show(page *p, const hs__mark *m, const hs_colours colours)
 {
     const size_t n = m->n_across * m->n_down;
     unsigned char *rgb = malloc(3 * n);
@@ -157,7 +157,7 @@ static void info_set(page *p, HPDF_InfoType type, const char *text)
     HPDF_SetInfoAttr(p->doc, type, latin);
 }
 
-static void page_begin(page *p, const hs__picture *d)
+static void page_begin(page *p, const hs_picture *d)
 {
     HPDF_SetCompressionMode(p->doc, HPDF_COMP_ALL);
     HPDF_UseUTFEncodings(p->doc);
@@ -173,11 +173,11 @@ static void page_begin(page *p, const hs__picture *d)
     info_set(p, HPDF_INFO_SUBJECT, d->caption);
 }
 
-static void page_read(page *p, hs__buffer *b)
+static void page_read(page *p, hs_buffer *b)
 {
     p->failed |= HPDF_GetError(p->doc) != HPDF_OK || HPDF_SaveToStream(p->doc) != HPDF_OK;
     const HPDF_UINT32 size = p->failed ? 0 : HPDF_GetStreamSize(p->doc);
-    char *to = size ? hs__buffer_reserve(b, size) : NULL;
+    char *to = size ? hs_buffer_reserve(b, size) : NULL;
     HPDF_UINT32 n = size;
     if (to && HPDF_ResetStream(p->doc) == HPDF_OK)
         HPDF_ReadFromStream(p->doc, (HPDF_BYTE *)to, &n);
@@ -196,7 +196,7 @@ static void memory_free(void *block)
     free(block);
 }
 
-hs_status hs__picture_pdf(const hs__picture *d, hs__buffer *b, hs_error *err)
+hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
 {
     page p = {.doc = HPDF_NewEx(NULL, memory_take, memory_free, POOL_BYTES, NULL), .height = d->height};
     p.failed = !p.doc;

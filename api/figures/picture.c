@@ -25,13 +25,13 @@ static void caption_copy(const char *text, char ret[HS__CAPTION_BYTES])
     ret[n] = '\0';
 }
 
-void hs__picture_describe(hs__picture *d, const char *title, const char *caption)
+void hs_picture_describe(hs_picture *d, const char *title, const char *caption)
 {
     caption_copy(title, d->title);
     caption_copy(caption, d->caption);
 }
 
-static bool mark_add(hs__picture *d, const hs__mark *mark)
+static bool mark_add(hs_picture *d, const hs__mark *mark)
 {
     if (d->n == d->capacity) {
         const size_t capacity = d->capacity ? 2 * d->capacity : 256;
@@ -48,7 +48,7 @@ static bool mark_add(hs__picture *d, const hs__mark *mark)
 }
 
 /* Adds a mark with memory of its own, zeroed, and returns that; NULL if memory is short. */
-static void *mark_own(hs__picture *d, const hs__mark *where, hs__mark_kind kind, size_t n_bytes)
+static void *mark_own(hs_picture *d, const hs__mark *where, hs__mark_kind kind, size_t n_bytes)
 {
     hs__mark mark = *where;
     mark.kind = kind;
@@ -91,7 +91,7 @@ static bool text_copy(const char *text, double width, char ret[TEXT_BYTES_MAX + 
     return true;
 }
 
-void hs__draw_text(hs__picture *d, const hs__mark *where, const char *text, double max_width)
+void hs__draw_text(hs_picture *d, const hs__mark *where, const char *text, double max_width)
 {
     char fit[TEXT_BYTES_MAX + 8];
     const double width = max_width / where->size;
@@ -104,7 +104,7 @@ void hs__draw_text(hs__picture *d, const hs__mark *where, const char *text, doub
         memcpy(copy, fit, strlen(fit));
 }
 
-void hs__draw_box(hs__picture *d, double x, double y, double width, double height, uint32_t colour,
+void hs__draw_box(hs_picture *d, double x, double y, double width, double height, uint32_t colour,
                   bool filled)
 {
     mark_add(d, &(hs__mark){.kind = HS__MARK_BOX,
@@ -117,14 +117,14 @@ void hs__draw_box(hs__picture *d, double x, double y, double width, double heigh
                             .line = 0.4});
 }
 
-double (*hs__draw_path(hs__picture *d, const hs__mark *where, size_t n))[2]
+double (*hs__draw_path(hs_picture *d, const hs__mark *where, size_t n))[2]
 {
     hs__mark mark = *where;
     mark.n_points = n;
     return mark_own(d, &mark, HS__MARK_PATH, n * sizeof *mark.points);
 }
 
-void hs__draw_line(hs__picture *d, const hs__mark *where, double x2, double y2)
+void hs__draw_line(hs_picture *d, const hs__mark *where, double x2, double y2)
 {
     double(*points)[2] = hs__draw_path(d, where, 2);
     if (!points)
@@ -135,15 +135,15 @@ void hs__draw_line(hs__picture *d, const hs__mark *where, double x2, double y2)
     points[1][1] = y2;
 }
 
-unsigned char *hs__draw_image(hs__picture *d, const hs__mark *where)
+unsigned char *hs__draw_image(hs_picture *d, const hs__mark *where)
 {
     return mark_own(d, where, HS__MARK_IMAGE, where->n_across * where->n_down);
 }
 
-void hs__picture_finish(hs__picture *d)
+void hs_picture_finish(hs_picture *d)
 {
     for (size_t i = 0; i < d->n; i++)
         free(d->marks[i].owned);
     free(d->marks);
-    *d = (hs__picture){0};
+    *d = (hs_picture){0};
 }

@@ -12,7 +12,7 @@
 
 typedef enum hs__mark_kind { HS__MARK_TEXT, HS__MARK_BOX, HS__MARK_PATH, HS__MARK_IMAGE } hs__mark_kind;
 typedef enum hs__anchor { HS__ANCHOR_START, HS__ANCHOR_MIDDLE, HS__ANCHOR_END } hs__anchor;
-typedef unsigned char hs__colours[256][3];
+typedef unsigned char hs_colours[256][3];
 
 typedef struct hs__mark {
     hs__mark_kind kind;
@@ -37,39 +37,39 @@ typedef struct hs__mark {
     size_t n_points;
 } hs__mark;
 
-#define HS__PALETTES      4
+#define HS_PALETTES       4
 #define HS__CAPTION_BYTES 256
 
-typedef struct hs__picture {
+typedef struct hs_picture {
     double width, height;
     char title[HS__CAPTION_BYTES], caption[HS__CAPTION_BYTES]; /* metadata */
-    hs__colours colours[HS__PALETTES];
+    hs_colours colours[HS_PALETTES];
     hs__mark *marks; /* owned */
     size_t n, capacity;
     bool failed; /* memory was short */
-} hs__picture;
+} hs_picture;
 
 /* Sets title and caption; longer ones are cut. */
-void hs__picture_describe(hs__picture *drawing, const char *title, const char *caption);
+void hs_picture_describe(hs_picture *drawing, const char *title, const char *caption);
 /* Adds a text. Replaces control characters and invalid bytes by U+FFFD, and shortens the text to max_width
  * with an ellipsis. */
-void hs__draw_text(hs__picture *drawing, const hs__mark *where, const char *text, double max_width);
+void hs__draw_text(hs_picture *drawing, const hs__mark *where, const char *text, double max_width);
 /* Adds a box, filled or as a thin outline. */
-void hs__draw_box(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour,
+void hs__draw_box(hs_picture *drawing, double x, double y, double width, double height, uint32_t colour,
                   bool filled);
-void hs__draw_line(hs__picture *drawing, const hs__mark *where, double x2, double y2);
+void hs__draw_line(hs_picture *drawing, const hs__mark *where, double x2, double y2);
 /* Adds a path of n points and returns them, zeroed; NULL if memory is short. */
-double (*hs__draw_path(hs__picture *drawing, const hs__mark *where, size_t n))[2];
+double (*hs__draw_path(hs_picture *drawing, const hs__mark *where, size_t n))[2];
 /* Adds an image of n_across x n_down pixels and returns them, zeroed; NULL if memory is short. */
-unsigned char *hs__draw_image(hs__picture *drawing, const hs__mark *where);
-void hs__picture_finish(hs__picture *drawing);
+unsigned char *hs__draw_image(hs_picture *drawing, const hs__mark *where);
+void hs_picture_finish(hs_picture *drawing);
 
 /* Returns the smallest of 1, 2 and 5 times a power of ten that is not below a positive number. */
 double hs__round_step(double least);
 
 /* Returns the way XML and HTML write a character that means something there; NULL for all others. */
-const char *hs__xml_entity(char c);
+const char *hs_xml_entity(char c);
 
 /* Writes the drawing. HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__picture_svg(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);
-HS_MUST_USE hs_status hs__picture_pdf(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);
+HS_MUST_USE hs_status hs_picture_svg(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
+HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);

@@ -13,60 +13,60 @@
 
 #define FAMILY "DejaVu Sans, Bitstream Vera Sans, Verdana, Arial, sans-serif"
 
-static void add(hs__buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(hs_buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(hs__buffer *b, const char *format, ...)
+static void add(hs_buffer *b, const char *format, ...)
 {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    hs__buffer_text(b, text);
+    hs_buffer_text(b, text);
 }
 
-const char *hs__xml_entity(char c)
+const char *hs_xml_entity(char c)
 {
     return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : NULL;
 }
 
-static void add_escaped(hs__buffer *b, const char *text)
+static void add_escaped(hs_buffer *b, const char *text)
 {
     for (; *text; text++) {
-        const char *entity = hs__xml_entity(*text);
+        const char *entity = hs_xml_entity(*text);
         if (entity)
-            hs__buffer_text(b, entity);
+            hs_buffer_text(b, entity);
         else
-            hs__buffer_add(b, (unsigned char)*text < 0x20 ? " " : text, 1);
+            hs_buffer_add(b, (unsigned char)*text < 0x20 ? " " : text, 1);
     }
 }
 
 /* ---- images ---- */
 
-static void base64_add(hs__buffer *b, const unsigned char *bytes, size_t n)
+static void base64_add(hs_buffer *b, const unsigned char *bytes, size_t n)
 {
-    char *to = hs__buffer_reserve(b, BASE64_ENCODE_RAW_LENGTH(n));
+    char *to = hs_buffer_reserve(b, BASE64_ENCODE_RAW_LENGTH(n));
     if (!to)
         return;
     base64_encode_raw(to, n, bytes);
     b->size += BASE64_ENCODE_RAW_LENGTH(n);
 }
 
-static void u32_add(hs__buffer *b, size_t value)
+static void u32_add(hs_buffer *b, size_t value)
 {
-    hs__buffer_add(b,
-                   (unsigned char[]){(unsigned char)(value >> 24), (unsigned char)(value >> 16),
-                                     (unsigned char)(value >> 8), (unsigned char)value},
-                   4);
+    hs_buffer_add(b,
+                  (unsigned char[]){(unsigned char)(value >> 24), (unsigned char)(value >> 16),
+                                    (unsigned char)(value >> 8), (unsigned char)value},
+                  4);
 }
 
-static void chunk_add(hs__buffer *png, const char kind[4], const void *data, size_t n)
+static void chunk_add(hs_buffer *png, const char kind[4], const void *data, size_t n)
 {
     uLong crc = crc32(crc32(0, NULL, 0), (const unsigned char *)kind, 4);
     u32_add(png, n);
-    hs__buffer_add(png, kind, 4);
+    hs_buffer_add(png, kind, 4);
     if (n > 0) { /* crc32 of no bytes at NULL starts anew */
-        hs__buffer_add(png, data, n);
+        hs_buffer_add(png, data, n);
         crc = crc32(crc, data, (uInt)n);
     }
     u32_add(png, crc);
@@ -113,7 +113,7 @@ static unsigned char *rows_pack(const hs__mark *m, uLongf *ret_n)
     return packed;
 }
 
-static void png_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
+static void png_add(hs_buffer *b, const hs__mark *m, const hs_colours colours)
 {
     uLongf n;
     unsigned char *rows = rows_pack(m, &n);
@@ -121,59 +121,59 @@ static void png_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
         b->failed = true;
         return;
     }
-    hs__buffer png = {0};
+    hs_buffer png = {0};
     unsigned char header[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 3}; /* 8 bits a pixel, by palette */
     for (int i = 0; i < 4; i++) {
         header[i] = (unsigned char)(m->n_across >> (24 - 8 * i));
         header[4 + i] = (unsigned char)(m->n_down >> (24 - 8 * i));
     }
-    hs__buffer_add(&png, "\x89PNG\r\n\x1a\n", 8);
+    hs_buffer_add(&png, "\x89PNG\r\n\x1a\n", 8);
     chunk_add(&png, "IHDR", header, sizeof header);
-    chunk_add(&png, "PLTE", colours, sizeof(hs__colours));
+    chunk_add(&png, "PLTE", colours, sizeof(hs_colours));
     chunk_add(&png, "IDAT", rows, n);
     chunk_add(&png, "IEND", NULL, 0);
     free(rows);
     b->failed |= png.failed;
     if (!png.failed)
         base64_add(b, (const unsigned char *)png.data, png.size);
-    hs__buffer_finish(&png);
+    hs_buffer_finish(&png);
 }
 
-static void name_add(hs__buffer *b, const hs__mark *m)
+static void name_add(hs_buffer *b, const hs__mark *m)
 {
     if (m->name[0])
         add(b, " data-name=\"%s\"", m->name);
 }
 
 /* xlink:href is what every reader knows. */
-static void image_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
+static void image_add(hs_buffer *b, const hs__mark *m, const hs_colours colours)
 {
-    hs__buffer_text(b, "<image");
+    hs_buffer_text(b, "<image");
     name_add(b, m);
     add(b,
         " x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" preserveAspectRatio=\"none\" "
         "style=\"image-rendering:pixelated\" xlink:href=\"data:image/png;base64,",
         m->x, m->y, m->width, m->height);
     png_add(b, m, colours);
-    hs__buffer_text(b, "\"/>\n");
+    hs_buffer_text(b, "\"/>\n");
 }
 
-static void text_add(hs__buffer *b, const hs__mark *m)
+static void text_add(hs_buffer *b, const hs__mark *m)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
-    hs__buffer_text(b, "<text");
+    hs_buffer_text(b, "<text");
     name_add(b, m);
     add(b, " x=\"%.2f\" y=\"%.2f\" font-size=\"%.2f\" text-anchor=\"%s\" fill=\"#%06x\"", m->x, m->y, m->size,
         anchors[m->anchor], (unsigned)m->colour);
     if (m->upright)
         add(b, " transform=\"rotate(-90 %.2f %.2f)\"", m->x, m->y);
-    hs__buffer_text(b, ">");
+    hs_buffer_text(b, ">");
     add_escaped(b, m->text);
-    hs__buffer_text(b, "</text>\n");
+    hs_buffer_text(b, "</text>\n");
 }
 
 /* A fill, or an outline with its width and dashes. */
-static void paint_add(hs__buffer *b, const hs__mark *m)
+static void paint_add(hs_buffer *b, const hs__mark *m)
 {
     if (m->filled)
         add(b, " fill=\"#%06x\"/>\n", (unsigned)m->colour);
@@ -181,7 +181,7 @@ static void paint_add(hs__buffer *b, const hs__mark *m)
         add(b, " fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\"", (unsigned)m->colour, m->line);
         if (m->dash > 0)
             add(b, " stroke-dasharray=\"%.2f %.2f\"", m->dash, m->dash);
-        hs__buffer_text(b, "/>\n");
+        hs_buffer_text(b, "/>\n");
     }
 }
 
@@ -192,32 +192,32 @@ static char *length_print(char *to, double length)
 }
 
 /* A page has thousands of points, and printf would take half of the time that it takes to write one. */
-static void point_add(hs__buffer *b, char step, const double point[2])
+static void point_add(hs_buffer *b, char step, const double point[2])
 {
-    char text[2 + 2 * HS__NUMBER_BYTES_MAX], *end = text;
+    char text[2 + 2 * HS_NUMBER_BYTES_MAX], *end = text;
     *end++ = step;
     end = length_print(end, point[0]);
     *end++ = ' ';
     end = length_print(end, point[1]);
-    hs__buffer_add(b, text, (size_t)(end - text));
+    hs_buffer_add(b, text, (size_t)(end - text));
 }
 
-static void path_add(hs__buffer *b, const hs__mark *m)
+static void path_add(hs_buffer *b, const hs__mark *m)
 {
-    hs__buffer_text(b, "<path d=\"");
+    hs_buffer_text(b, "<path d=\"");
     for (size_t i = 0; i < m->n_points; i++)
         point_add(b, i ? 'L' : 'M', m->points[i]);
-    hs__buffer_text(b, m->filled ? "z\"" : "\"");
+    hs_buffer_text(b, m->filled ? "z\"" : "\"");
     paint_add(b, m);
 }
 
-static void box_add(hs__buffer *b, const hs__mark *m)
+static void box_add(hs_buffer *b, const hs__mark *m)
 {
     add(b, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", m->x, m->y, m->width, m->height);
     paint_add(b, m);
 }
 
-hs_status hs__picture_svg(const hs__picture *d, hs__buffer *b, hs_error *err)
+hs_status hs_picture_svg(const hs_picture *d, hs_buffer *b, hs_error *err)
 {
     add(b,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
@@ -225,7 +225,7 @@ hs_status hs__picture_svg(const hs__picture *d, hs__buffer *b, hs_error *err)
         "\" direction=\"ltr\" role=\"img\">\n<title>",
         d->width / 72 * 25.4, d->height / 72 * 25.4, d->width, d->height);
     add_escaped(b, d->title);
-    hs__buffer_text(b, "</title>\n<desc>");
+    hs_buffer_text(b, "</title>\n<desc>");
     add_escaped(b, d->caption);
     add(b, "</desc>\n<rect width=\"%.2f\" height=\"%.2f\" fill=\"#ffffff\"/>\n", d->width, d->height);
     for (size_t i = 0; i < d->n; i++) {
@@ -239,6 +239,6 @@ hs_status hs__picture_svg(const hs__picture *d, hs__buffer *b, hs_error *err)
         else
             box_add(b, m);
     }
-    hs__buffer_text(b, "</svg>\n");
+    hs_buffer_text(b, "</svg>\n");
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
 }

@@ -15,12 +15,12 @@ static const uint32_t grounds[] = {0xffd28a, 0xb9d4f5, 0xb8e6cd, 0xe6c8ee,
                                    0xf3b8ae, 0xe5e08a, 0xa9e3ea, 0xd9cbb8};
 enum { N_GROUNDS = sizeof grounds / sizeof *grounds };
 
-hs_status hs__token_text_draw(const hs__token_text *t, hs__picture *d, hs_error *err)
+hs_status hs_token_text_draw(const hs_token_text *t, hs_picture *d, hs_error *err)
 {
     const double font = t->font_pt, page = t->width_mm / 25.4 * 72, most = page - 2 * EDGE;
     double x = EDGE, y = EDGE + font;
-    *d = (hs__picture){.width = page};
-    hs__picture_describe(d, t->title, t->title);
+    *d = (hs_picture){.width = page};
+    hs_picture_describe(d, t->title, t->title);
     hs__draw_text(d, &(hs__mark){.x = x, .y = y, .size = font, .colour = INK}, t->title, most);
     y += LINE * font;
     for (size_t i = 0; i < t->n; i++) {

@@ -8,25 +8,25 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "both formats are little-endian, and so are we");
 
-size_t hs__element_bytes(hs__element element)
+size_t hs_element_bytes(hs_element element)
 {
     static const size_t n_bytes[] = {
-        [HS__ELEMENT_F4] = 4, [HS__ELEMENT_F2] = 2,   [HS__ELEMENT_U1] = 1,   [HS__ELEMENT_I4] = 4,
-        [HS__ELEMENT_I8] = 8, [HS__ELEMENT_BOOL] = 1, [HS__ELEMENT_TEXT] = 4,
+        [HS_ELEMENT_F4] = 4, [HS_ELEMENT_F2] = 2,   [HS_ELEMENT_U1] = 1,   [HS_ELEMENT_I4] = 4,
+        [HS_ELEMENT_I8] = 8, [HS_ELEMENT_BOOL] = 1, [HS_ELEMENT_TEXT] = 4,
     };
     return n_bytes[element];
 }
 
-hs__array *hs__arrays_describe(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
-                               const size_t *shape)
+hs_array *hs_arrays_describe(hs_arrays *arrays, const char *name, hs_element element, size_t n_dimensions,
+                             const size_t *shape)
 {
-    if (arrays->n == HS__ARRAYS_MAX) {
+    if (arrays->n == HS_ARRAYS_MAX) {
         arrays->failed = true;
         return NULL;
     }
-    hs__array *array = &arrays->items[arrays->n++];
-    *array = (hs__array){.name = name, .element = element, .n_dimensions = n_dimensions, .width = 1};
-    array->n_bytes = hs__element_bytes(element);
+    hs_array *array = &arrays->items[arrays->n++];
+    *array = (hs_array){.name = name, .element = element, .n_dimensions = n_dimensions, .width = 1};
+    array->n_bytes = hs_element_bytes(element);
     for (size_t i = 0; i < n_dimensions; i++) {
         array->shape[i] = shape[i];
         array->n_bytes *= shape[i];
@@ -34,31 +34,31 @@ hs__array *hs__arrays_describe(hs__arrays *arrays, const char *name, hs__element
     return array;
 }
 
-static void *data_create(hs__arrays *arrays, hs__array *array)
+static void *data_create(hs_arrays *arrays, hs_array *array)
 {
     array->data = calloc(array->n_bytes + 1, 1);
     arrays->failed |= !array->data;
     return array->data;
 }
 
-void *hs__arrays_add_block(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
-                           const size_t *shape)
+void *hs_arrays_add_block(hs_arrays *arrays, const char *name, hs_element element, size_t n_dimensions,
+                          const size_t *shape)
 {
-    hs__array *array = hs__arrays_describe(arrays, name, element, n_dimensions, shape);
+    hs_array *array = hs_arrays_describe(arrays, name, element, n_dimensions, shape);
     return array ? data_create(arrays, array) : NULL;
 }
 
-void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
-                     size_t d0, size_t d1)
+void *hs_arrays_add(hs_arrays *arrays, const char *name, hs_element element, size_t n_dimensions, size_t d0,
+                    size_t d1)
 {
     const size_t shape[HS__DIMENSIONS_MAX] = {d0, d1};
-    return hs__arrays_add_block(arrays, name, element, n_dimensions, shape);
+    return hs_arrays_add_block(arrays, name, element, n_dimensions, shape);
 }
 
-void hs__arrays_add_floats(hs__arrays *arrays, const char *name, const float *values, size_t n_dimensions,
-                           size_t d0, size_t d1)
+void hs_arrays_add_floats(hs_arrays *arrays, const char *name, const float *values, size_t n_dimensions,
+                          size_t d0, size_t d1)
 {
-    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, n_dimensions, d0, d1);
+    float *to = hs_arrays_add(arrays, name, HS_ELEMENT_F4, n_dimensions, d0, d1);
     if (to)
         memcpy(to, values, arrays->items[arrays->n - 1].n_bytes);
 }
@@ -76,9 +76,9 @@ static size_t decode(const hs_bytes *text, uint32_t *ret)
     return n;
 }
 
-void hs__arrays_add_texts(hs__arrays *arrays, const char *name, const hs_bytes *texts, size_t n, bool scalar)
+void hs_arrays_add_texts(hs_arrays *arrays, const char *name, const hs_bytes *texts, size_t n, bool scalar)
 {
-    hs__array *array = hs__arrays_describe(arrays, name, HS__ELEMENT_TEXT, !scalar, &n);
+    hs_array *array = hs_arrays_describe(arrays, name, HS_ELEMENT_TEXT, !scalar, &n);
     if (!array)
         return;
     for (size_t i = 0; i < n; i++) { /* width is at least 1: NumPy has no <U0 in files */
@@ -91,7 +91,7 @@ void hs__arrays_add_texts(hs__arrays *arrays, const char *name, const hs_bytes *
         decode(&texts[i], data + i * array->width);
 }
 
-void hs__array_write(const hs__array *array, char *to)
+void hs_array_write(const hs_array *array, char *to)
 {
     if (array->data)
         memcpy(to, array->data, array->n_bytes);
@@ -99,7 +99,7 @@ void hs__array_write(const hs__array *array, char *to)
         array->fill(array, to);
 }
 
-void hs__arrays_finish(hs__arrays *arrays)
+void hs_arrays_finish(hs_arrays *arrays)
 {
     for (size_t i = 0; i < arrays->n; i++)
         free(arrays->items[i].data);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *hs__buffer_reserve(hs__buffer *buffer, size_t n)
+char *hs_buffer_reserve(hs_buffer *buffer, size_t n)
 {
     if (buffer->failed)
         return NULL;
@@ -27,21 +27,21 @@ char *hs__buffer_reserve(hs__buffer *buffer, size_t n)
     return buffer->data + buffer->size;
 }
 
-void hs__buffer_add(hs__buffer *buffer, const void *data, size_t n)
+void hs_buffer_add(hs_buffer *buffer, const void *data, size_t n)
 {
-    char *to = hs__buffer_reserve(buffer, n);
+    char *to = hs_buffer_reserve(buffer, n);
     if (to && n) {
         memcpy(to, data, n);
         buffer->size += n;
     }
 }
 
-void hs__buffer_text(hs__buffer *buffer, const char *text)
+void hs_buffer_text(hs_buffer *buffer, const char *text)
 {
-    hs__buffer_add(buffer, text, strlen(text));
+    hs_buffer_add(buffer, text, strlen(text));
 }
 
-void hs__buffer_fit(hs__buffer *buffer)
+void hs_buffer_fit(hs_buffer *buffer)
 {
     char *data = buffer->size ? realloc(buffer->data, buffer->size) : NULL;
     if (data) {
@@ -50,8 +50,8 @@ void hs__buffer_fit(hs__buffer *buffer)
     }
 }
 
-void hs__buffer_finish(hs__buffer *buffer)
+void hs_buffer_finish(hs_buffer *buffer)
 {
     free(buffer->data);
-    *buffer = (hs__buffer){0};
+    *buffer = (hs_buffer){0};
 }

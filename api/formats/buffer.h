@@ -7,16 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct hs__buffer {
+typedef struct hs_buffer {
     char *data; /* malloc'ed; NULL while empty */
     size_t size, capacity;
     bool failed;
-} hs__buffer;
+} hs_buffer;
 
 /* Reserves capacity for n more bytes and returns where to write them, or NULL. The caller adds the written
  * bytes to size. Grows by at least half. */
-char *hs__buffer_reserve(hs__buffer *buffer, size_t n);
-void hs__buffer_add(hs__buffer *buffer, const void *data, size_t n);
-void hs__buffer_text(hs__buffer *buffer, const char *text); /* NUL-terminated */
-void hs__buffer_fit(hs__buffer *buffer);                    /* frees unused capacity */
-void hs__buffer_finish(hs__buffer *buffer);
+char *hs_buffer_reserve(hs_buffer *buffer, size_t n);
+void hs_buffer_add(hs_buffer *buffer, const void *data, size_t n);
+void hs_buffer_text(hs_buffer *buffer, const char *text); /* NUL-terminated */
+void hs_buffer_fit(hs_buffer *buffer);                    /* frees unused capacity */
+void hs_buffer_finish(hs_buffer *buffer);

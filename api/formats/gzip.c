@@ -14,7 +14,7 @@
 #define BYTES_MIN     1024
 #define BUDGET_MS_MIN 1.0
 
-bool hs__gzip(hs__buffer *body, double budget_ms)
+bool hs__gzip(hs_buffer *body, double budget_ms)
 {
     const double bytes = (double)body->size;
     budget_ms = budget_ms > BUDGET_MS_MIN ? budget_ms : BUDGET_MS_MIN;
@@ -25,8 +25,8 @@ bool hs__gzip(hs__buffer *body, double budget_ms)
     if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, strategy) != Z_OK)
         return false;
     /* The output may take as much as the input: compression that does not shrink the body fails. */
-    hs__buffer packed = {0};
-    char *to = hs__buffer_reserve(&packed, body->size);
+    hs_buffer packed = {0};
+    char *to = hs_buffer_reserve(&packed, body->size);
     stream.next_in = (unsigned char *)body->data;
     stream.avail_in = (uInt)body->size;
     stream.next_out = (unsigned char *)to;
@@ -35,10 +35,10 @@ bool hs__gzip(hs__buffer *body, double budget_ms)
     packed.size = stream.total_out;
     deflateEnd(&stream);
     if (done) {
-        hs__buffer_finish(body);
+        hs_buffer_finish(body);
         *body = packed;
     } else {
-        hs__buffer_finish(&packed);
+        hs_buffer_finish(&packed);
     }
     return done;
 }

@@ -7,23 +7,23 @@
 #include <string.h>
 
 /* Escapes one ASCII character that needs it. */
-static void escape(hs__buffer *buffer, unsigned char c)
+static void escape(hs_buffer *buffer, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
     const char *from = "\"\\\b\f\n\r\t", *as = "\"\\bfnrt";
     const char *found = c ? strchr(from, c) : NULL;
     if (found) {
         const char text[2] = {'\\', as[found - from]};
-        hs__buffer_add(buffer, text, sizeof text);
+        hs_buffer_add(buffer, text, sizeof text);
     } else {
         const char text[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-        hs__buffer_add(buffer, text, sizeof text);
+        hs_buffer_add(buffer, text, sizeof text);
     }
 }
 
-void hs__json_string(hs__buffer *buffer, const char *text, size_t n)
+void hs__json_string(hs_buffer *buffer, const char *text, size_t n)
 {
-    hs__buffer_add(buffer, "\"", 1);
+    hs_buffer_add(buffer, "\"", 1);
     size_t plain = 0; /* start of what needs no change and is not yet written */
     for (size_t i = 0; i < n;) {
         const unsigned char c = (unsigned char)text[i];
@@ -32,39 +32,39 @@ void hs__json_string(hs__buffer *buffer, const char *text, size_t n)
             i += length;
             continue;
         }
-        hs__buffer_add(buffer, text + plain, i - plain);
+        hs_buffer_add(buffer, text + plain, i - plain);
         if (length == 0)
-            hs__buffer_text(buffer, "\xef\xbf\xbd");
+            hs_buffer_text(buffer, "\xef\xbf\xbd");
         else
             escape(buffer, c);
         plain = ++i;
     }
-    hs__buffer_add(buffer, text + plain, n - plain);
-    hs__buffer_add(buffer, "\"", 1);
+    hs_buffer_add(buffer, text + plain, n - plain);
+    hs_buffer_add(buffer, "\"", 1);
 }
 
-void hs__json_integer(hs__buffer *buffer, int64_t value)
+void hs__json_integer(hs_buffer *buffer, int64_t value)
 {
-    char *to = hs__buffer_reserve(buffer, HS__NUMBER_BYTES_MAX);
+    char *to = hs_buffer_reserve(buffer, HS_NUMBER_BYTES_MAX);
     if (to)
         buffer->size += (size_t)(hs_integer_print(to, value) - to);
 }
 
-void hs__json_float(hs__buffer *buffer, float value, int digits)
+void hs__json_float(hs_buffer *buffer, float value, int digits)
 {
-    char *to = hs__buffer_reserve(buffer, HS__NUMBER_BYTES_MAX);
+    char *to = hs_buffer_reserve(buffer, HS_NUMBER_BYTES_MAX);
     if (to)
         buffer->size += (size_t)(hs_float_print(to, value, digits) - to);
 }
 
-void hs__json_bool(hs__buffer *buffer, bool value)
+void hs__json_bool(hs_buffer *buffer, bool value)
 {
-    hs__buffer_text(buffer, value ? "true" : "false");
+    hs_buffer_text(buffer, value ? "true" : "false");
 }
 
-void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digits)
+void hs__json_floats(hs_buffer *buffer, const float *values, size_t n, int digits)
 {
-    char *to = hs__buffer_reserve(buffer, n * (HS__FLOAT_TEXT_MAX(digits) + 1) + HS__NUMBER_BYTES_MAX);
+    char *to = hs_buffer_reserve(buffer, n * (HS__FLOAT_TEXT_MAX(digits) + 1) + HS_NUMBER_BYTES_MAX);
     if (!to)
         return;
     char *const start = to;
@@ -75,29 +75,29 @@ void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digi
     buffer->size += (size_t)(to - start);
 }
 
-void hs__json_key(hs__buffer *buffer, const char *name)
+void hs__json_key(hs_buffer *buffer, const char *name)
 {
-    hs__buffer_text(buffer, ",\"");
-    hs__buffer_text(buffer, name);
-    hs__buffer_text(buffer, "\":");
+    hs_buffer_text(buffer, ",\"");
+    hs_buffer_text(buffer, name);
+    hs_buffer_text(buffer, "\":");
 }
 
-void hs__json_comma(hs__buffer *buffer, size_t index)
+void hs__json_comma(hs_buffer *buffer, size_t index)
 {
     if (index)
-        hs__buffer_add(buffer, ",", 1);
+        hs_buffer_add(buffer, ",", 1);
 }
 
-void hs__json_range(hs__buffer *buffer, size_t start, size_t end)
+void hs__json_range(hs_buffer *buffer, size_t start, size_t end)
 {
-    hs__buffer_add(buffer, "[", 1);
+    hs_buffer_add(buffer, "[", 1);
     hs__json_integer(buffer, (int64_t)start);
-    hs__buffer_add(buffer, ",", 1);
+    hs_buffer_add(buffer, ",", 1);
     hs__json_integer(buffer, (int64_t)end);
-    hs__buffer_add(buffer, "]", 1);
+    hs_buffer_add(buffer, "]", 1);
 }
 
-void hs__json_block(hs__buffer *buffer, const float *values, size_t n_axes, const size_t *lengths, int digits)
+void hs__json_block(hs_buffer *buffer, const float *values, size_t n_axes, const size_t *lengths, int digits)
 {
     if (n_axes == 1) {
         hs__json_floats(buffer, values, lengths[0], digits);
@@ -106,10 +106,10 @@ void hs__json_block(hs__buffer *buffer, const float *values, size_t n_axes, cons
     size_t n_below = 1;
     for (size_t axis = 1; axis < n_axes; axis++)
         n_below *= lengths[axis];
-    hs__buffer_add(buffer, "[", 1);
+    hs_buffer_add(buffer, "[", 1);
     for (size_t i = 0; i < lengths[0]; i++) {
         hs__json_comma(buffer, i);
         hs__json_block(buffer, values + i * n_below, n_axes - 1, lengths + 1, digits);
     }
-    hs__buffer_add(buffer, "]", 1);
+    hs_buffer_add(buffer, "]", 1);
 }

@@ -35,7 +35,7 @@ static char *put_text(char *to, const char *text)
 
 /* ---- destination ---- */
 
-static hs__buffer *buffer_of(hs_npz *npz)
+static hs_buffer *buffer_of(hs_npz *npz)
 {
     return npz->memory ? npz->memory : &npz->pending;
 }
@@ -56,14 +56,14 @@ static void flush(hs_npz *npz)
 
 void *hs_npz_reserve(hs_npz *npz, size_t n_bytes)
 {
-    char *to = npz->failed ? NULL : hs__buffer_reserve(buffer_of(npz), n_bytes);
+    char *to = npz->failed ? NULL : hs_buffer_reserve(buffer_of(npz), n_bytes);
     npz->failed |= !to;
     return to;
 }
 
 void hs_npz_add(hs_npz *npz, size_t n_bytes)
 {
-    hs__buffer *buffer = buffer_of(npz);
+    hs_buffer *buffer = buffer_of(npz);
     hs__npz_member *m = &npz->members[npz->n_members - 1];
     m->crc = hs__crc32(m->crc, buffer->data + buffer->size, n_bytes);
     buffer->size += n_bytes;
@@ -155,7 +155,7 @@ void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes
 {
     char npy[NPY_MAX];
     member_end(npz);
-    if (npz->n_members == HS__ARRAYS_MAX) {
+    if (npz->n_members == HS_ARRAYS_MAX) {
         npz->failed = true;
         return;
     }
@@ -230,7 +230,7 @@ hs_status hs_npz_finish(hs_npz *npz, hs_error *err)
     write_directory(npz);
     flush(npz);
     const bool no_memory = buffer_of(npz)->failed;
-    hs__buffer_finish(&npz->pending);
+    hs_buffer_finish(&npz->pending);
     if (no_memory)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the arrays");
     return npz->failed ? hs_fail(err, HS_IO, "cannot write the arrays") : HS_OK;
@@ -238,30 +238,29 @@ hs_status hs_npz_finish(hs_npz *npz, hs_error *err)
 
 /* ---- arrays ---- */
 
-void hs__npz_array(hs_npz *npz, const hs__array *array)
+void hs_npz_array(hs_npz *npz, const hs_array *array)
 {
     static const char *const types[] = {
-        [HS__ELEMENT_F4] = "<f4",  [HS__ELEMENT_F2] = "<f2", [HS__ELEMENT_U1] = "|u1",
-        [HS__ELEMENT_I4] = "<i4",  [HS__ELEMENT_I8] = "<i8", [HS__ELEMENT_BOOL] = "|b1",
-        [HS__ELEMENT_TEXT] = "<U",
+        [HS_ELEMENT_F4] = "<f4", [HS_ELEMENT_F2] = "<f2",   [HS_ELEMENT_U1] = "|u1",  [HS_ELEMENT_I4] = "<i4",
+        [HS_ELEMENT_I8] = "<i8", [HS_ELEMENT_BOOL] = "|b1", [HS_ELEMENT_TEXT] = "<U",
     };
     char type[32];
-    snprintf(type, sizeof type, array->element == HS__ELEMENT_TEXT ? "%s%zu" : "%s", types[array->element],
+    snprintf(type, sizeof type, array->element == HS_ELEMENT_TEXT ? "%s%zu" : "%s", types[array->element],
              array->width);
     hs_npz_begin(npz, array->name, type, array->n_dimensions, array->shape, array->n_bytes);
     char *to = hs_npz_reserve(npz, array->n_bytes);
     if (to) {
-        hs__array_write(array, to);
+        hs_array_write(array, to);
         hs_npz_add(npz, array->n_bytes);
     }
 }
 
 void hs_npz_text(hs_npz *npz, const char *name, const char *text)
 {
-    hs__arrays arrays = {0};
-    hs__arrays_add_texts(&arrays, name, &(hs_bytes){text, strlen(text)}, 1, true);
+    hs_arrays arrays = {0};
+    hs_arrays_add_texts(&arrays, name, &(hs_bytes){text, strlen(text)}, 1, true);
     npz->failed |= arrays.failed;
     if (!npz->failed)
-        hs__npz_array(npz, &arrays.items[0]);
-    hs__arrays_finish(&arrays);
+        hs_npz_array(npz, &arrays.items[0]);
+    hs_arrays_finish(&arrays);
 }

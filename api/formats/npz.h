@@ -25,12 +25,12 @@ typedef struct hs__npz_member {
 
 /* Callers set either memory or file. */
 typedef struct hs_npz {
-    hs__buffer *memory;  /* what is written is appended */
+    hs_buffer *memory;   /* what is written is appended */
     FILE *file;          /* or written here; must be seekable, and empty */
     uint64_t zip64_from; /* offsets from here on need 64 bits; 0 is 4 GB. Tests set less. */
     uint64_t n_flushed;  /* bytes of the file already */
-    hs__buffer pending;  /* of the file, not yet written */
-    hs__npz_member members[HS__ARRAYS_MAX];
+    hs_buffer pending;   /* of the file, not yet written */
+    hs__npz_member members[HS_ARRAYS_MAX];
     size_t n_members;
     bool failed;
 } hs_npz;
@@ -47,7 +47,7 @@ void hs_npz_text(hs_npz *npz, const char *name, const char *text);
 HS_MUST_USE hs_status hs_npz_finish(hs_npz *npz, hs_error *err);
 
 /* Begins, fills and adds a whole array. */
-void hs__npz_array(hs_npz *npz, const hs__array *array);
+void hs_npz_array(hs_npz *npz, const hs_array *array);
 
 /* More than the file needs around the bytes of an array. */
 #define HS__NPZ_OVERHEAD 640

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* A printer may touch this many bytes from `to` on, whatever the number's length. */
-#define HS__NUMBER_BYTES_MAX 32
+#define HS_NUMBER_BYTES_MAX 32
 
 /* Longest text of a float with that many digits: "-0.000123456", "-1.23456e-38". */
 #define HS__FLOAT_TEXT_MAX(digits) ((size_t)(digits) + 6)
@@ -19,7 +19,7 @@
  * Returns the end; writes no NUL. */
 char *hs_float_print(char *to, float value, int digits);
 
-/* Writes n floats, each followed by a comma. Writes less than HS__NUMBER_BYTES_MAX beyond its end. */
+/* Writes n floats, each followed by a comma. Writes less than HS_NUMBER_BYTES_MAX beyond its end. */
 char *hs_floats_print(char *to, const float *values, size_t n, int digits);
 
 /* Writes an integer and returns the end; writes no NUL. */

@@ -13,5 +13,5 @@ typedef struct hs__metadata {
 } hs__metadata;
 
 /* Appends the file. Arrays must not be texts. Sets file->failed if memory is short. */
-void hs__tensors_write(hs__buffer *file, const hs__arrays *arrays, const hs__metadata *metadata,
+void hs__tensors_write(hs_buffer *file, const hs_arrays *arrays, const hs__metadata *metadata,
                        size_t n_metadata);

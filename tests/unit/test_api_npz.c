@@ -48,7 +48,7 @@ static void check_both_ways(uint64_t zip64_from)
     const int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     FILE *file = fdopen(fd, "w+");
-    hs__buffer memory = {0};
+    hs_buffer memory = {0};
     hs_npz to_file = {.file = file, .zip64_from = zip64_from};
     hs_npz to_memory = {.memory = &memory, .zip64_from = zip64_from};
     ck_assert_int_eq(write_all(&to_file), HS_OK);
@@ -61,7 +61,7 @@ static void check_both_ways(uint64_t zip64_from)
     check_with_numpy(path);
     unlink(path);
     free(read_back);
-    hs__buffer_finish(&memory);
+    hs_buffer_finish(&memory);
 }
 
 START_TEST(numpy_reads_what_is_written)

@@ -36,7 +36,7 @@ static void expected_text(char ret_text[64], float value, int digits)
 
 static void check_float(float value, int digits)
 {
-    char ours[HS__NUMBER_BYTES_MAX + 1], theirs[64];
+    char ours[HS_NUMBER_BYTES_MAX + 1], theirs[64];
     char *end = hs_float_print(ours, value, digits);
     ck_assert_uint_le((size_t)(end - ours), HS__FLOAT_TEXT_MAX(digits));
     *end = '\0';
@@ -104,7 +104,7 @@ START_TEST(float_print_with_9_digits_gives_the_float_back)
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value))
             continue;
-        char text[HS__NUMBER_BYTES_MAX + 1];
+        char text[HS_NUMBER_BYTES_MAX + 1];
         *hs_float_print(text, value, 9) = '\0';
         float back = strtof(text, NULL);
         ck_assert_mem_eq(&back, &value, sizeof back);
@@ -116,7 +116,7 @@ START_TEST(float_print_writes_null_for_what_json_lacks)
 {
     const float values[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        char text[HS__NUMBER_BYTES_MAX];
+        char text[HS_NUMBER_BYTES_MAX];
         ck_assert_int_eq(hs_float_print(text, values[i], 6) - text, 4);
         ck_assert_mem_eq(text, "null", 4);
     }
@@ -129,11 +129,10 @@ enum { LIST_MAX = 1000 };
 
 typedef char *list_printer(char *to, const float *values, size_t n, int digits);
 
-/* Compares every list writer of this CPU with writing one by one, within HS__NUMBER_BYTES_MAX. */
+/* Compares every list writer of this CPU with writing one by one, within HS_NUMBER_BYTES_MAX. */
 static void check_list(const float *values, size_t n, int digits)
 {
-    static char ours[(LIST_MAX + 2) * HS__NUMBER_BYTES_MAX],
-        one_by_one[(LIST_MAX + 2) * HS__NUMBER_BYTES_MAX];
+    static char ours[(LIST_MAX + 2) * HS_NUMBER_BYTES_MAX], one_by_one[(LIST_MAX + 2) * HS_NUMBER_BYTES_MAX];
     list_printer *const printers[] = {
         hs_floats_print,
 #if defined HS__NUMBERS_BY_CPU
@@ -151,13 +150,13 @@ static void check_list(const float *values, size_t n, int digits)
     for (size_t p = 0; p < sizeof printers / sizeof *printers; p++) {
         if (!printers[p])
             continue;
-        memset(ours + n_bytes, '#', 2 * HS__NUMBER_BYTES_MAX);
+        memset(ours + n_bytes, '#', 2 * HS_NUMBER_BYTES_MAX);
         ck_assert_uint_eq((size_t)(printers[p](ours, values, n, digits) - ours), n_bytes);
         for (size_t i = 0; i < n_bytes; i++)
             if (ours[i] != one_by_one[i])
                 ck_abort_msg("way %zu, %d digits, byte %zu: %.20s instead of %.20s", p, digits, i,
                              ours + (i < 8 ? 0 : i - 8), one_by_one + (i < 8 ? 0 : i - 8));
-        for (size_t i = HS__NUMBER_BYTES_MAX; i < 2 * HS__NUMBER_BYTES_MAX; i++)
+        for (size_t i = HS_NUMBER_BYTES_MAX; i < 2 * HS_NUMBER_BYTES_MAX; i++)
             ck_assert_int_eq(ours[n_bytes + i], '#');
     }
 }
@@ -225,7 +224,7 @@ START_TEST(integer_print_writes_every_size)
 {
     const int64_t values[] = {0, 1, -1, 9, 10, 99, 100, 65535, -2147483648LL, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        char ours[HS__NUMBER_BYTES_MAX], theirs[HS__NUMBER_BYTES_MAX];
+        char ours[HS_NUMBER_BYTES_MAX], theirs[HS_NUMBER_BYTES_MAX];
         *hs_integer_print(ours, values[i]) = '\0';
         snprintf(theirs, sizeof theirs, "%lld", (long long)values[i]);
         ck_assert_str_eq(ours, theirs);

@@ -76,35 +76,35 @@ static hs_status view_init(view *v, const json_t *json, hs_error *err)
 static hs_status chart_write(const view *v, const hs__compared_figure *figure, size_t n_series,
                              const char *const *names, FILE *out, hs_error *err)
 {
-    hs__picture picture = {0};
-    hs__chart chart = {.kind = HS__CHART_LINES,
-                       .title = figure->title,
-                       .x_title = "run",
-                       .y_title = figure->unit,
-                       .xs = v->xs,
-                       .values = v->values,
-                       .n = v->n_runs,
-                       .n_series = n_series,
-                       .names = names,
-                       .colour = HS__CHART_COLD,
-                       .mark_x = NAN,
-                       .mark_y = NAN,
-                       .width_mm = CHART_WIDE,
-                       .height_mm = 70,
-                       .font_pt = FONT};
+    hs_picture picture = {0};
+    hs_chart chart = {.kind = HS_CHART_LINES,
+                      .title = figure->title,
+                      .x_title = "run",
+                      .y_title = figure->unit,
+                      .xs = v->xs,
+                      .values = v->values,
+                      .n = v->n_runs,
+                      .n_series = n_series,
+                      .names = names,
+                      .colour = HS_CHART_COLD,
+                      .mark_x = NAN,
+                      .mark_y = NAN,
+                      .width_mm = CHART_WIDE,
+                      .height_mm = 70,
+                      .font_pt = FONT};
     for (size_t i = 0; i < n_series * v->n_runs; i++) {
         chart.y_low = fmin(chart.y_low, v->values[i]); /* pass over NAN */
         chart.y_high = fmax(chart.y_high, v->values[i]);
     }
     chart.y_high = chart.y_high > chart.y_low ? chart.y_high + 0.08 * (chart.y_high - chart.y_low) : 1;
-    return hs__svg_write(hs__chart_draw(&chart, &picture, err), &picture, out, err);
+    return hs__svg_write(hs_chart_draw(&chart, &picture, err), &picture, out, err);
 }
 
 /* Draws a map of heads x runs for each layer. */
 static hs_status maps_write(const view *v, const hs__compared_figure *about, FILE *out, hs_error *err)
 {
-    hs__picture picture = {0};
-    hs__panel *panels = calloc(v->n_layers, sizeof *panels);
+    hs_picture picture = {0};
+    hs_panel *panels = calloc(v->n_layers, sizeof *panels);
     float low = 0, high = 0;
     if (!panels)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
@@ -114,25 +114,25 @@ static hs_status maps_write(const view *v, const hs__compared_figure *about, FIL
     }
     const float most = fmaxf(fmaxf(high, -low), 1e-6f);
     for (size_t l = 0; l < v->n_layers; l++) {
-        panels[l] = (hs__panel){.n_rows = v->n_heads,
-                                .n_columns = v->n_runs,
-                                .values = v->cells + l * v->n_heads * v->n_runs,
-                                .row_title = "head",
-                                .column_title = "run",
-                                .unit = about->unit,
-                                .palette = low < 0 ? HS__PALETTE_SIGNED : HS__PALETTE_GREEN,
-                                .low = low < 0 ? -most : 0,
-                                .high = most};
+        panels[l] = (hs_panel){.n_rows = v->n_heads,
+                               .n_columns = v->n_runs,
+                               .values = v->cells + l * v->n_heads * v->n_runs,
+                               .row_title = "head",
+                               .column_title = "run",
+                               .unit = about->unit,
+                               .palette = low < 0 ? HS_PALETTE_SIGNED : HS_PALETTE_GREEN,
+                               .low = low < 0 ? -most : 0,
+                               .high = most};
         snprintf(panels[l].title, sizeof panels[l].title, "%s", v->labels[v->n_runs + l]);
     }
-    const hs__figure figure = {.title = about->title,
-                               .caption = "heads by runs",
-                               .panels = panels,
-                               .n_panels = v->n_layers,
-                               .n_across = v->n_layers < 4 ? v->n_layers : 4,
-                               .width_mm = MAPS_WIDE,
-                               .font_pt = FONT};
-    const hs_status st = hs__svg_write(hs__figure_draw(&figure, &picture, err), &picture, out, err);
+    const hs_figure figure = {.title = about->title,
+                              .caption = "heads by runs",
+                              .panels = panels,
+                              .n_panels = v->n_layers,
+                              .n_across = v->n_layers < 4 ? v->n_layers : 4,
+                              .width_mm = MAPS_WIDE,
+                              .font_pt = FONT};
+    const hs_status st = hs__svg_write(hs_figure_draw(&figure, &picture, err), &picture, out, err);
     free(panels);
     return st;
 }

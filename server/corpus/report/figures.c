@@ -192,14 +192,14 @@ static bool is_repeated(const char *patterns, const char *word, const hs__pick *
     return false;
 }
 
-hs_status hs__svg_write(hs_status drawn, hs__picture *picture, FILE *out, hs_error *err)
+hs_status hs__svg_write(hs_status drawn, hs_picture *picture, FILE *out, hs_error *err)
 {
-    hs__buffer svg = {0};
-    const hs_status st = drawn || !picture->n ? drawn : hs__picture_svg(picture, &svg, err);
+    hs_buffer svg = {0};
+    const hs_status st = drawn || !picture->n ? drawn : hs_picture_svg(picture, &svg, err);
     if (!st && svg.size)
         fwrite(svg.data, 1, svg.size, out);
-    hs__buffer_finish(&svg);
-    hs__picture_finish(picture);
+    hs_buffer_finish(&svg);
+    hs_picture_finish(picture);
     return st;
 }
 
@@ -211,7 +211,7 @@ static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__
         panel->write(d, at, out);
         return HS_OK;
     }
-    hs__picture picture = {0};
+    hs_picture picture = {0};
     const hs_status st = hs__panel_draw(d, panel, at, &picture, err);
     return hs__svg_write(st, &picture, out, err);
 }

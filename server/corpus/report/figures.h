@@ -44,7 +44,7 @@ void hs__drawing_finish(hs__drawing *drawing);
 
 /* Ends a drawing that had this status: writes the picture as SVG, if there is anything in it, and releases
  * it. */
-HS_MUST_USE hs_status hs__svg_write(hs_status drawn, hs__picture *picture, FILE *out, hs_error *err);
+HS_MUST_USE hs_status hs__svg_write(hs_status drawn, hs_picture *picture, FILE *out, hs_error *err);
 
 /* The panels of a figure as picked, one after the other. */
 HS_MUST_USE hs_status hs__figure_write(hs__drawing *drawing, const hs__report_figure *figure,

@@ -21,7 +21,7 @@ typedef struct scene {
     size_t marks[HS__ONE_TEXT_TOKENS];
     unsigned char marked[HS__ONE_TEXT_TOKENS];
     size_t n_tokens;
-    hs__panel panels[MAPS_MAX];
+    hs_panel panels[MAPS_MAX];
     size_t n_panels;
     float values[MAPS_MAX][CELLS];
 } scene;
@@ -58,12 +58,12 @@ static void map_add(scene *r, const json_t *map)
     const long long layer = (long long)json_integer_value(json_object_get(map, "layer"));
     const size_t n = r->n_tokens;
     float *values = r->values[r->n_panels];
-    hs__panel *p = &r->panels[r->n_panels];
+    hs_panel *p = &r->panels[r->n_panels];
     if (json_array_size(list) != n * n)
         return;
     for (size_t i = 0; i < n * n; i++)
         values[i] = (float)json_number_value(json_array_get(list, i));
-    *p = hs__panel_of_map(values, r->tokens, n, !attends);
+    *p = hs_panel_of_map(values, r->tokens, n, !attends);
     if (!isfinite(p->low) || !isfinite(p->high))
         return;
     char name[32] = "all heads";
@@ -74,20 +74,19 @@ static void map_add(scene *r, const json_t *map)
     r->n_panels++;
 }
 
-static hs_status maps_draw(const scene *r, const char *title, size_t n_across, hs__picture *ret,
-                           hs_error *err)
+static hs_status maps_draw(const scene *r, const char *title, size_t n_across, hs_picture *ret, hs_error *err)
 {
-    const hs__figure figure = {.title = title,
-                               .caption = title,
-                               .panels = r->panels,
-                               .n_panels = r->n_panels,
-                               .n_across = n_across < r->n_panels ? n_across : r->n_panels,
-                               .width_mm = fmin(WIDE, 90 * (double)n_across),
-                               .font_pt = FONT};
-    return r->n_panels ? hs__figure_draw(&figure, ret, err) : HS_OK;
+    const hs_figure figure = {.title = title,
+                              .caption = title,
+                              .panels = r->panels,
+                              .n_panels = r->n_panels,
+                              .n_across = n_across < r->n_panels ? n_across : r->n_panels,
+                              .width_mm = fmin(WIDE, 90 * (double)n_across),
+                              .font_pt = FONT};
+    return r->n_panels ? hs_figure_draw(&figure, ret, err) : HS_OK;
 }
 
-static hs_status attention_draw(const hs__drawing *d, scene *r, const char *title, hs__picture *ret,
+static hs_status attention_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
                                 hs_error *err)
 {
     const json_t *maps = json_object_get(one_text(d), "maps");
@@ -111,7 +110,7 @@ static void high_read(const hs__drawing *d, scene *r)
         token_mark(r, json_array_get(high, k));
 }
 
-static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs__picture *ret,
+static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
                              hs_error *err)
 {
     const json_t *maps = json_object_get(one_text(d), "maps");
@@ -146,7 +145,7 @@ static void pairs_read(const json_t *pairs, scene *r)
 }
 
 /* Marks the tokens of high attention, or those of the strongest pairs of the kth head. */
-static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_panel *panel, hs__picture *ret,
+static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_panel *panel, hs_picture *ret,
                              hs_error *err)
 {
     const json_t *heads = json_object_get(one_text(d), "heads"), *head = NULL;
@@ -160,16 +159,16 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
     snprintf(title, sizeof title, "Layer %d, head %lld: %s", d->o.layers[d->o.n_layers - 1],
              (long long)json_integer_value(json_object_get(head, "head")), panel->title);
     colours_number(r);
-    const hs__token_text text = {.title = title,
-                                 .tokens = r->tokens,
-                                 .marks = r->marks,
-                                 .n = r->n_tokens,
-                                 .width_mm = WIDE,
-                                 .font_pt = FONT};
-    return panel->which == HS__ONE_TEXT_HIGH || head ? hs__token_text_draw(&text, ret, err) : HS_OK;
+    const hs_token_text text = {.title = title,
+                                .tokens = r->tokens,
+                                .marks = r->marks,
+                                .n = r->n_tokens,
+                                .width_mm = WIDE,
+                                .font_pt = FONT};
+    return panel->which == HS__ONE_TEXT_HIGH || head ? hs_token_text_draw(&text, ret, err) : HS_OK;
 }
 
-hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
                             hs_error *err)
 {
     (void)at;

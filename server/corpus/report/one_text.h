@@ -19,5 +19,5 @@ enum {
     HS__ONE_TEXT_FEWEST  /* figure 9: the same of the head with the fewest pairs of the same token */
 };
 
-hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+hs_status hs__one_text_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
                             hs_error *err);

@@ -82,7 +82,7 @@ static void places_make(const hs__drawing *d, size_t n, double first, double ste
 
 /* A chart, with its texts. */
 struct hs__sheet {
-    hs__chart chart;
+    hs_chart chart;
     char title[160], mark[48];
 };
 
@@ -107,7 +107,7 @@ static void sheet_begin(struct hs__sheet *s, const hs__drawing *d, const hs__rep
                                       .xs = d->places,
                                       .values = d->values,
                                       .y_high = 1,
-                                      .colour = HS__CHART_WARM,
+                                      .colour = HS_CHART_WARM,
                                       .mark_x = NAN,
                                       .mark_y = NAN,
                                       .width_mm = MEDIUM,
@@ -124,7 +124,7 @@ static void mark_set(struct hs__sheet *s, double x, const char *format, double n
     s->chart.mark_label = isfinite(x) ? s->mark : NULL;
 }
 
-static void series_set(struct hs__sheet *s, hs__chart_kind kind, size_t n_series, size_t n)
+static void series_set(struct hs__sheet *s, hs_chart_kind kind, size_t n_series, size_t n)
 {
     s->chart.kind = kind;
     s->chart.n_series = n_series;
@@ -139,21 +139,21 @@ static double axis_top(double high)
     return high > 0 ? 1.08 * high : 1;
 }
 
-static hs_status panel_draw(const hs__panel *panel, double width, hs__picture *ret, hs_error *err)
+static hs_status panel_draw(const hs_panel *panel, double width, hs_picture *ret, hs_error *err)
 {
-    const hs__figure figure = {.title = panel->title,
-                               .caption = panel->unit ? panel->unit : panel->title,
-                               .panels = panel,
-                               .n_panels = 1,
-                               .n_across = 1,
-                               .single = panel->name != NULL,
-                               .width_mm = width,
-                               .font_pt = FONT};
-    return hs__figure_draw(&figure, ret, err);
+    const hs_figure figure = {.title = panel->title,
+                              .caption = panel->unit ? panel->unit : panel->title,
+                              .panels = panel,
+                              .n_panels = 1,
+                              .n_across = 1,
+                              .single = panel->name != NULL,
+                              .width_mm = width,
+                              .font_pt = FONT};
+    return hs_figure_draw(&figure, ret, err);
 }
 
 /* Fills the map's pixels in; without pictures one for all, which the page's script replaces. */
-static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs__panel *panel)
+static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs_panel *panel)
 {
     const size_t side = d->maps->side;
     panel->values = d->map_values;
@@ -167,7 +167,7 @@ static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs__pan
             d->map_values[i] = NAN;
 }
 
-static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                           hs_error *err)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
@@ -177,16 +177,16 @@ static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place a
         return HS_OK;
     const double *range = map->ranges[HS__RANGE_99];
     const double far = fmax(fabs(range[0]), fabs(range[1])), most = far > 0 ? far : 1;
-    const bool is_signed = map->palette == HS__PALETTE_SIGNED;
+    const bool is_signed = map->palette == HS_PALETTE_SIGNED;
     snprintf(key, sizeof key, headed ? "%s:%zu:%zu" : "%s:%zu", p->name, at.l, at.h);
-    hs__panel panel = {.row_title = p->y_label,
-                       .column_title = p->x_label,
-                       .unit = p->array,
-                       .name = key,
-                       .tick = d->maps->n_tokens,
-                       .palette = map->palette,
-                       .low = (float)(is_signed ? -most : range[0]),
-                       .high = (float)(is_signed ? most : range[1])};
+    hs_panel panel = {.row_title = p->y_label,
+                      .column_title = p->x_label,
+                      .unit = p->array,
+                      .name = key,
+                      .tick = d->maps->n_tokens,
+                      .palette = map->palette,
+                      .low = (float)(is_signed ? -most : range[0]),
+                      .high = (float)(is_signed ? most : range[1])};
     if (!(panel.high > panel.low))
         panel.high = panel.low + 1;
     title_write(d, p, at, title);
@@ -236,7 +236,7 @@ static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__place at,
     numbers_read(d, array, cell(d, at) * n, A * n, d->values);
     for (size_t h = 0; h < A; h++)
         shares_make(d->values + h * n, n);
-    series_set(s, HS__CHART_BARS, A, bins_fit(d->values, A, n, chance));
+    series_set(s, HS_CHART_BARS, A, bins_fit(d->values, A, n, chance));
     s->chart.y_high = axis_top(highest(d->values, A * s->chart.n));
     s->chart.width_mm = WIDE;
     mark_set(s, chance, "chance %.1f %%", 100 * chance);
@@ -272,7 +272,7 @@ static bool distances_fill(hs__drawing *d, const hs__report_panel *p, hs__place 
     numbers_read(d, "all_distance", 0, T, chance);
     const size_t n = distance_bars(d, d->values);
     distance_bars(d, chance);
-    series_set(s, HS__CHART_BARS, 1, n);
+    series_set(s, HS_CHART_BARS, 1, n);
     s->chart.y_high = axis_top(fmax(highest(d->values, n), highest(chance, n)));
     s->chart.width_mm = headed ? NARROW : 1.4 * MEDIUM;
     s->chart.height_mm = headed ? 48 : 56;
@@ -291,7 +291,7 @@ static bool unique_fill(hs__drawing *d, const hs__report_panel *p, hs__place at,
     places_make(d, n, 0, 1);
     numbers_read(d, p->array, (at.t * d->o.n_layers + at.l) * n, n, d->values);
     shares_make(d->values, n);
-    series_set(s, HS__CHART_BARS, 1, n);
+    series_set(s, HS_CHART_BARS, 1, n);
     s->chart.y_high = axis_top(highest(d->values, n));
     mark_set(s, mean, "mean %.2f", mean);
     return true;
@@ -310,7 +310,7 @@ static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES
 }
 
 /* The tokens of a layer that <array>_ids lists, by their share of what <array>_counts adds up to. */
-static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                              hs_error *err)
 {
     struct hs__sheet s;
@@ -330,10 +330,10 @@ static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__plac
         names[n] = texts[n];
         d->values[n] /= all;
     }
-    series_set(&s, HS__CHART_RANKING, 1, n);
+    series_set(&s, HS_CHART_RANKING, 1, n);
     s.chart.names = names;
-    s.chart.colour = p->which ? HS__CHART_WARM : HS__CHART_COLD;
-    return hs__chart_draw(&s.chart, ret, err);
+    s.chart.colour = p->which ? HS_CHART_WARM : HS_CHART_COLD;
+    return hs_chart_draw(&s.chart, ret, err);
 }
 
 /* ---- thresholds ---- */
@@ -351,12 +351,12 @@ static bool histogram_fill(hs__drawing *d, const hs__report_panel *p, hs__place 
     for (size_t i = 0; i < n; i++)
         d->values[i] = log10(fmax(d->values[i], 1e-7));
     places_make(d, HS_CORPUS_BINS, 0.5 / HS_CORPUS_BINS, 1.0 / HS_CORPUS_BINS);
-    series_set(s, HS__CHART_BARS, 1, HS_CORPUS_BINS);
+    series_set(s, HS_CHART_BARS, 1, HS_CORPUS_BINS);
     s->chart.values += before;
     s->chart.y_low = -7;
     s->chart.y_high = 0;
     s->chart.y_log = true;
-    s->chart.colour = before ? HS__CHART_WARM : HS__CHART_COLD;
+    s->chart.colour = before ? HS_CHART_WARM : HS_CHART_COLD;
     const double threshold =
         (double)(before ? d->o.thresholds[d->o.threshold_main] : d->o.attention_threshold);
     mark_set(s, threshold, "threshold %.3g", threshold);
@@ -372,7 +372,7 @@ static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__plac
     for (at.h = 0; at.h < A; at.h++)
         for (at.t = 0; at.t < n; at.t++)
             d->values[at.h * n + at.t] = number_at(d, p, "head_figures.T.L.H.%s.value", at);
-    series_set(s, HS__CHART_LINES, A, n);
+    series_set(s, HS_CHART_LINES, A, n);
     s->chart.y_high = axis_top(fmax(highest(d->values, A * n), chance));
     s->chart.mark_y = chance;
     s->chart.mark_label = isfinite(chance) ? "chance" : NULL;
@@ -389,9 +389,9 @@ static bool stability_fill(hs__drawing *d, const hs__report_panel *p, hs__place 
         spreads[at.h] = number_at(d, p, "head_figures.T.L.H.%s.spread", at);
         high = fmax(high, d->values[at.h] + (isfinite(spreads[at.h]) ? spreads[at.h] : 0));
     }
-    series_set(s, HS__CHART_DOTS, 1, A);
+    series_set(s, HS_CHART_DOTS, 1, A);
     s->chart.spreads = spreads;
-    s->chart.colour = HS__CHART_COLD;
+    s->chart.colour = HS_CHART_COLD;
     s->chart.y_high = axis_top(high);
     return true;
 }
@@ -411,7 +411,7 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
 }
 
 /* Layers by heads: a share from 0, or of `which` from a half on (1) or a number from 0 to the highest (2). */
-static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                            hs_error *err)
 {
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
@@ -431,18 +431,18 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place 
             high = fmaxf(high, values[k]);
             label_set(&g, k, isfinite(value) ? "%.2f" : "", fabs(value) < 0.005 ? 0 : value); /* never -0 */
         }
-    hs__panel panel = {.n_rows = L,
-                       .n_columns = A,
-                       .values = values,
-                       .row_labels = g.labels + n,
-                       .column_labels = g.labels + n + L,
-                       .cell_labels = g.labels,
-                       .row_title = "layer",
-                       .column_title = "head",
-                       .unit = p->y_label,
-                       .palette = HS__PALETTE_GREEN,
-                       .low = p->which == 1 ? 0.5f : 0,
-                       .high = p->which == 2 ? fmaxf(high, 0.1f) : 1};
+    hs_panel panel = {.n_rows = L,
+                      .n_columns = A,
+                      .values = values,
+                      .row_labels = g.labels + n,
+                      .column_labels = g.labels + n + L,
+                      .cell_labels = g.labels,
+                      .row_title = "layer",
+                      .column_title = "head",
+                      .unit = p->y_label,
+                      .palette = HS_PALETTE_GREEN,
+                      .low = p->which == 1 ? 0.5f : 0,
+                      .high = p->which == 2 ? fmaxf(high, 0.1f) : 1};
     snprintf(panel.title, sizeof panel.title, "%s", p->title);
     if (ok)
         st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
@@ -454,16 +454,16 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place 
 
 /* Lines over the layers, or with stacks what adds up to 1: names, and members of layer_figures. */
 static const struct layer_lines {
-    hs__chart_kind kind;
+    hs_chart_kind kind;
     size_t n;
     const char *names[5], *members[5];
 } layer_lines[] = {
-    {HS__CHART_LINES, 3, {"precision", "recall", "F1"}, {"precision", "recall", "f1"}},
-    {HS__CHART_STACKS,
+    {HS_CHART_LINES, 3, {"precision", "recall", "F1"}, {"precision", "recall", "f1"}},
+    {HS_CHART_STACKS,
      5,
      {"first token", "separators", "sentence ends", "commas", "the rest"},
      {"mass_cls", "mass_sep", "mass_end", "mass_comma", "mass_rest"}},
-    {HS__CHART_LINES,
+    {HS_CHART_LINES,
      4,
      {"first token", "itself", "previous token", "next token"},
      {"attention_first", "attention_self", "attention_previous", "attention_next"}},
@@ -567,12 +567,12 @@ const hs__report_panel hs__panels[] = {
 };
 const size_t hs__n_panels = sizeof hs__panels / sizeof *hs__panels;
 
-hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                          hs_error *err)
 {
     struct hs__sheet s;
     if (p->draw)
         return p->draw(d, p, at, ret, err);
     sheet_begin(&s, d, p, at);
-    return p->fill(d, p, at, &s) ? hs__chart_draw(&s.chart, ret, err) : HS_OK;
+    return p->fill(d, p, at, &s) ? hs_chart_draw(&s.chart, ret, err) : HS_OK;
 }

@@ -16,7 +16,7 @@ struct hs__report_panel {
     /* Fills a chart in, which has the panel's texts. Returns false if there is nothing to draw. Or else: */
     bool (*fill)(hs__drawing *d, const hs__report_panel *panel, hs__place at, struct hs__sheet *sheet);
     /* Lays a figure out; it stays empty if there is nothing to draw. */
-    hs_status (*draw)(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+    hs_status (*draw)(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
                       hs_error *err);
     void (*write)(const hs__drawing *d, hs__place at, FILE *out); /* of a table, instead */
 };
@@ -25,6 +25,6 @@ extern const hs__report_panel hs__panels[];
 extern const size_t hs__n_panels;
 
 /* Lays out a panel that is no table; the picture stays empty if there is nothing to draw. Release it with
- * hs__picture_finish, also on failure. */
+ * hs_picture_finish, also on failure. */
 HS_MUST_USE hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at,
-                                     hs__picture *ret, hs_error *err);
+                                     hs_picture *ret, hs_error *err);

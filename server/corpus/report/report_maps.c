@@ -16,18 +16,18 @@ typedef struct kind {
     bool per_head, summed; /* summed: over the heads of a per-head array */
     bool triangle;
     bool single; /* of one text, not a mean */
-    hs__palette palette;
+    hs_palette palette;
 } kind;
 
 static const kind kinds[] = {
-    {"attention_sum", "attention", true, false, false, false, HS__PALETTE_BLUE},
-    {"attention_sum", "attention_layer", true, true, false, false, HS__PALETTE_BLUE},
-    {"attention_sum_no_columns", "without_columns", true, true, false, false, HS__PALETTE_BLUE},
-    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false, HS__PALETTE_BLUE},
-    {"location", "location", true, false, true, false, HS__PALETTE_ORANGE},
-    {"similarity_sum", "similarity", false, false, true, false, HS__PALETTE_ORANGE},
-    {"normalized_sum", "normalized", false, false, true, false, HS__PALETTE_ORANGE},
-    {"first_similarity", "first_text", false, false, true, true, HS__PALETTE_ORANGE},
+    {"attention_sum", "attention", true, false, false, false, HS_PALETTE_BLUE},
+    {"attention_sum", "attention_layer", true, true, false, false, HS_PALETTE_BLUE},
+    {"attention_sum_no_columns", "without_columns", true, true, false, false, HS_PALETTE_BLUE},
+    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false, HS_PALETTE_BLUE},
+    {"location", "location", true, false, true, false, HS_PALETTE_ORANGE},
+    {"similarity_sum", "similarity", false, false, true, false, HS_PALETTE_ORANGE},
+    {"normalized_sum", "normalized", false, false, true, false, HS_PALETTE_ORANGE},
+    {"first_similarity", "first_text", false, false, true, true, HS_PALETTE_ORANGE},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -139,7 +139,7 @@ static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned 
     for (size_t p = 0; p < m->side * m->side; p++)
         m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
     spread_find(m, &map);
-    map.palette = map.ranges[HS__RANGE_ALL][0] < 0 ? HS__PALETTE_SIGNED : k->palette;
+    map.palette = map.ranges[HS__RANGE_ALL][0] < 0 ? HS_PALETTE_SIGNED : k->palette;
     for (size_t y = 0; y < m->side; y++)
         for (size_t x = row_begin(map.triangle, m->factor > 1, y); x < m->side; x++)
             bytes[map.n_bytes++] = byte_of(&map, m->pooled[y * m->side + x]);
@@ -275,10 +275,10 @@ json_t *hs__report_maps_json(const hs__report_maps *maps)
 json_t *hs__report_palettes_json(void)
 {
     json_t *palettes = json_array();
-    for (int p = 0; p < HS__PALETTES; p++) {
-        hs__colours colours;
+    for (int p = 0; p < HS_PALETTES; p++) {
+        hs_colours colours;
         json_t *list = json_array();
-        hs__palette_colours((hs__palette)p, colours);
+        hs_palette_colours((hs_palette)p, colours);
         for (int i = 1; i < 256; i++) {
             char colour[8];
             snprintf(colour, sizeof colour, "#%02x%02x%02x", colours[i][0], colours[i][1], colours[i][2]);

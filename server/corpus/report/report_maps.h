@@ -19,7 +19,7 @@ typedef struct hs__report_map {
     size_t layer;     /* index */
     size_t head;      /* index, HS__NO_HEAD for a whole layer's */
     bool triangle;    /* the mirrored half is left out */
-    hs__palette palette;
+    hs_palette palette;
     double middle, scale;
     double ranges[HS__RANGES][2];
     const unsigned char *bytes;

@@ -213,22 +213,22 @@ static void offsets_fill(const hs__syntax_rows *rows, int64_t *offset, int64_t *
     }
 }
 
-static void arrays_fill(const hs__syntax_rows *rows, hs__arrays *arrays)
+static void arrays_fill(const hs__syntax_rows *rows, hs_arrays *arrays)
 {
     const size_t n = rows->n, shape[] = {hs_syntax_layers(rows->syntax), hs_syntax_heads(rows->syntax), n, 2};
     hs_bytes *names = calloc(n, sizeof *names);
-    int64_t *count = hs__arrays_add(arrays, "syntax_count", HS__ELEMENT_I8, 1, n, 0);
-    int64_t *right = hs__arrays_add_block(arrays, "syntax_right", HS__ELEMENT_I8, 4, shape);
-    int64_t *similar = hs__arrays_add_block(arrays, "syntax_similarity_right", HS__ELEMENT_I8, 4, shape);
-    int64_t *offset_right = hs__arrays_add(arrays, "syntax_offset_right", HS__ELEMENT_I8, 2, n, 2);
-    int64_t *offset = hs__arrays_add(arrays, "syntax_offset", HS__ELEMENT_I8, 2, n, 2);
+    int64_t *count = hs_arrays_add(arrays, "syntax_count", HS_ELEMENT_I8, 1, n, 0);
+    int64_t *right = hs_arrays_add_block(arrays, "syntax_right", HS_ELEMENT_I8, 4, shape);
+    int64_t *similar = hs_arrays_add_block(arrays, "syntax_similarity_right", HS_ELEMENT_I8, 4, shape);
+    int64_t *offset_right = hs_arrays_add(arrays, "syntax_offset_right", HS_ELEMENT_I8, 2, n, 2);
+    int64_t *offset = hs_arrays_add(arrays, "syntax_offset", HS_ELEMENT_I8, 2, n, 2);
     arrays->failed |= !names;
     for (size_t r = 0; r < n && !arrays->failed; r++) {
         names[r] = (hs_bytes){rows->relations[r].name, strlen(rows->relations[r].name)};
         count[r] = (int64_t)rows->relations[r].count;
     }
     if (!arrays->failed) {
-        hs__arrays_add_texts(arrays, "syntax_relations", names, n, false);
+        hs_arrays_add_texts(arrays, "syntax_relations", names, n, false);
         right_fill(rows, HS_SYNTAX_ATTENTION_TO_HEAD, right);
         right_fill(rows, HS_SYNTAX_SIMILARITY_TO_HEAD, similar);
         offsets_fill(rows, offset, offset_right);
@@ -238,14 +238,14 @@ static void arrays_fill(const hs__syntax_rows *rows, hs__arrays *arrays)
 
 bool hs__syntax_arrays_write(const hs__syntax_rows *rows, hs_npz *npz)
 {
-    hs__arrays *arrays = calloc(1, sizeof *arrays);
+    hs_arrays *arrays = calloc(1, sizeof *arrays);
     if (!arrays)
         return false;
     arrays_fill(rows, arrays);
     const bool sound = !arrays->failed;
     for (size_t i = 0; sound && i < arrays->n; i++)
-        hs__npz_array(npz, &arrays->items[i]);
-    hs__arrays_finish(arrays);
+        hs_npz_array(npz, &arrays->items[i]);
+    hs_arrays_finish(arrays);
     free(arrays);
     return sound;
 }

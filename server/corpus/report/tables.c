@@ -10,7 +10,7 @@
 void hs__html_text(FILE *out, const char *text)
 {
     for (; *text; text++) {
-        const char *entity = hs__xml_entity(*text);
+        const char *entity = hs_xml_entity(*text);
         if (entity)
             fputs(entity, out);
         else

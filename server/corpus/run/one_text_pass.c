@@ -213,8 +213,8 @@ hs_status hs__one_text_make(const hs__corpus_job *job, hs_workspace *workspace, 
     layers_choose(job, &c);
     one_text t = {.job = job, .chosen = &c, .encoding = &encoding, .similarity = similarity_tap(job)};
     size_t n_prompt;
-    hs_status st = hs__prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text, NULL,
-                                     &options, &encoding, &n_prompt, &why);
+    hs_status st = hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text, NULL,
+                                    &options, &encoding, &n_prompt, &why);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "%s", why.text);
     if (st)

@@ -18,7 +18,7 @@
 enum { TEXT_BYTES = 4096 };          /* of a name or a token: what is longer is cut */
 #define ROWS_BYTES ((size_t)4 << 20) /* handed on when there are so many */
 #define ROW_BYTES  (HS__PAIRS_BYTES - ROWS_BYTES)
-_Static_assert(ROW_BYTES >= 3 * (2 * TEXT_BYTES + 2) + 8 * HS__NUMBER_BYTES_MAX, "a row fits");
+_Static_assert(ROW_BYTES >= 3 * (2 * TEXT_BYTES + 2) + 8 * HS_NUMBER_BYTES_MAX, "a row fits");
 
 struct hs__pairs_file {
     hs__pairs_target target;

@@ -274,8 +274,8 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, te
     const hs__corpus_settings *settings = &shared->job->settings;
     const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
     size_t n_prompt;
-    const hs_status st = hs__prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt,
-                                           bytes, NULL, &options, &t->encoding, &n_prompt, err);
+    const hs_status st = hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt,
+                                          bytes, NULL, &options, &t->encoding, &n_prompt, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
