@@ -41,8 +41,9 @@ static bool host_allowed(const hs_exchange *x)
 {
     const hs_server *server = x->server;
     const char *host = hs__header(x->mhd, MHD_HTTP_HEADER_HOST);
-    return !host || hs__host_is_local(host) || hs__host_is_among(host, server->options->allow_hosts) ||
-           (!server->loopback && !server->options->allow_hosts);
+    const hs_server_options *o = server->options;
+    return !host || hs__host_is_local(host, o->listen) || hs__host_is_among(host, o->allow_hosts) ||
+           (!server->loopback && !o->allow_hosts);
 }
 
 /* Returns true if a page of this Origin may change something here. Programs send no Origin. */

@@ -176,20 +176,31 @@ bool hs__host_valid(const char *host)
     return !*port || (*port == ':' && !port[1 + strspn(port + 1, "0123456789")]);
 }
 
-bool hs__host_is_local(const char *host)
+/* Returns true if the name is a loopback address in its standard notation: 127.x.x.x in decimal, or [::1] in
+ * any spelling of RFC 4291. Other notations, such as 2130706433, do not count. */
+static bool is_loopback(const char *host, size_t n)
 {
-    static const char suffix[] = ".localhost";
-    const size_t n = host_name_bytes(host), n_suffix = sizeof suffix - 1;
+    const bool bracketed = *host == '[';
+    struct in6_addr v6;
     struct in_addr v4;
-    char name[INET_ADDRSTRLEN];
-    if (n < sizeof name) {
-        snprintf(name, sizeof name, "%.*s", (int)n, host);
-        if (inet_pton(AF_INET, name, &v4) == 1)
-            return ntohl(v4.s_addr) >> 24 == 127;
-    }
-    if (*host == '[')
-        return n == 5 && memcmp(host, "[::1]", 5) == 0;
-    return !memchr(host, '.', n) || (n > n_suffix && strncasecmp(host + n - n_suffix, suffix, n_suffix) == 0);
+    char name[INET6_ADDRSTRLEN];
+    if (n < 2 || n >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(bracketed ? n - 2 : n), host + bracketed);
+    if (bracketed)
+        return inet_pton(AF_INET6, name, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+    return inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+}
+
+bool hs__host_is_local(const char *host, const char *listen)
+{
+    static const char name[] = "localhost", suffix[] = ".localhost";
+    const size_t n = host_name_bytes(host), n_name = sizeof name - 1, n_suffix = sizeof suffix - 1;
+    const char *port = strrchr(listen, ':');
+    if (n > 0 && port && n == (size_t)(port - listen) && strncasecmp(host, listen, n) == 0)
+        return true;
+    return is_loopback(host, n) || (n == n_name && strncasecmp(host, name, n) == 0) ||
+           (n > n_suffix && strncasecmp(host + n - n_suffix, suffix, n_suffix) == 0);
 }
 
 bool hs__host_is_among(const char *host, const char *names)

@@ -37,9 +37,10 @@ bool hs__bearer_matches(const char *authorization, const char *tokens);
 /* Returns true if host is a name of letters, digits and "._-", an address of IPv4, or one of IPv6 in
  * brackets, followed by nothing or by ":" and a port. */
 bool hs__host_valid(const char *host);
-/* Returns true if a valid Host, with or without port, must be this machine: localhost, *.localhost,
- * 127.x.x.x, [::1], or a name without a dot. Such a name has no public DNS entry that could be rebound. */
-bool hs__host_is_local(const char *host);
+/* Returns true if a valid Host, with or without port, must be this machine: localhost, *.localhost, a
+ * loopback address in standard notation, or the host of `listen` ("HOST:PORT"). Any other name could be
+ * rebound to this machine: names without a dot, too, because resolvers may append a domain. */
+bool hs__host_is_local(const char *host, const char *listen);
 /* Returns true if the host's name is in the list "a.example,b.example" (may be NULL). */
 bool hs__host_is_among(const char *host, const char *names);
 /* Returns true if an Origin ("https://a.example:8080") equals the Host (may be NULL). Ignores the scheme,

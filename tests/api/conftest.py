@@ -104,7 +104,8 @@ class Server:
             [program, "serve", "--listen", "127.0.0.1:0", *arguments],
             stdout=subprocess.PIPE, stderr=stderr or self.stderr,
             # A loaded machine may take longer than the default deadline. Tests of the deadline give their own.
-            env={"HEADSCOPE_DEADLINE": "600", **os.environ, **(environment or {})})
+            # Raw requests of the tests name the host x.
+            env={"HEADSCOPE_DEADLINE": "600", "HEADSCOPE_ALLOW_HOST": "x", **os.environ, **(environment or {})})
         line = self.process.stdout.readline().decode()
         found = re.fullmatch(r"headscope is ready on http://(\S+):(\d+)\n", line)
         if not found:
@@ -239,7 +240,8 @@ class Loading(Server):
         self.reserved = reserved_port()
         self.host, self.port = self.reserved.getsockname()
         self.process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"{self.host}:{self.port}", *arguments],
-                                        stdout=subprocess.PIPE, stderr=self.stderr, env={**os.environ, **environment})
+                                        stdout=subprocess.PIPE, stderr=self.stderr,
+                                        env={"HEADSCOPE_ALLOW_HOST": "x", **os.environ, **environment})
         # It listens before it loads.
         until(lambda: standing.exists() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log()

@@ -543,7 +543,7 @@ def test_the_number_of_runs_is_bounded(start_server, tmp_path):
 
 def test_client_that_leaves_in_the_middle(keeping, tmp_path):
     with keeping.socket() as client:
-        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n" + b"a text\n" * 99)
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n" + b"a text\n" * 99)
         until(lambda: list((tmp_path / "state" / "runs").iterdir()))
     until(lambda: not list((tmp_path / "state" / "runs").iterdir()))
     assert keeping.get("/corpora").json() == NO_RUNS
@@ -711,7 +711,7 @@ def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_ser
 def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_path):
     server = start_loading("--state", str(tmp_path / "state"), "--model", f"m={MINI}", "--header-timeout", "600")
     with server.socket() as client:
-        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n")
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n")
         assert server.get("/ready").status == 503  # once answered, the first's headers were read
         server.signal(signal.SIGTERM)
         server.wait_log("finishing")

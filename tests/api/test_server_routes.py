@@ -137,7 +137,7 @@ def test_a_view_may_be_framed_by_its_own_machine(server):
         assert ancestors(answer)[0] == "'self'"
         assert f"http://{host}:*" in ancestors(answer) and "http://localhost:*" in ancestors(answer)
         assert "*" not in ancestors(answer)
-    assert "http://lab:*" in ancestors(server.get("/?embed", {"Host": "lab:80"}))
+    assert "http://lab.localhost:*" in ancestors(server.get("/?embed", {"Host": "lab.localhost:80"}))
     assert "lab;x" not in " ".join(ancestors(server.get("/?embed", {"Host": "lab;x"})))
     for path in ["/?embedded", "/?x=embed", "/health?embed", viewer_paths(server)[0] + "?embed", "/?"]:
         answer = server.get(path)

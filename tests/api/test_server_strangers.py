@@ -132,7 +132,10 @@ def test_many_query_arguments_are_answered(server):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",
-                                  "192.168.1.7", "[2001:db8::1]:80", "notlocalhost.example", "evil.example."])
+                                  "192.168.1.7", "[2001:db8::1]:80", "notlocalhost.example", "evil.example.",
+                                  # names without a dot, and addresses in notations of inet_aton
+                                  "evil", "box:8080", "notlocalhost", "2130706433", "127.1", "0x7f.0.0.1", "0177.0.0.1", "0",
+                                  "[::2]", "[::ffff:127.0.0.1]", ".", ":80"])
 def test_other_hosts_are_refused_on_loopback(server, host):
     for path in ["/models", "/", "/health"]:
         answer = server.get(path, {"Host": host, "Sec-Fetch-Site": "same-origin"})
@@ -140,9 +143,23 @@ def test_other_hosts_are_refused_on_loopback(server, host):
         assert "--allow-host" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1:1", "localhost:80", "LOCALHOST", "app.localhost:3000", "[::1]:80", "box"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1:1", "localhost:80", "LOCALHOST", "app.localhost:3000", "[::1]:80",
+                                  "[0:0:0:0:0:0:0:1]"])
 def test_own_hosts_are_answered(server, host):
     assert server.get("/models", {"Host": host}).status == 200
+
+
+def test_the_host_of_listen_is_answered(start_server):
+    name = socket.gethostname()
+    try:
+        loopback = socket.gethostbyname(name).startswith("127.")
+    except OSError:
+        loopback = False
+    if not loopback:
+        pytest.skip("this machine's name is no loopback address")
+    server = start_server("--listen", f"{name}:0")
+    for host, status in [(name, 200), (name.upper() + ":1", 200), ("evil", 421)]:
+        assert server.get("/models", {"Host": host}).status == status
 
 
 def test_allowed_hosts(start_server):

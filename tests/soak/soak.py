@@ -92,10 +92,10 @@ def corpus(rng):
 
 NONSENSE = [post("/analyze", b'{"text": 3}'), post("/analyze", b'{"text": "a"'), post("/analyze", b"\xff\xfe"),
             post("/nowhere", b"{}"), post("/analyze", b"{}", "text/html"), b"\x16\x03\x01\x00\xa5\x01\x00\x00",
-            b"GET / HTTP/1.1\r\n\r\n", b"POST /analyze HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            post("/analyze", b"{}", more="Content-Length: 9\r\n"), b"GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n",
-            post("/corpora?layers=99", b"{}", "application/x-ndjson"), b"DELETE /corpora/none HTTP/1.1\r\nHost: x\r\n\r\n",
-            b"GET /" + b"y" * 60000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"]
+            b"GET / HTTP/1.1\r\n\r\n", b"POST /analyze HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            post("/analyze", b"{}", more="Content-Length: 9\r\n"), b"GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            post("/corpora?layers=99", b"{}", "application/x-ndjson"), b"DELETE /corpora/none HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET /" + b"y" * 60000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"]
 
 
 class Starved(Exception):
