@@ -15,7 +15,8 @@ typedef struct bar {
     double began_ms, drawn_ms;
 } bar;
 
-static int bar_draw(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all, uint64_t n_received)
+static void bar_draw(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all,
+                     uint64_t n_received)
 {
     enum { WIDTH = 30 };
     bar *b = data;
@@ -24,7 +25,7 @@ static int bar_draw(void *data, const char *file, uint64_t n_bytes, uint64_t n_b
     if (!b->open)
         b->began_ms = now;
     if (!b->on_terminal || (!whole && b->open && now - b->drawn_ms < 100))
-        return 0;
+        return;
     b->drawn_ms = now;
     b->open = !whole;
     const double seconds = (now - b->began_ms) / 1e3;
@@ -33,7 +34,6 @@ static int bar_draw(void *data, const char *file, uint64_t n_bytes, uint64_t n_b
             full < WIDTH ? full : WIDTH, "==============================", (double)n_bytes / 1e6,
             (double)n_bytes_all / 1e6, seconds > 0.2 ? (double)n_received / 1e6 / seconds : 0.0,
             whole ? "\n" : "");
-    return 0;
 }
 
 static void bar_file_done(void *data, const char *file, uint64_t n_bytes)
@@ -56,7 +56,8 @@ static int pull_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     hs_hub_name name;
     bar shown = {.on_terminal = isatty(STDERR_FILENO)};
-    const hs__pull_watch watch = {bar_draw, bar_file_done, bar_waiting, &shown};
+    const hs__pull_watch watch = {
+        .progress = bar_draw, .file_done = bar_file_done, .waiting = bar_waiting, .data = &shown};
     if (!hs__options_parse(command, argc, argv, &unused, &operand, &exit_code))
         return exit_code;
     if (argc - operand != 1)

@@ -44,7 +44,8 @@ void hs__fetch_cancel(hs_fetch *fetch)
 
 /* ---- on the thread ---- */
 
-static int on_bytes(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all, uint64_t n_received)
+static void on_bytes(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all,
+                     uint64_t n_received)
 {
     hs_fetch *fetch = data;
     hs_fetch_progress *p = &fetch->progress;
@@ -54,6 +55,11 @@ static int on_bytes(void *data, const char *file, uint64_t n_bytes, uint64_t n_b
     p->n_bytes_all = n_bytes_all;
     p->n_received = fetch->before + n_received;
     pthread_mutex_unlock(&fetch->lock);
+}
+
+static bool is_cancelled(void *data)
+{
+    hs_fetch *fetch = data;
     return atomic_load(&fetch->cancelled);
 }
 
@@ -76,7 +82,8 @@ static hs_status memory_check(const hs_model *model, hs_error *err)
 
 static hs_status model_fetch(hs_fetch *fetch, hs_error *err)
 {
-    const hs__pull_watch watch = {.progress = on_bytes, .file_done = on_file, .data = fetch};
+    const hs__pull_watch watch = {
+        .progress = on_bytes, .file_done = on_file, .stop = is_cancelled, .data = fetch};
     const hs_catalog_options *options = &fetch->server->options->catalog;
     char dir[PATH_MAX];
     hs_hub_name name;

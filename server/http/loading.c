@@ -4,10 +4,16 @@
 #include "server/base/log.h"
 #include "server/hub/hub_pull.h"
 
-/* Fetches the models of the command line that are given by a name of the hub and not in the cache. */
-static hs_status pull_missing(const hs_catalog_options *options, hs_error *err)
+static bool is_stopped(void *data)
 {
-    const hs__pull_watch silent = {0};
+    hs_loading *loading = data;
+    return atomic_load(&loading->stopped);
+}
+
+/* Fetches the models of the command line that are given by a name of the hub and not in the cache. */
+static hs_status pull_missing(hs_loading *loading, const hs_catalog_options *options, hs_error *err)
+{
+    const hs__pull_watch silent = {.stop = is_stopped, .data = loading};
     hs_status st = HS_OK;
     for (size_t i = 0; i < hs__catalog_places(options) && !st; i++) {
         const hs_model_place *place = hs__catalog_place(options, i);
@@ -27,7 +33,7 @@ static void load(uv_work_t *work)
     hs_server *server = work->data;
     hs_loading *loading = &server->loading;
     const hs_server_options *o = server->options;
-    if (o->pull && pull_missing(&o->catalog, &loading->error))
+    if (o->pull && pull_missing(loading, &o->catalog, &loading->error))
         return;
     if (hs__catalog_open(&o->catalog, &loading->catalog, &loading->error))
         return;
@@ -61,6 +67,8 @@ static void on_loaded(uv_work_t *work, int status)
     hs_loading *loading = &server->loading;
     (void)status;
     loading->running = false;
+    if (loading->error.status == HS_CANCELLED)
+        loading->error = (hs_error){0}; /* the server stops in order */
     server->tasks = loading->tasks;
     server->catalog = loading->catalog;
     loading->loaded(server);

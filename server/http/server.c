@@ -69,6 +69,7 @@ static void server_drain(hs_server *server)
 {
     server->state = HS_SERVER_DRAINING;
     hs__runs_stop(server->runs);
+    atomic_store(&server->loading.stopped, true);
     hs__fetch_cancel(&server->fetch);
     MHD_run(server->daemon); /* accepts pending connections */
     const int fd = MHD_quiesce_daemon(server->daemon);

@@ -46,11 +46,12 @@ typedef struct hs_probe {
     uint64_t round_ns; /* end of the last round */
 } hs_probe;
 
-/* Written by a thread during LOADING; nothing else reads it. */
+/* Written by a thread during LOADING; nothing else reads it, but for `stopped`. */
 typedef struct hs_loading {
     uv_work_t work;
     void (*loaded)(hs_server *server);
     bool running, hashing; /* the loop's */
+    atomic_bool stopped;   /* set by the loop: a download ends early */
     hs_catalog catalog;
     hs_tasks tasks;
     hs_error error;

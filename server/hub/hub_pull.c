@@ -36,13 +36,12 @@ static hs_status fail_path(const char *what, const char *path, hs_error *err)
     return hs_fail(err, HS_IO, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-static int progress_tell(void *context, uint64_t n_bytes, uint64_t n_received)
+static void progress_tell(void *context, uint64_t n_bytes, uint64_t n_received)
 {
     const pull *p = context;
     const hs__pull_watch *watch = p->watch;
-    return watch->progress
-               ? watch->progress(watch->data, p->file->name, n_bytes, p->file->n_bytes, n_received)
-               : 0;
+    if (watch->progress)
+        watch->progress(watch->data, p->file->name, n_bytes, p->file->n_bytes, n_received);
 }
 
 /* Waits for another process's download of the file. */
@@ -56,7 +55,8 @@ static hs_status lock_wait(pull *p, int fd, hs_error *err)
     while (flock(fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return fail_path("lock", p->file->name, err);
-        if (progress_tell(p, 0, 0))
+        progress_tell(p, 0, 0);
+        if (p->watch->stop && p->watch->stop(p->watch->data))
             return hs_fail(err, HS_CANCELLED, "the download was cancelled");
         nanosleep(&pause, NULL);
     }
@@ -336,7 +336,7 @@ static hs_status ref_write(pull *p, hs_error *err)
 
 static hs_status pull_run(pull *p, char ret_dir[PATH_MAX], hs_error *err)
 {
-    hs_status st = hs__hub_open(&p->hub, err);
+    hs_status st = hs__hub_open(p->watch->stop, p->watch->data, &p->hub, err);
     if (!st)
         st = revision_read(p, err);
     if (!st)

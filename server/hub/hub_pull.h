@@ -7,16 +7,18 @@
 
 #include "model/files/hub_cache.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Receives the progress of a download. Each function may be NULL and gets `data`. */
 typedef struct hs__pull_watch {
     /* Called now and then with the bytes of the file that are here, all its bytes, and those that came in
-     * this transfer. A nonzero result ends the download with HS_CANCELLED. */
-    int (*progress)(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all,
-                    uint64_t n_received);
+     * this transfer. */
+    void (*progress)(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all,
+                     uint64_t n_received);
     void (*file_done)(void *data, const char *file, uint64_t n_bytes);
     void (*waiting)(void *data, const char *file); /* another process downloads the file */
+    bool (*stop)(void *data); /* true: the download ends with HS_CANCELLED, within about a second */
     void *data;
 } hs__pull_watch;
 

@@ -12,13 +12,17 @@
 #include <unistd.h>
 
 #define LIST_BYTES_MAX ((size_t)16 << 20)
-enum { REDIRECTS_MAX = 5, TRIES = 5, STALLED_SECONDS = 30, CONNECT_SECONDS = 30 };
+enum { REDIRECTS_MAX = 5, TRIES = 5, CONNECT_SECONDS = 30 };
+/* A transfer is too slow if it has less than this speed for so long. */
+enum { SLOW_SECONDS = 30, SLOW_BYTES_PER_S = 1024 };
 
 struct hs__hub {
     CURL *curl;
     char endpoint[1024];
     char authorization[1024]; /* a header, or "" */
     char curl_error[CURL_ERROR_SIZE];
+    hs__hub_stop *stop;
+    void *context; /* of stop */
 };
 
 /* One exchange: what its headers said, and where its body goes. */
@@ -40,7 +44,6 @@ typedef struct answer {
     const hs__hub *hub;
     hs__hub_progress *progress;
     void *context;
-    bool cancelled;
 } answer;
 
 /* ---- opening ---- */
@@ -68,7 +71,7 @@ static hs_status token_read(char *ret_header, size_t size, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err)
+hs_status hs__hub_open(hs__hub_stop *stop, void *context, hs__hub **ret_hub, hs_error *err)
 {
     const char *endpoint = getenv("HF_ENDPOINT");
     hs_status st = hs__curl_load(err);
@@ -79,6 +82,8 @@ hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err)
         free(hub);
         return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     }
+    hub->stop = stop;
+    hub->context = context;
     endpoint = endpoint && *endpoint ? endpoint : "https://huggingface.co";
     snprintf(hub->endpoint, sizeof hub->endpoint, "%s", endpoint);
     for (size_t n = strlen(hub->endpoint); n && hub->endpoint[n - 1] == '/'; n--)
@@ -204,8 +209,27 @@ static size_t on_bytes(char *data, size_t one, size_t n_bytes, void *context)
         *a->written += (uint64_t)n;
         *a->received += (uint64_t)n;
     }
-    a->cancelled = a->progress && a->progress(a->context, *a->written, *a->received);
-    return a->cancelled ? 0 : n_bytes;
+    if (a->progress)
+        a->progress(a->context, *a->written, *a->received);
+    return n_bytes;
+}
+
+static bool stopped(const hs__hub *hub)
+{
+    return hub->stop && hub->stop(hub->context);
+}
+
+/* libcurl calls it about once a second, also while it connects or waits. Nonzero ends the transfer. */
+static int on_progress(void *context, curl_off_t n_down_all, curl_off_t n_down, curl_off_t n_up_all,
+                       curl_off_t n_up)
+{
+    (void)n_down_all, (void)n_down, (void)n_up_all, (void)n_up;
+    return stopped(context);
+}
+
+static hs_status fail_stopped(hs_error *err)
+{
+    return hs_fail(err, HS_CANCELLED, "stopped; the same command goes on from there");
 }
 
 /* One request without following redirects. A failure of the transport is a CURLcode; HTTP's are the caller's.
@@ -231,8 +255,11 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
     hs__curl.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
     hs__curl.easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
     hs__curl.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
+    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES_PER_S);
+    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)SLOW_SECONDS);
+    hs__curl.easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    hs__curl.easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    hs__curl.easy_setopt(curl, CURLOPT_XFERINFODATA, hub);
     hs__curl.easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
     hs__curl.easy_setopt(curl, CURLOPT_HEADERDATA, a);
     hs__curl.easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
@@ -252,6 +279,8 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
 
 static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err)
 {
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return fail_stopped(err);
     return hs_fail(err, HS_IO, "%s cannot be reached: %s; try again, or set HF_ENDPOINT to a mirror",
                    hub->endpoint, *hub->curl_error ? hub->curl_error : hs__curl.easy_strerror(code));
 }
@@ -357,8 +386,9 @@ hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit
 /* Returns true if a retry can help: the connection broke, or the server was busy. */
 static bool is_passing(CURLcode code, long status)
 {
-    return (code && code != CURLE_WRITE_ERROR && code != CURLE_OUT_OF_MEMORY) || status / 100 == 5 ||
-           status == 429;
+    return (code && code != CURLE_WRITE_ERROR && code != CURLE_OUT_OF_MEMORY &&
+            code != CURLE_ABORTED_BY_CALLBACK) ||
+           status / 100 == 5 || status == 429;
 }
 
 /* Empties the file, so that the next try begins anew: what came before the surplus is not to be trusted. */
@@ -384,8 +414,8 @@ hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_
                     .progress = progress,
                     .context = context};
         const CURLcode code = exchange(hub, file->url, !file->elsewhere, false, &a);
-        if (a.cancelled)
-            return hs_fail(err, HS_CANCELLED, "stopped; the same command goes on from there");
+        if (stopped(hub))
+            return fail_stopped(err);
         if (a.write_error)
             return hs_fail(err, HS_IO, "cannot write %s: %s; the same command goes on from there", file->name,
                            strerror(a.write_error));
@@ -393,8 +423,8 @@ hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_
             return fail_too_long(file, out, n_bytes, err);
         if (!code && a.status / 100 == 2 && *n_bytes >= file->n_bytes)
             break;
-        /* Patience is for a server that gives nothing; one that begins again and again gives nothing new. */
-        tries = *n_bytes > reached ? 1 : tries;
+        /* A try counts if it brought nothing new, or less than a transfer may have that is too slow. */
+        tries = *n_bytes > reached + SLOW_SECONDS * SLOW_BYTES_PER_S ? 1 : tries;
         reached = *n_bytes > reached ? *n_bytes : reached;
         if (tries < TRIES && (is_passing(code, a.status) || (!code && a.status / 100 == 2)))
             continue;

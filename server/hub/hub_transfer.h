@@ -7,12 +7,17 @@
 
 #include "model/files/hub_cache.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct hs__hub hs__hub;
 
-/* Reads HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH. */
-HS_MUST_USE hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err);
+/* Returns true once the caller wants to stop. Called about once a second, also while nothing comes. */
+typedef bool hs__hub_stop(void *context);
+
+/* Reads HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH. Every function of the hub ends with HS_CANCELLED once `stop`,
+ * which may be NULL, returns true. */
+HS_MUST_USE hs_status hs__hub_open(hs__hub_stop *stop, void *context, hs__hub **ret_hub, hs_error *err);
 void hs__hub_close(hs__hub *hub); /* NULL is fine */
 
 const char *hs__hub_endpoint(const hs__hub *hub);
@@ -37,8 +42,8 @@ HS_MUST_USE hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const 
                                    const char *file, hs__hub_file *ret_file, hs_error *err);
 
 /* Is called now and then with the bytes in the file and those that came in this transfer. After a server
- * began again the second number is the larger one. A nonzero result ends the transfer with HS_CANCELLED. */
-typedef int hs__hub_progress(void *context, uint64_t n_bytes, uint64_t n_received);
+ * began again the second number is the larger one. */
+typedef void hs__hub_progress(void *context, uint64_t n_bytes, uint64_t n_received);
 
 /* Appends the file's bytes from *n_bytes on to out and counts them there, also when it fails half-way. When a
  * server cannot resume and begins again, and when it sends more than file->n_bytes (HS_IO), *n_bytes and the

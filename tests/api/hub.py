@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
@@ -41,6 +42,8 @@ class Hub:
         self.damage = False           # flip a byte of large files
         self.surplus = 0              # bytes that a large file has beyond its announced size
         self.slow_until = None        # an event: large files come in small pieces until it is set
+        self.dripping = threading.Event()  # set: a list comes in two bytes at a time, without an end
+        self.dripped = 0              # bytes that came so
         self.requests = []            # (host, method, path, authorization, range)
         self.servers = [self._serve("hub"), self._serve("store")]
         self.url, self.store = (f"http://127.0.0.1:{s.server_address[1]}" for s in self.servers)
@@ -107,6 +110,8 @@ class Hub:
             self._refuse(request, 401, "RepoNotFound", "Repository not found")
         elif found[2] not in ("main", "v1", self.COMMIT):
             self._refuse(request, 404, "RevisionNotFound", "Invalid rev id")
+        elif listing and self.dripping.is_set():
+            self._drip(request)
         elif listing:
             request.reply(200, json.dumps({"id": name, "sha": self.COMMIT, "siblings": [
                 {"rfilename": file} for file in self.repositories[name]]}).encode(),
@@ -118,6 +123,15 @@ class Hub:
             self._refuse(request, 404, "EntryNotFound", "Entry not found")
         else:
             self._file(request, name, found[3])
+
+    def _drip(self, request):
+        request.send_response(200)
+        request.send_header("Content-Length", "10000000")
+        request.end_headers()
+        while self.dripping.is_set():
+            request.wfile.write(b"  ")
+            self.dripped += 2
+            time.sleep(0.1)
 
     def _file(self, request, name, file):
         data = self.repositories[name][file]

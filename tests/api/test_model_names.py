@@ -1,11 +1,13 @@
 """Models by name while the server runs: fetched from a stand-in of the hub, loaded again, removed; and at the start."""
 import json
 import os
+import signal
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
-from conftest import MINI
+from conftest import HEADSCOPE, MINI, PATIENCE, until
 from hub import Hub
 
 FILES = {name: (Path(MINI) / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors")}
@@ -97,6 +99,38 @@ def test_one_change_at_a_time_and_cancelled(server, hub):
         hub.slow_until.set()
         hub.slow_until = None
     assert names(server) == ["mini"]
+
+
+def test_a_hub_that_drips_can_be_left(start_server, place, hub):
+    """Nothing looked at the request to stop while the list of files came, and no signal ended the server."""
+    before = hub.dripped
+    hub.dripping.set()
+    try:
+        server = start_server("--pull", environment=place)
+        assert server.post("/models", {"name": NAME}).status == 202
+        until(lambda: hub.dripped > before)
+        assert server.post("/pull/cancel", b"").status == 200
+        assert events(server)[-1]["state"] == "cancelled"
+        before = hub.dripped
+        assert server.post("/models", {"name": NAME}).status == 202
+        until(lambda: hub.dripped > before)
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+    finally:
+        hub.dripping.clear()
+
+
+def test_a_stop_ends_the_download_of_the_start(place, hub):
+    before = hub.dripped
+    hub.dripping.set()
+    try:
+        with subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--pull", "--model", NAME],
+                              env=place, stdout=subprocess.DEVNULL) as process:
+            until(lambda: hub.dripped > before)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+    finally:
+        hub.dripping.clear()
 
 
 @pytest.mark.parametrize("name, said", [("org/missing", "org/missing"), ("org/empty", "config.json")])

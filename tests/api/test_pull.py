@@ -132,6 +132,16 @@ def test_a_server_that_begins_again_for_ever_is_given_up(pull, hub):
     assert len([r for r in hub.requests if r[0] == "store"]) <= 10
 
 
+@pytest.mark.slow
+def test_a_hub_that_drips_is_given_up(pull, hub):
+    hub.dripping.set()
+    try:
+        done = pull()
+    finally:
+        hub.dripping.clear()
+    assert done.returncode == 1 and "too slow" in done.stderr and "try again" in done.stderr, done.stderr
+
+
 def test_the_speed_shown_counts_what_came_also_when_a_server_begins_again(headscope, hub, cache, tmp_path):
     data = FILES["model.safetensors"]
     blobs = folder(cache) / "blobs"
