@@ -146,7 +146,7 @@ static int read_loss(const reading *r, const json_t *value)
 {
     if (!json_is_true(value))
         return refuse(r, "loss", value, "true");
-    if (!r->architecture->causal || !r->architecture->predictor.decoder.data)
+    if (!r->architecture->predictor.next || !r->architecture->predictor.decoder.data)
         return refuse_head(r, "loss", "head that predicts the next token");
     r->target->kind = HS_TARGET_LOSS;
     return 0;
@@ -249,7 +249,7 @@ static hs_status find_class(const hs__answer *a, const float *states, size_t *re
         return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
     float *logits = row + H;
     const size_t n_threads = a->request->n_threads;
-    hs_status st = hs_engine_pool(a->model->engine, head, states, a->encoding->n_tokens, n_threads, row, err);
+    hs_status st = hs_engine_pool(a->model->engine, head, states, a->capture, n_threads, row, err);
     if (!st)
         st = hs_engine_classify(a->model->engine, head, row, 1, n_threads, logits, err);
     *ret_class = 0;

@@ -315,8 +315,8 @@ static int read_positions(const reading *r)
     if (choice < 0 && n == 0) /* or no list */
         return refuse(r, "\"masked\", \"all\" or a list of at least one position");
     analysis->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
-    if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->causal)
-        return refuse(r, "\"all\" or a list of positions: this model is causal and predicts the next token");
+    if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->predictor.next)
+        return refuse(r, "\"all\" or a list of positions: this model predicts the next token");
     if (choice >= 0)
         return 0;
     analysis->positions = malloc((last + 1) * sizeof *analysis->positions);

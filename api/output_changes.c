@@ -71,8 +71,8 @@ static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
     for (size_t i = 0; i < 2 && !st; i++)
-        st = hs_target_rows(a->model->engine, &target, hs_capture_at(passes[i], HS_TAP_HIDDEN_STATE, L, 0), T,
-                            a->request->n_threads, rows + i * n, err);
+        st = hs_target_rows(a->model->engine, &target, hs_capture_at(passes[i], HS_TAP_HIDDEN_STATE, L, 0),
+                            passes[i], a->request->n_threads, rows + i * n, err);
     if (!st)
         st = hs_target_values(a->model->engine, &target, rows, 2, a->encoding->ids, T, a->request->n_threads,
                               c->target, NULL, err);

@@ -31,7 +31,7 @@ static void find_probabilities(classes *c)
 
 static hs_status classify(const hs__answer *a, classes *c, hs_error *err)
 {
-    const size_t H = a->capture->hidden, T = a->capture->n_tokens;
+    const size_t H = a->capture->hidden;
     const float *states = hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0);
     float *row = NULL;
     hs_status st = HS_OK;
@@ -39,7 +39,7 @@ static hs_status classify(const hs__answer *a, classes *c, hs_error *err)
         row = malloc(H * sizeof *row);
         if (!row)
             return hs_fail(err, HS_NO_MEMORY, "no memory for classes");
-        st = hs_engine_pool(a->model->engine, c->head, states, T, a->request->n_threads, row, err);
+        st = hs_engine_pool(a->model->engine, c->head, states, a->capture, a->request->n_threads, row, err);
     }
     if (!st)
         st = hs_engine_classify(a->model->engine, c->head, row ? row : states, c->n_rows,

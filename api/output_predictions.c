@@ -1,5 +1,5 @@
-/* output_predictions.c - predictions of masked tokens, or of the next token if the model is causal, at some
- * positions; with a lens, also from the embeddings and every layer.
+/* output_predictions.c - predictions of masked tokens, or of the next token, at some positions; with a lens,
+ * also from the embeddings and every layer.
  *
  * A position has as many logits as the vocabulary has entries. They are computed for some positions at a
  * time, and only the figures and the top tokens are kept. */
@@ -19,9 +19,9 @@ typedef struct prediction_list {
     bool of_baseline;
 } prediction_list;
 
-static bool is_causal(const hs__answer *a)
+static bool predicts_next(const hs__answer *a)
 {
-    return hs_model_architecture(a->model->model)->causal;
+    return hs_model_architecture(a->model->model)->predictor.next;
 }
 
 static bool is_mask(const hs__answer *a, size_t position)
@@ -30,16 +30,16 @@ static bool is_mask(const hs__answer *a, size_t position)
 }
 
 /* Returns the position of the token whose probability is read at a position: its own, or the next one if the
- * model is causal. It is n_tokens behind the last token. */
+ * model predicts that. It is n_tokens behind the last token. */
 static size_t target_of(const hs__answer *a, size_t position)
 {
-    return position + is_causal(a);
+    return position + predicts_next(a);
 }
 
 /* Returns true if there is no token to read: a mask is there, or the text ends. */
 static bool is_unread(const hs__answer *a, size_t position)
 {
-    return is_causal(a) ? target_of(a, position) == a->encoding->n_tokens : is_mask(a, position);
+    return predicts_next(a) ? target_of(a, position) == a->encoding->n_tokens : is_mask(a, position);
 }
 
 /* ---- computing ---- */
@@ -54,7 +54,7 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
     for (size_t i = 0; i < analysis->n_positions; i++)
         positions[n++] = analysis->positions[i];
     for (size_t i = 0; i < T && analysis->where != HS__PREDICT_LISTED; i++)
-        if (analysis->where == HS__PREDICT_ALL || is_causal(a) || is_mask(a, i))
+        if (analysis->where == HS__PREDICT_ALL || predicts_next(a) || is_mask(a, i))
             positions[n++] = i;
     *ret_positions = positions;
     *ret_n = n;
@@ -189,7 +189,7 @@ static void write_position(hs_buffer *b, const hs__answer *a, const prediction_l
     hs_buffer_text(b, "{\"position\":");
     hs__json_integer(b, (int64_t)position);
     hs__json_key(b, "token");
-    if (is_causal(a) && unread)
+    if (predicts_next(a) && unread)
         hs_buffer_text(b, "null");
     else
         hs__json_token(b, a, target_of(a, position));

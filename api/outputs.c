@@ -36,7 +36,7 @@ static bool has_answer(const hs_architecture *architecture)
 
 static bool has_loss(const hs_architecture *architecture)
 {
-    return architecture->causal && architecture->predictor.decoder.data;
+    return architecture->predictor.next && architecture->predictor.decoder.data;
 }
 
 /* In the order of the answer. */

@@ -25,7 +25,9 @@ hs_selection hs_select_all(const hs_shape *shape, unsigned taps);
 typedef struct hs_capture {
     hs_runtime *runtime; /* lends memory and cores; may be NULL */
     size_t n_tokens, n_layers, n_heads, head_width, hidden;
-    size_t depth; /* layers of the model */
+    size_t depth;      /* layers of the model */
+    size_t n_unpadded; /* tokens up to the last one that is not the task head's padding_id, 1 if all are; set
+                        * by a pass */
     unsigned taps;
     const uint16_t *layers, *heads; /* the capture's copies, in the selection's order */
     float *arrays[HS_N_TAPS];       /* NULL when not kept */

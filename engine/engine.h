@@ -89,10 +89,11 @@ HS_MUST_USE hs_status hs_engine_predict(const hs_engine *engine, const float *st
 bool hs_task_head_is_pooled(const hs_task_head *head);
 
 /* Writes the vector [H] that a pooled head of the engine's architecture reads of a text's last states [T][H].
+ * `text` is a capture that a pass over the text has filled; only its numbers of tokens are read.
  * A head that pools late has its dense layer in this vector. Fails with HS_NO_MEMORY. Any thread may call it.
  */
 HS_MUST_USE hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
-                                     size_t n_tokens, size_t n_threads, float *ret_row, hs_error *err);
+                                     const hs_capture *text, size_t n_threads, float *ret_row, hs_error *err);
 
 /* Pools the last states [T][H] of the tokens from `first` on in one way; ret_row is [H]. HS_POOL_CLS takes
  * the state of that token, and HS_POOL_WEIGHTED keeps the weights of the whole text. */

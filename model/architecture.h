@@ -165,8 +165,8 @@ typedef struct hs_convolution {
     size_t width; /* odd; 0: none */
 } hs_convolution;
 
-/* The head that predicts masked tokens, or the next token if the architecture is causal: logits =
- * norm(act(dense(h))) decoder' + bias, h after final_norm. dense, norm and bias may be absent. */
+/* The head that predicts masked tokens or the next token: logits = norm(act(dense(h))) decoder' + bias, h
+ * after final_norm. dense, norm and bias may be absent. */
 typedef struct hs_predictor {
     hs_dense dense; /* [P][H] */
     hs_activation activation;
@@ -176,6 +176,7 @@ typedef struct hs_predictor {
     bool untied;       /* the config says that the decoder is not the word embedding (tie_word_embeddings:
                         * false) */
     bool tied;         /* the config says that it is */
+    bool next;         /* the logits at a position are of the token that follows it */
 } hs_predictor;
 
 /* The task of a fine-tuned checkpoint's head. */
@@ -210,8 +211,9 @@ typedef struct hs_task_head {
     hs_head_task task; /* NONE: the checkpoint has no such head */
     hs_problem_type problem;
     hs_pool pool;
-    bool pools_late; /* has a dense, and no norm */
-    hs_dense dense;  /* [H][H]; NULL: x goes to the output as it is */
+    int32_t padding_id; /* HS_POOL_LAST takes the last token that is not this one; -1: the last one */
+    bool pools_late;    /* has a dense, and no norm */
+    hs_dense dense;     /* [H][H]; NULL: x goes to the output as it is */
     hs_activation activation;
     hs_norm norm;    /* over H; without gamma: the identity */
     hs_dense output; /* [C][H] */

@@ -259,7 +259,7 @@ const char *hs_model_task(const hs_model *model)
         return "sentence-similarity";
     if (!model->architecture.predictor.decoder.data)
         return NULL;
-    return model->architecture.causal ? "text-generation" : "fill-mask";
+    return model->architecture.predictor.next ? "text-generation" : "fill-mask";
 }
 
 const char *hs_model_problem_type(const hs_model *model)
@@ -273,7 +273,7 @@ const char *hs_model_problem_type(const hs_model *model)
 
 bool hs_model_predicts_masks(const hs_model *model)
 {
-    return model->architecture.predictor.decoder.data && !model->architecture.causal;
+    return model->architecture.predictor.decoder.data && !model->architecture.predictor.next;
 }
 
 static size_t shards_bytes(const hs__shards *shards)

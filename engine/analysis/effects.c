@@ -131,7 +131,7 @@ static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *
                last + s->options->positions[p] * s->H, s->H * sizeof *last);
     if (s->n_target == 0)
         return HS_OK;
-    return hs_target_rows(s->variants.engine, &s->options->target, last, s->T, s->n_threads,
+    return hs_target_rows(s->variants.engine, &s->options->target, last, s->baseline, s->n_threads,
                           s->targets + row * s->n_target, err);
 }
 
@@ -201,12 +201,12 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 
 /* ---- predictions ---- */
 
-/* Returns the token whose probability counts at a position: the one there, or the next one if the model is
- * causal. Returns -1 for a mask and for the end of the text. */
+/* Returns the token whose probability counts at a position: the one there, or the next one if the model
+ * predicts that. Returns -1 for a mask and for the end of the text. */
 static int32_t token_at(const sweep *s, size_t position)
 {
     const hs_effects_options *options = s->options;
-    if (hs_engine_architecture(s->variants.engine)->causal)
+    if (hs_engine_architecture(s->variants.engine)->predictor.next)
         return position + 1 < s->T ? options->baseline->ids[position + 1] : -1;
     const int32_t id = options->baseline->ids[position];
     return id == options->mask_id ? -1 : id;
@@ -359,7 +359,7 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
     if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)
         st = hs_target_rows(s->variants.engine, &options->target,
-                            hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), s->T,
+                            hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), options->other,
                             s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
     for (size_t l = 0; l < options->n_layers && !st; l++) {
         s->layer = options->layers[l];

@@ -27,8 +27,8 @@ typedef struct hs_effect {
     float similarity_change;
     /* sum p ln(p / p'), nats, mean over positions */
     float prediction_kl;
-    /* ln p' - ln p of the token that is there, or follows if the model is causal; mean over positions with
-     * one */
+    /* ln p' - ln p of the token that is there, or follows if the model predicts that; mean over positions
+     * with one */
     float logprob_change;
     float target_change; /* the target with the head changed, minus the baseline's */
     float class_kl;      /* of the probabilities of all classes, nats; see hs_target_values */

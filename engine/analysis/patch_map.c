@@ -30,9 +30,10 @@ static void state_patch(const walk *w, size_t state, size_t position, float *to)
     memcpy(to + position * w->H, state_of(w->options->other, state) + position * w->H, w->H * sizeof *to);
 }
 
-static hs_status target_keep(const walk *w, const float *last, size_t row, hs_error *err)
+static hs_status target_keep(const walk *w, const hs_capture *text, const float *last, size_t row,
+                             hs_error *err)
 {
-    return hs_target_rows(w->variants.engine, &w->options->target, last, w->T, w->n_threads,
+    return hs_target_rows(w->variants.engine, &w->options->target, last, text, w->n_threads,
                           w->targets + row * w->n_target, err);
 }
 
@@ -52,7 +53,7 @@ static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, co
         const float *last = state < w->n_layers
                                 ? hs_capture_at(w->variants.captures[i], HS_TAP_LAST_STATE, 0, 0)
                                 : w->states + i * w->T * w->H;
-        st = target_keep(w, last, 1 + first + i, err);
+        st = target_keep(w, w->options->clean->capture, last, 1 + first + i, err);
     }
     return st;
 }
@@ -78,9 +79,10 @@ static hs_status map_run(walk *w, const hs_run_control *control, float *ret, hs_
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     hs_status st = hs__variants_select(&w->variants, &selection, err);
     if (!st)
-        st = target_keep(w, state_of(w->options->clean->capture, w->n_layers), 0, err);
+        st = target_keep(w, w->options->clean->capture, state_of(w->options->clean->capture, w->n_layers), 0,
+                         err);
     if (!st)
-        st = target_keep(w, state_of(w->options->other, w->n_layers), 1 + w->T, err);
+        st = target_keep(w, w->options->other, state_of(w->options->other, w->n_layers), 1 + w->T, err);
     for (size_t state = 0; state <= w->n_layers && !st; state++)
         st = state_run(w, state, control, ret + state * w->T, err);
     return st;

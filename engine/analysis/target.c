@@ -45,14 +45,14 @@ size_t hs_target_floats(const hs_architecture *architecture, const hs_target *ta
 }
 
 hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const float *states,
-                         size_t n_tokens, size_t n_threads, float *ret_rows, hs_error *err)
+                         const hs_capture *text, size_t n_threads, float *ret_rows, hs_error *err)
 {
     const hs_architecture *architecture = hs_engine_architecture(engine);
-    const size_t H = architecture->shape.hidden;
+    const size_t H = architecture->shape.hidden, n_tokens = text->n_tokens;
     if (is_vector(target))
         return hs_engine_embed(engine, &target->pooling, states, n_tokens, n_threads, ret_rows, err);
     if (target->kind == HS_TARGET_CLASS && hs_task_head_is_pooled(head_of(architecture)))
-        return hs_engine_pool(engine, head_of(architecture), states, n_tokens, n_threads, ret_rows, err);
+        return hs_engine_pool(engine, head_of(architecture), states, text, n_threads, ret_rows, err);
     if (target->kind == HS_TARGET_LOSS)
         memcpy(ret_rows, states, (n_tokens - 1) * H * sizeof *states);
     else if (target->kind == HS_TARGET_SPAN)

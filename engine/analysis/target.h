@@ -26,10 +26,11 @@ typedef struct hs_target {
 /* Returns the number of floats that hs_target_rows writes for a text of n_tokens tokens. */
 size_t hs_target_floats(const hs_architecture *architecture, const hs_target *target, size_t n_tokens);
 
-/* Writes what the target reads of a text's last states [T][H]. Positions must be below n_tokens. Fails with
- * HS_NO_MEMORY. */
+/* Writes what the target reads of a text's last states [T][H]. `text` is a capture that a pass over the text
+ * has filled; only its numbers of tokens are read. Positions must be below them. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const float *states,
-                                     size_t n_tokens, size_t n_threads, float *ret_rows, hs_error *err);
+                                     const hs_capture *text, size_t n_threads, float *ret_rows,
+                                     hs_error *err);
 
 /* Computes the target of n_texts variants of a text, from their rows one after the other. ids [n_tokens] are
  * the text's. ret_values has n_texts elements, and so has ret_divergences, which may be NULL. With CLASS a

@@ -74,6 +74,18 @@ hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_err
     return engine->backend->prepare(engine, plan, err);
 }
 
+/* Notes in each capture where its text ends, for heads that read the last token. */
+static void ends_note(const hs_plan *plan)
+{
+    const int32_t padding_id = plan->architecture->task_head.padding_id;
+    for (size_t i = 0; i < plan->n_sequences; i++) {
+        size_t n = plan->sequences[i].n_tokens;
+        while (n > 1 && plan->sequences[i].ids[n - 1] == padding_id)
+            n--;
+        plan->sequences[i].capture->n_unpadded = n;
+    }
+}
+
 hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                         const hs_run_control *control, hs_error *err)
 {
@@ -83,6 +95,7 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
     if (plan->n_tokens > ws->tokens_max)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
                        ws->tokens_max);
+    ends_note(plan);
     return engine->backend->run(engine, ws, plan, control ? control : &alone, err);
 }
 
@@ -111,11 +124,12 @@ bool hs_task_head_is_pooled(const hs_task_head *head)
 }
 
 hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
-                         size_t n_tokens, size_t n_threads, float *ret_row, hs_error *err)
+                         const hs_capture *text, size_t n_threads, float *ret_row, hs_error *err)
 {
-    const size_t H = engine->architecture->shape.hidden;
+    const size_t H = engine->architecture->shape.hidden, n_tokens = text->n_tokens;
     if (!head->pools_late) {
-        hs_states_pool(head->pool, states, 0, n_tokens, H, ret_row);
+        hs_states_pool(head->pool, states, 0, head->pool == HS_POOL_LAST ? text->n_unpadded : n_tokens, H,
+                       ret_row);
         return HS_OK;
     }
     float *rows = malloc(n_tokens * H * sizeof *rows);

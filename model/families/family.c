@@ -105,6 +105,13 @@ static bool is_rotated(const hs_architecture *architecture)
     return false;
 }
 
+/* Returns false for decoders that were trained further as encoders (LLM2Vec). transformers reads null as
+ * false. */
+static bool sees_the_past_only(hs__config *config)
+{
+    return hs__config_flag_or(config, "is_causal", !json_object_get(config->keys, "is_causal"));
+}
+
 static hs_status read_architecture(hs__config *config, const hs__family **ret_family,
                                    hs_architecture *architecture)
 {
@@ -128,7 +135,8 @@ static hs_status read_architecture(hs__config *config, const hs__family **ret_fa
     architecture->embedding.width = architecture->shape.hidden;
     architecture->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
     architecture->predictor.tied = hs__config_flag_or(config, "tie_word_embeddings", false);
-    architecture->causal = family->causal;
+    architecture->causal = family->causal && sees_the_past_only(config);
+    architecture->predictor.next = family->causal;
     family->configure(config, architecture);
     const size_t width =
         architecture->rotary.width > 0 ? architecture->rotary.width : architecture->shape.head_width;

@@ -91,7 +91,8 @@ typedef struct hs__family {
     /* Reads the rest of an architecture except weights. The shape is set, and each layer has its own weights
      * (same_as). */
     void (*configure)(hs__config *config, hs_architecture *architecture);
-    bool causal;          /* a token attends to itself and those before it */
+    bool causal;          /* a token attends to itself and those before it, unless the config has is_causal
+                           * false; the predictor's logits are of the next token */
     bool scales_rotation; /* configure reads rope_scaling */
 } hs__family;
 
@@ -140,8 +141,9 @@ extern const hs__layout hs__llama_layout;
 extern const hs__predictor_names hs__llama_predictor;
 void hs__llama_configure(hs__config *config, hs_architecture *architecture);
 
-/* Sets the sliding windows of causal layers. A window of n keys includes the query itself. layer_types
- * names the layers that have one; without that key they are those from `first` on. */
+/* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
+ * mask it is n keys on either side, as in transformers. layer_types names the layers that have one; without
+ * that key they are those from `first` on. */
 void hs__sliding_window(hs__config *config, size_t first, hs_architecture *architecture);
 
 /* Qwen2's config reader (qwen2.c), which Qwen3 shares. */

@@ -142,12 +142,22 @@ static void read_pooling(hs__config *config, const hs__head_names *names, hs_tas
                           names->may_pool_late ? ", \"late\"" : "", pooling);
 }
 
+/* Returns the id of padding, or -1. No token has an id that is out of range, such as the -1 of some configs.
+ */
+static int32_t read_padding(const hs__config *config)
+{
+    const json_t *value = json_object_get(config->keys, "pad_token_id");
+    const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    return id >= 0 && id < HS_VOCAB_MAX ? (int32_t)id : -1;
+}
+
 static void read_shape(hs__config *config, const hs__head_names *names, hs_task_head *head)
 {
     head->activation = names->activation;
     if (names->activation_key)
         head->activation = hs__config_activation(config, names->activation_key, names->activation);
     head->pool = names->pool;
+    head->padding_id = read_padding(config);
     if (names->pooling_key)
         read_pooling(config, names, head);
 }

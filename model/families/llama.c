@@ -52,9 +52,10 @@ void hs__sliding_window(hs__config *config, size_t first, hs_architecture *archi
     if (!window || json_is_null(window))
         return;
     const size_t n_keys = hs__config_size(config, "sliding_window", 2, (size_t)1 << 30);
+    const size_t width = architecture->causal ? n_keys - 1 : n_keys;
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
         if (types && !json_is_null(types) ? slides(config, types, i) : i >= first)
-            architecture->layers[i].window = n_keys - 1 < HS_POSITIONS_MAX ? n_keys - 1 : 0;
+            architecture->layers[i].window = width < HS_POSITIONS_MAX ? width : 0;
 }
 
 const hs__family hs__family_llama = HS__LLAMA_FAMILY("llama", hs__llama_layout, hs__llama_configure);

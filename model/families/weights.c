@@ -5,6 +5,7 @@
 #include "model/families/buffers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES 256 /* far more than the longest prefix, number and table entry together */
@@ -331,14 +332,29 @@ static void bind_convolution(binder *b, size_t hidden, hs_convolution *convoluti
 
 /* ---- unknown tensors ---- */
 
-/* Returns the part of a tensor's name after its layer number, or NULL if it belongs to no layer. */
-static const char *below_layer(const binder *b, const char *name)
+/* A tensor's name in a layer: the number's digits, and what follows them. */
+typedef struct layer_name {
+    const char *digits, *rest;
+} layer_name;
+
+/* Returns false if the tensor belongs to no layer. */
+static bool find_layer(const binder *b, const char *name, layer_name *ret)
 {
     const size_t n_prefix = strlen(b->prefix), n_layer = strlen(b->layout->layer);
     if (strncmp(name, b->prefix, n_prefix) != 0 || strncmp(name + n_prefix, b->layout->layer, n_layer) != 0)
-        return NULL;
-    const char *rest = name + n_prefix + n_layer;
-    return rest + strspn(rest, "0123456789");
+        return false;
+    ret->digits = name + n_prefix + n_layer;
+    ret->rest = ret->digits + strspn(ret->digits, "0123456789");
+    return true;
+}
+
+/* Returns the layers that have their own weights, which tensor names count. */
+static size_t n_numbered(const hs_architecture *architecture)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        n += architecture->layers[i].same_as == i;
+    return n;
 }
 
 static bool is_norm(const hs__module *module)
@@ -370,30 +386,39 @@ static bool is_known(const hs__layout *layout, const char *rest)
     return false;
 }
 
-/* Returns true if a layer's tensor is a weight of the layout or a buffer. `rest` follows the layer's number.
- */
-static bool has_place(const binder *b, const hs__safetensors *tensors, const char *name, const char *rest,
-                      const hs_shape *shape)
+/* Refuses a tensor that is neither a buffer nor a weight of one of the config's layers. */
+static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char *name, const layer_name *at,
+                          const hs_architecture *architecture)
 {
     hs__entry entry;
-    return is_known(b->layout, rest) ||
-           (hs__safetensors_find(tensors, name, &entry) && hs__is_buffer(rest, &entry, shape));
+    const size_t n_layers = n_numbered(architecture);
+    if (hs__safetensors_find(tensors, name, &entry) && hs__is_buffer(at->rest, &entry, &architecture->shape))
+        return;
+    if (!is_known(b->layout, at->rest))
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL,
+                    "%s: the layers of this family have no tensor %s; the model has another architecture",
+                    tensors->file_name, name);
+    else if (at->rest > at->digits && strtoull(at->digits, NULL, 10) >= n_layers)
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL,
+                    "%s: tensor %s is of layer %.*s, and config.json says that layers 0 to %zu are all; "
+                    "use the config.json that was saved with these weights",
+                    tensors->file_name, name, (int)(at->rest - at->digits), at->digits, n_layers - 1);
 }
 
-/* Refuses a checkpoint with unknown weights in its layers, such as a norm of queries. Such a model computes
- * something else under a known name, and its maps would be wrong. */
-static void refuse_strange(binder *b, const hs_shape *shape)
+/* Refuses a checkpoint with unknown weights in its layers. Such a model computes something else under a known
+ * name, and its maps would be wrong. */
+static void refuse_strange(binder *b, const hs_architecture *architecture)
 {
     for (size_t i = 0; i < b->shards->n_shards && !b->status; i++) {
         const hs__safetensors *tensors = &b->shards->shards[i].tensors;
-        for (void *at = json_object_iter(tensors->header); at && !b->status;
-             at = json_object_iter_next(tensors->header, at)) {
-            const char *name = json_object_iter_key(at), *rest = below_layer(b, name);
-            if (rest && !has_place(b, tensors, name, rest, shape))
-                b->status = hs_fail(
-                    b->err, HS_BAD_MODEL,
-                    "%s: the layers of this family have no tensor %s; the model has another architecture",
-                    tensors->file_name, name);
+        for (void *item = json_object_iter(tensors->header); item && !b->status;
+             item = json_object_iter_next(tensors->header, item)) {
+            layer_name at;
+            const char *name = json_object_iter_key(item);
+            if (find_layer(b, name, &at))
+                refuse_tensor(b, tensors, name, &at, architecture);
         }
     }
 }
@@ -568,7 +593,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
         enter(&b, b.layout->final_norm);
         bind_norm(&b, architecture->shape.hidden, &architecture->final_norm);
     }
-    refuse_strange(&b, &architecture->shape);
+    refuse_strange(&b, architecture);
     bind_heads(&b, family, architecture);
     find_predictor(&b, family, architecture);
     return b.status;

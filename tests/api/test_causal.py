@@ -165,6 +165,59 @@ def test_models_says_what_is_causal(served):
         assert model["windows"] == ([8] * 3 if model["name"] == "mistral" else [None] * model["num_layers"])
 
 
+BIDIRECTIONAL = {"gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
+                 **{kind: (family_llama, family_llama.VARIANTS[kind]) for kind in ("mistral", "qwen2", "qwen3")}}
+
+
+def without_mask(folder, value):
+    """The checkpoint with is_causal in its config.json, as LLM2Vec and other encoders made of decoders have it."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "is_causal": value}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bidirectional(tmp_path_factory):
+    root = tmp_path_factory.mktemp("bidirectional")
+    folders = {name: without_mask(module.write_random(root / name, seed=3, **shape), False)
+               for name, (module, shape) in BIDIRECTIONAL.items()}
+    for server in served_models(folders):
+        yield server, folders
+
+
+@pytest.mark.parametrize("name", BIDIRECTIONAL)
+def test_is_causal_false_shows_every_token_the_whole_text(bidirectional, name):
+    server, folders = bidirectional
+    answer = ask(server, name, outputs=["hidden_states", "attentions"], predictions={"top_k": 1})
+    module, ids = BIDIRECTIONAL[name][0], answer["input_ids"]
+    heads = module.forward(folders[name], ids)
+    assert np.abs(np.array(answer["attentions"]) - heads.attentions).max() <= 1e-5
+    assert np.abs(np.array(answer["hidden_states"]) - heads.hidden_states).max() <= 1e-5 * np.abs(heads.hidden_states).max()
+    assert np.triu(np.array(answer["attentions"]), 1).any()
+    expected = encoder.softmax(module.logits(folders[name], heads.hidden_states[-2:])[-1])
+    assert [entry["probability"] for entry in answer["predictions"][:-1]] == pytest.approx(
+        expected[np.arange(len(ids) - 1), ids[1:]].tolist(), rel=2e-4, abs=1e-9)
+
+
+def test_models_say_that_is_causal_is_false(bidirectional):
+    for model in bidirectional[0].get("/models").json()["models"]:
+        assert (model["causal"], model["mlm"], model["task"]) == (False, False, "text-generation")
+
+
+@pytest.mark.parametrize("value, causal", [(True, True), (False, False), (None, False)])  # transformers takes null as false
+def test_values_of_is_causal(tmp_path, value, causal):
+    folder = without_mask(family_gpt2.write_random(tmp_path / "model"), value)
+    done = subprocess.run([HEADSCOPE, "analyze", "--model", folder, "--outputs", "attentions", "--layers", "0", "-"],
+                          input=TEXT.encode(), capture_output=True, check=True, timeout=PATIENCE)
+    assert np.triu(np.array(json.loads(done.stdout)["attentions"]), 1).any() != causal
+
+
+def test_another_is_causal_is_refused(tmp_path):
+    folder = without_mask(family_gpt2.write_random(tmp_path / "model"), "no")
+    done = subprocess.run([HEADSCOPE, "models", folder], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "is_causal must be true or false" in done.stderr
+
+
 def test_refusals(served):
     masked = served.post("/analyze", {"text": TEXT, "model": "gpt2", "predictions": {"positions": "masked"}})
     assert masked.status == 422 and masked.json()["pointer"] == "/predictions/positions"

@@ -103,6 +103,25 @@ def test_against_the_reference(served, folders, name, pair):
         assert classes["predicted"] == classes["labels"][best]
 
 
+@pytest.mark.parametrize("name", ["gpt2", "neox", "llama"])
+def test_causal_models_read_the_last_token_that_is_no_padding(tmp_path, name):
+    """transformers takes the rightmost token that is not pad_token_id, the first one if all are."""
+    module, shape = FAMILIES[name]
+    folder = task_head.add(module.write_random(tmp_path / name, **shape), SEQUENCE, 3, pad_token_id=7)
+    texts = {"plain": [9, 5, 8], "behind": [9, 5, 8, 7, 7], "within": [9, 7, 8], "all": [7, 7, 7]}
+    for server in served_models({name: folder}):
+        for kind, ids in texts.items():
+            answer = server.analyze({"input_ids": ids, "model": name, "layers": "all", "digits": 9,
+                                     "outputs": ["classes", "hidden_states", "effects"]})
+            end = {"all": 1}.get(kind, 3)
+            check(answer["classes"]["logits"], task_head.logits(folder, np.array(answer["hidden_states"])[-1][:end], SEQUENCE))
+            off = server.analyze({"input_ids": ids, "model": name, "outputs": ["classes"], "digits": 9,
+                                  "interventions": [{"kind": "zero", "layers": [1], "heads": [0]}]})
+            best = np.argmax(answer["classes"]["logits"])
+            change = off["classes"]["logits"][best] - answer["classes"]["logits"][best]
+            assert answer["effects"][1][0]["target_change"] == pytest.approx(change, abs=1e-4)
+
+
 def test_next_sentence(served, folders):
     answer = ask(served, "next", "next_sentence", text_pair=PAIR)
     expected = task_head.logits(folders["next"], answer["hidden_states"][-1], NEXT)

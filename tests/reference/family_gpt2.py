@@ -57,7 +57,7 @@ def forward(folder, ids, types=None):
         name = f"h.{number}."
         packed = dense(weights, name + "attn.c_attn", layer_norm(weights, name + "ln_1", x, eps))
         q, k, v = (split_heads(part, n_heads) for part in np.split(packed, 3, axis=-1))
-        attention, output = attend(q, k, v, causal_mask(len(x)))
+        attention, output = attend(q, k, v, causal_mask(len(x), config=config))
         x = x + dense(weights, name + "attn.c_proj", join_heads(output))
         wide = ACTIVATIONS[config["activation_function"]](
             dense(weights, name + "mlp.c_fc", layer_norm(weights, name + "ln_2", x, eps)))

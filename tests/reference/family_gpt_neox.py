@@ -59,7 +59,7 @@ def forward(folder, ids, types=None):
         name = f"layers.{number}."
         packed = dense(weights, name + "attention.query_key_value", layer_norm(weights, name + "input_layernorm", x, eps))
         q, k, v = packed.reshape(len(x), n_heads, 3, -1).transpose(2, 1, 0, 3)
-        attention, output = attend(rotate(q, inverse), rotate(k, inverse), v, causal_mask(len(x)))
+        attention, output = attend(rotate(q, inverse), rotate(k, inverse), v, causal_mask(len(x), config=config))
         attended = dense(weights, name + "attention.dense", join_heads(output))
         before = x if config["use_parallel_residual"] else x + attended
         wide = ACTIVATIONS[config["hidden_act"]](

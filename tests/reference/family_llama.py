@@ -95,7 +95,7 @@ def forward(folder, ids, types=None):
         q, k = (turned(f"{name}self_attn.{part}", dense(weights, f"{name}self_attn.{part}_proj", y), n)
                 for part, n in (("q", n_heads), ("k", n_kv)))
         v = np.repeat(split_heads(dense(weights, name + "self_attn.v_proj", y), n_kv), n_heads // n_kv, axis=0)
-        mask = 0.0 if config["model_type"] == "eurobert" else causal_mask(len(x), windows(config)[number])
+        mask = 0.0 if config["model_type"] == "eurobert" else causal_mask(len(x), windows(config)[number], config)
         attention, output = attend(q, k, v, mask)
         x = x + dense(weights, name + "self_attn.o_proj", join_heads(output))
         y = rms_norm(weights[name + "post_attention_layernorm.weight"], x, eps)

@@ -93,7 +93,8 @@ SAVED = {
     "deberta-v2 v3": {**SIZES, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16,
                       "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False,
                       "type_vocab_size": 0},
-    "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3, pad_token_id=0),
+    "gpt2 unpadded": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
     "gpt_neox": SIZES,
     "gpt_neox serial": {**SIZES, "use_parallel_residual": False, "rotary_pct": 0.5},
     "llama": {**SIZES, "num_key_value_heads": 2},
@@ -103,6 +104,10 @@ SAVED = {
     "mistral": {**SIZES, "num_key_value_heads": 1, "sliding_window": 9},
     "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
+    **{f"{name} bidirectional": {**SIZES, "is_causal": False, "num_key_value_heads": 2} for name in ("gpt_neox", "llama", "mistral", "qwen2", "qwen3")},
+    "gpt2 bidirectional": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3,
+                               is_causal=False),
+    "mistral bidirectional windows": {**SIZES, "is_causal": False, "num_key_value_heads": 2, "sliding_window": 9},
     "eurobert": {**SIZES, "num_key_value_heads": 2},
     "eurobert bos": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "bos"},
     "eurobert mean": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "mean"},
@@ -169,7 +174,7 @@ def check_head(name, kind, n_classes, scratch):
             parameter += 0.05 * torch.randn_like(parameter)
     model.save_pretrained(folder)
     return max(difference(found, expected) / max(1, np.abs(expected).max())
-               for expected, found in saved_logits(folder, kind, [2, *range(20, 40), 3]))
+               for expected, found in saved_logits(folder, kind, [2, *range(20, 40), 3] + [0, 0] * (name.split()[0] in CAUSAL)))
 
 
 def check_every_head():

@@ -226,10 +226,24 @@ START_TEST(a_weight_that_nothing_computes_with_is_refused)
 }
 END_TEST
 
+static const char *const beyond[] = {
+    "encoder.layer.2.output.dense.bias",
+    "encoder.layer.12.intermediate.dense.weight",
+    "encoder.layer.18446744073709551616.attention.self.key.bias",
+};
+
+START_TEST(a_layer_beyond_those_of_the_config_is_refused)
+{
+    const checkpoint broken = {.prefix = "bert.", .more = beyond[_i], .n_shards = 2};
+    checkpoint_write(&broken, dir);
+    check_refused(HS_BAD_MODEL, beyond[_i]);
+    check_refused(HS_BAD_MODEL, "config.json says that layers 0 to 1 are all");
+}
+END_TEST
+
 static const char *const harmless[] = {
     "pooler.dense.weight",
     "embeddings.position_ids",
-    "encoder.layer.12.output.dense.bias",
 };
 
 START_TEST(other_tensors_are_left_alone)
@@ -555,6 +569,8 @@ int main(void)
     tcase_add_loop_test(tests, buffers_of_layers_are_left_alone, 0, sizeof buffers / sizeof *buffers);
     tcase_add_loop_test(tests, a_weight_under_the_name_of_a_buffer_is_refused, 0,
                         sizeof buffers / sizeof *buffers);
+    tcase_add_loop_test(tests, a_layer_beyond_those_of_the_config_is_refused, 0,
+                        sizeof beyond / sizeof *beyond);
     tcase_add_loop_test(tests, other_tensors_are_left_alone, 0, sizeof harmless / sizeof *harmless);
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);

@@ -121,7 +121,7 @@ static hs_status prediction_count(hs__corpus_labelling *g, const hs_capture *cap
     const float *states = hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0);
     const size_t n_heads = hs_model_shape(g->job->model)->n_heads;
     hs_labelled_text text = {.label = label, .logits = g->row + capture->hidden};
-    hs_status st = hs_engine_pool(engine, head, states, capture->n_tokens, 1, g->row, err);
+    hs_status st = hs_engine_pool(engine, head, states, capture, 1, g->row, err);
     if (!st)
         st = hs_engine_classify(engine, head, g->row, 1, 1, g->row + capture->hidden, err);
     if (st)
