@@ -11,7 +11,7 @@ BINARY    := $(if $(SANITIZER),$(BUILD)/headscope,build/headscope)
 # -O3 for the vectoriser; no -march: kernels choose their instructions at run time, the binary runs anywhere.
 # -fno-math-errno and -fno-trapping-math let gcc vectorise without changing any finite result.
 CFLAGS   ?= -O3 -g -fno-math-errno -fno-trapping-math
-WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla -Wframe-larger-than=131072
 # Warnings are errors in `make lint` and in CI. Developers set WERROR=-Werror in their environment; a user's
 # build must not fail because a newer compiler has a new warning.
 WERROR   ?=

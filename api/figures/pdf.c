@@ -1,17 +1,19 @@
 /* pdf.c - writes a drawing as PDF by libharu, with a subset of the font embedded.
  *
- * libharu keeps its first error: later calls do nothing, so the error is looked at once, at the end. It reads
- * a font from a path only, which is that of an unnamed file in memory. */
+ * After libharu's first error later calls do nothing, so the error is looked at once, at the end. It reads a
+ * font from a path only, which is that of an unnamed file in memory. */
 #include "api/figures/font.h"
 #include "api/figures/picture.h"
 #include "model/utf8.h"
 
+#include <errno.h>
 #include <hpdf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 /* Dashes are whole points before libharu 2.4. */
 #if HPDF_MAJOR_VERSION * 100 + HPDF_MINOR_VERSION < 204
@@ -29,7 +31,8 @@ typedef struct page {
     HPDF_Page page;
     HPDF_Font font;
     double height;
-    bool failed;
+    bool failed;                     /* libharu has an error, or memory was short */
+    HPDF_STATUS error, error_detail; /* libharu's first; 0: none */
 } page;
 
 /* Sets the colour of fills or strokes by one of libharu's functions. */
@@ -40,18 +43,20 @@ static void colour_set(page *p, HPDF_STATUS (*set)(HPDF_Page, HPDF_REAL, HPDF_RE
         (float)(colour & 255) / 255);
 }
 
-/* Returns the name of the font in the document; NULL on failure. */
-static const char *font_load(HPDF_Doc doc)
+/* Returns the name of the font in the document; NULL on failure, which err has where it is not libharu's. */
+static const char *font_load(HPDF_Doc doc, hs_error *err)
 {
     char path[64];
     const char *name = NULL;
     const int file = memfd_create("font", MFD_CLOEXEC);
-    if (file < 0)
-        return NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (write(file, hs__font, hs__font_bytes) == (ssize_t)hs__font_bytes)
+    if (file >= 0 && write(file, hs__font, hs__font_bytes) == (ssize_t)hs__font_bytes) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
         name = HPDF_LoadTTFontFromFile(doc, path, HPDF_TRUE);
-    close(file);
+    } else
+        hs_fail(err, errno == ENOMEM ? HS_NO_MEMORY : HS_IO, "cannot make the file of the figure's font: %s",
+                strerror(errno));
+    if (file >= 0)
+        close(file);
     return name;
 }
 
@@ -157,11 +162,11 @@ static void info_set(page *p, HPDF_InfoType type, const char *text)
     HPDF_SetInfoAttr(p->doc, type, latin);
 }
 
-static void page_begin(page *p, const hs_picture *d)
+static void page_begin(page *p, const hs_picture *d, hs_error *err)
 {
     HPDF_SetCompressionMode(p->doc, HPDF_COMP_ALL);
     HPDF_UseUTFEncodings(p->doc);
-    const char *name = font_load(p->doc);
+    const char *name = font_load(p->doc, err);
     p->font = name ? HPDF_GetFont(p->doc, name, "UTF-8") : NULL;
     p->page = HPDF_AddPage(p->doc);
     p->failed = !p->font || !p->page;
@@ -185,10 +190,15 @@ static void page_read(page *p, hs_buffer *b)
     b->size += p->failed ? 0 : size;
 }
 
+/* libharu reports some refused allocations as other errors, and hands its allocator no data of ours. */
+static _Thread_local bool memory_refused;
+
 /* libharu allocates through these, so that tests can refuse it memory. */
 static void *memory_take(HPDF_UINT n)
 {
-    return malloc(n);
+    void *block = malloc(n);
+    memory_refused |= !block;
+    return block;
 }
 
 static void memory_free(void *block)
@@ -196,12 +206,46 @@ static void memory_free(void *block)
     free(block);
 }
 
+/* Records libharu's first error: later calls replace it by "invalid document". */
+static void error_record(HPDF_STATUS code, HPDF_STATUS detail, void *user_data)
+{
+    page *p = user_data;
+    if (p->error)
+        return;
+    p->error = code;
+    p->error_detail = detail;
+}
+
+/* Returns why the page failed: the message of err, or libharu's error, or else memory was short. */
+static hs_status failure(const page *p, hs_error *err)
+{
+    if (err && err->status)
+        return err->status;
+    if (!p->error || memory_refused || p->error == HPDF_FAILD_TO_ALLOC_MEM ||
+        (p->error == HPDF_ZLIB_ERROR && (int)p->error_detail == Z_MEM_ERROR))
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
+    if (p->error == HPDF_FILE_OPEN_ERROR || p->error == HPDF_FILE_IO_ERROR)
+        return hs_fail(err, HS_IO,
+                       "libharu cannot open the figure's font in /proc/self/fd: check that /proc is mounted "
+                       "and that descriptors are left, or choose svg");
+    return hs_fail(err, HS_IO, "libharu cannot write the figure: error 0x%04lX, detail %lu; choose svg",
+                   p->error, p->error_detail);
+}
+
 hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
 {
-    page p = {.doc = HPDF_NewEx(NULL, memory_take, memory_free, POOL_BYTES, NULL), .height = d->height};
+    if (d->width > HPDF_MAX_PAGE_WIDTH || d->height > HPDF_MAX_PAGE_HEIGHT)
+        return hs_fail(
+            err, HS_TOO_LARGE,
+            "the figure is %.0f points wide and %.0f tall; a page of PDF is at most %d wide and %d "
+            "tall. Choose svg, or a smaller figure: fewer tokens, panels or columns",
+            d->width, d->height, HPDF_MAX_PAGE_WIDTH, HPDF_MAX_PAGE_HEIGHT);
+    page p = {.height = d->height};
+    memory_refused = false;
+    p.doc = HPDF_NewEx(error_record, memory_take, memory_free, POOL_BYTES, &p);
     p.failed = !p.doc;
     if (!p.failed)
-        page_begin(&p, d);
+        page_begin(&p, d, err);
     for (size_t i = 0; i < d->n && !p.failed; i++) {
         const hs__mark *m = &d->marks[i];
         if (m->kind == HS__MARK_TEXT)
@@ -213,7 +257,8 @@ hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
     }
     if (!p.failed)
         page_read(&p, b);
+    const hs_status st = p.failed || b->failed ? failure(&p, err) : HS_OK;
     if (p.doc)
         HPDF_Free(p.doc);
-    return p.failed || b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
+    return st;
 }

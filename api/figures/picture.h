@@ -70,6 +70,6 @@ double hs__round_step(double least);
 /* Returns the way XML and HTML write a character that means something there; NULL for all others. */
 const char *hs_xml_entity(char c);
 
-/* Writes the drawing. HS_NO_MEMORY. */
+/* Writes the drawing. HS_NO_MEMORY; a PDF also HS_TOO_LARGE for a page and HS_IO for what libharu refuses. */
 HS_MUST_USE hs_status hs_picture_svg(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
 HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);

@@ -40,6 +40,12 @@ static hs_buffer *buffer_of(hs_npz *npz)
     return npz->memory ? npz->memory : &npz->pending;
 }
 
+/* Returns member i of those begun. */
+static hs__npz_member *member_at(const hs_npz *npz, size_t i)
+{
+    return (hs__npz_member *)(void *)npz->members.data + i;
+}
+
 static uint64_t position(hs_npz *npz)
 {
     return npz->n_flushed + buffer_of(npz)->size;
@@ -64,7 +70,7 @@ void *hs_npz_reserve(hs_npz *npz, size_t n_bytes)
 void hs_npz_add(hs_npz *npz, size_t n_bytes)
 {
     hs_buffer *buffer = buffer_of(npz);
-    hs__npz_member *m = &npz->members[npz->n_members - 1];
+    hs__npz_member *m = member_at(npz, npz->n_members - 1);
     m->crc = hs__crc32(m->crc, buffer->data + buffer->size, n_bytes);
     buffer->size += n_bytes;
     flush(npz);
@@ -140,7 +146,7 @@ static void member_end(hs_npz *npz)
 {
     if (npz->n_members == 0 || npz->failed)
         return;
-    const hs__npz_member *m = &npz->members[npz->n_members - 1];
+    const hs__npz_member *m = member_at(npz, npz->n_members - 1);
     char crc[4];
     put(crc, sizeof crc, m->crc);
     if (npz->memory)
@@ -155,11 +161,12 @@ void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes
 {
     char npy[NPY_MAX];
     member_end(npz);
-    if (npz->n_members == HS_ARRAYS_MAX) {
+    if (npz->n_members == HS_ARRAYS_MAX || !hs_buffer_reserve(&npz->members, sizeof(hs__npz_member))) {
         npz->failed = true;
         return;
     }
-    hs__npz_member *m = &npz->members[npz->n_members++];
+    npz->members.size += sizeof(hs__npz_member);
+    hs__npz_member *m = member_at(npz, npz->n_members++);
     const size_t npy_bytes = npy_header(type, n_axes, axes, npy);
     *m = (hs__npz_member){.offset = position(npz), .size = npy_bytes + n_bytes};
     snprintf(m->name, sizeof m->name, "%s.npy", name);
@@ -209,7 +216,7 @@ static void write_directory(hs_npz *npz)
 {
     const uint64_t start = position(npz);
     for (size_t i = 0; i < npz->n_members; i++)
-        write_entry(npz, &npz->members[i]);
+        write_entry(npz, member_at(npz, i));
     const uint64_t end = position(npz);
     const bool zip64 = needs_zip64(npz, end);
     if (zip64)
@@ -229,8 +236,9 @@ hs_status hs_npz_finish(hs_npz *npz, hs_error *err)
     member_end(npz);
     write_directory(npz);
     flush(npz);
-    const bool no_memory = buffer_of(npz)->failed;
+    const bool no_memory = buffer_of(npz)->failed || npz->members.failed;
     hs_buffer_finish(&npz->pending);
+    hs_buffer_finish(&npz->members);
     if (no_memory)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the arrays");
     return npz->failed ? hs_fail(err, HS_IO, "cannot write the arrays") : HS_OK;
@@ -255,12 +263,21 @@ void hs_npz_array(hs_npz *npz, const hs_array *array)
     }
 }
 
+void hs_npz_texts(hs_npz *npz, const char *name, const hs_bytes *texts, size_t n, bool scalar)
+{
+    hs_arrays *arrays = calloc(1, sizeof *arrays); /* too large for the stack of a small thread */
+    npz->failed |= !arrays;
+    if (!arrays)
+        return;
+    hs_arrays_add_texts(arrays, name, texts, n, scalar);
+    npz->failed |= arrays->failed;
+    if (!npz->failed)
+        hs_npz_array(npz, &arrays->items[0]);
+    hs_arrays_finish(arrays);
+    free(arrays);
+}
+
 void hs_npz_text(hs_npz *npz, const char *name, const char *text)
 {
-    hs_arrays arrays = {0};
-    hs_arrays_add_texts(&arrays, name, &(hs_bytes){text, strlen(text)}, 1, true);
-    npz->failed |= arrays.failed;
-    if (!npz->failed)
-        hs_npz_array(npz, &arrays.items[0]);
-    hs_arrays_finish(&arrays);
+    hs_npz_texts(npz, name, &(hs_bytes){text, strlen(text)}, 1, true);
 }

@@ -30,8 +30,8 @@ typedef struct hs_npz {
     uint64_t zip64_from; /* offsets from here on need 64 bits; 0 is 4 GB. Tests set less. */
     uint64_t n_flushed;  /* bytes of the file already */
     hs_buffer pending;   /* of the file, not yet written */
-    hs__npz_member members[HS_ARRAYS_MAX];
-    size_t n_members;
+    hs_buffer members;   /* of hs__npz_member */
+    size_t n_members;    /* at most HS_ARRAYS_MAX */
     bool failed;
 } hs_npz;
 
@@ -41,8 +41,9 @@ void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes
 /* Returns where to write the array's next n bytes; NULL if memory is short. hs_npz_add then adds them. */
 void *hs_npz_reserve(hs_npz *npz, size_t n_bytes);
 void hs_npz_add(hs_npz *npz, size_t n_bytes);
-/* Adds UTF-8 text as a UCS-4 scalar. */
-void hs_npz_text(hs_npz *npz, const char *name, const char *text);
+/* Adds n UTF-8 strings as UCS-4. A scalar has no dimension. */
+void hs_npz_texts(hs_npz *npz, const char *name, const hs_bytes *texts, size_t n, bool scalar);
+void hs_npz_text(hs_npz *npz, const char *name, const char *text); /* a scalar */
 /* Writes the directory and releases what npz owns, also after a failure. */
 HS_MUST_USE hs_status hs_npz_finish(hs_npz *npz, hs_error *err);
 

@@ -466,20 +466,24 @@ static int models_check(const hs_command *command, const corpus_options *o, char
 /* Writes the comparison of the models' runs into their common folder. */
 static int models_compare(const hs_command *command, const corpus_options *o)
 {
-    char dirs[HS_CATALOG_MAX][4096];
-    const char *list[HS_CATALOG_MAX];
+    char *dirs[HS_CATALOG_MAX] = {NULL};
     json_t *comparison = NULL;
     hs_error err = {0};
-    for (size_t i = 0; i < o->catalog.n_places; i++) {
-        snprintf(dirs[i], sizeof dirs[i], "%s/%s", o->dir, o->catalog.places[i].name);
-        list[i] = dirs[i];
-    }
-    hs_status st = hs__folders_compare(list, o->catalog.n_places, &comparison, &err);
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < o->catalog.n_places && !st; i++)
+        if (asprintf(&dirs[i], "%s/%s", o->dir, o->catalog.places[i].name) < 0) {
+            dirs[i] = NULL;
+            st = hs_fail(&err, HS_NO_MEMORY, "no memory for the comparison");
+        }
+    if (!st)
+        st = hs__folders_compare((const char *const *)dirs, o->catalog.n_places, &comparison, &err);
     if (!st)
         st = hs__comparison_write_all(comparison, o->dir, &err);
     if (!st)
         hs__comparison_warnings_print(comparison, command->name);
     json_decref(comparison);
+    for (size_t i = 0; i < o->catalog.n_places; i++)
+        free(dirs[i]);
     if (st)
         return hs__command_failed(command, &err);
     printf("%s/" HS__COMPARISON_HTML "\n", o->dir);

@@ -435,6 +435,16 @@ def test_pairs_do_not_replace_what_the_run_reads_or_writes(headscope, tmp_path, 
     assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
 
 
+@unsanitized  # its frames are larger
+def test_a_small_stack_is_enough(headscope, tmp_path):
+    """Also of two models and their comparison. The Makefile's -Wframe-larger-than keeps frames small."""
+    (tmp_path / "t.csv").write_text("text,label\nOne cat.,a\nTwo dogs.,b\n")
+    done = subprocess.run(["sh", "-c", 'ulimit -s 256; exec "$0" "$@"', headscope, "corpus", "t.csv", "-o", "out", "--max-tokens", "16",
+                           "--model", f"one={MINI}", "--model", f"two={MINI}"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "comparison.csv").exists() and (tmp_path / "out" / "two" / "report.npz").exists()
+
+
 def test_pairs_do_not_replace_what_comes_on_standard_input(headscope, tmp_path):
     (tmp_path / "t.csv").write_text("text\nOne cat.\n")
     with open(tmp_path / "t.csv") as texts_in:

@@ -240,6 +240,14 @@ def test_overview_numbers_its_layers_and_heads(server, show):
     assert shown[-7:] == ["layer", "head", "0", "3", "11", "2", "5"]
 
 
+def test_a_page_too_tall_for_pdf_is_refused_with_its_size(server):
+    request = {"figure": {"kind": "predictions", "width_mm": 200, "font_pt": 24}, "predictions": {"positions": "all", "top_k": 50}, "text": "the " * 200}
+    height = float(ElementTree.fromstring(draw(server, **request)).get("viewBox").split()[3])
+    assert height > 14400
+    detail = json.loads(draw(server, "pdf", status=422, **request))["detail"]
+    assert f"{height:.0f} tall" in detail and "at most 14400" in detail and "svg" in detail
+
+
 # ---- the command line ----
 
 

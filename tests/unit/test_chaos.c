@@ -1,6 +1,7 @@
 /* test_chaos.c - engine and api when memory runs out: each allocation fails in turn, nothing leaks, and the
  * next try succeeds. */
 #include "api/api.h"
+#include "api/figures/picture.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
 #include "tests/unit/suite.h"
@@ -334,6 +335,26 @@ START_TEST(the_cache_survives_every_refused_allocation)
 }
 END_TEST
 
+static hs_status pdf_attempt(const void *data)
+{
+    (void)data;
+    hs_buffer page = {0};
+    hs_picture picture = {.width = 100, .height = 100};
+    hs__mark where = {.x = 1, .y = 50, .size = 9};
+    hs__draw_text(&picture, &where, "text", 99);
+    hs__draw_box(&picture, 1, 1, 9, 9, 0, true);
+    const hs_status st = picture.failed ? HS_NO_MEMORY : hs_picture_pdf(&picture, &page, NULL);
+    hs_picture_finish(&picture);
+    hs_buffer_finish(&page);
+    return st;
+}
+
+START_TEST(a_pdf_survives_every_refused_allocation)
+{
+    refuse_each(pdf_attempt, NULL);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("chaos");
@@ -347,6 +368,7 @@ int main(void)
     tcase_add_test(tests, api_create_survives_every_refused_allocation);
     tcase_add_loop_test(tests, a_request_survives_every_refused_allocation, 0,
                         sizeof requests / sizeof *requests);
+    tcase_add_test(tests, a_pdf_survives_every_refused_allocation);
     tcase_add_test(tests, the_cache_survives_every_refused_allocation);
     Suite *suite = suite_create("chaos");
     suite_add_tcase(suite, tests);

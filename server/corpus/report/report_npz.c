@@ -34,17 +34,13 @@ static void syntax_write(hs_npz *npz, const hs_syntax *syntax)
 static void label_names_write(hs_npz *npz, const json_t *names)
 {
     hs_bytes texts[HS_LABELS_COUNTED_MAX];
-    hs_arrays arrays = {0};
-    const size_t n = json_array_size(names);
-    for (size_t i = 0; i < n && i < HS_LABELS_COUNTED_MAX; i++) {
+    const size_t n =
+        json_array_size(names) < HS_LABELS_COUNTED_MAX ? json_array_size(names) : HS_LABELS_COUNTED_MAX;
+    for (size_t i = 0; i < n; i++) {
         const json_t *name = json_array_get(names, i);
         texts[i] = (hs_bytes){json_string_value(name), json_string_length(name)};
     }
-    hs_arrays_add_texts(&arrays, "label_names", texts, n, false);
-    npz->failed |= arrays.failed;
-    if (!npz->failed)
-        hs_npz_array(npz, &arrays.items[0]);
-    hs_arrays_finish(&arrays);
+    hs_npz_texts(npz, "label_names", texts, n, false);
 }
 
 static void labels_write(hs_npz *npz, const hs__corpus_results *results)
