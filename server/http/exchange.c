@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WRITTEN_BYTES_MIN ((size_t)4 << 10)
+
 /* Returns the fault of a target, or NULL. libmicrohttpd decodes valid escapes and keeps other bytes, blanks
  * included; a NUL would end the path. */
 static const char *target_malformed(const char *target)
@@ -71,6 +73,20 @@ bool hs__exchange_reserve(hs_exchange *x, size_t n_bytes)
     return true;
 }
 
+hs_status hs__exchange_claim(hs_exchange *x, size_t n_bytes, hs_error *err)
+{
+    const size_t max = x->connection->peer->budget.max;
+    if (hs__exchange_reserve(x, n_bytes))
+        return HS_OK;
+    if (x->reserved_bytes <= max && n_bytes <= max - x->reserved_bytes)
+        return hs_fail(err, HS_NO_MEMORY, "%s", HS_MEMORY_IN_USE);
+    return hs_fail(
+        err, HS_TOO_LARGE,
+        "The answer needs more than %zu bytes of memory, this server's limit for one client. Request "
+        "less at a time, or raise --max-held.",
+        max);
+}
+
 void hs__exchange_reserve_only(hs_exchange *x, size_t n_bytes)
 {
     hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, n_bytes);
@@ -110,14 +126,88 @@ void hs__exchange_refuse_memory(hs_exchange *x)
     hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
 }
 
+/* ---- answers that are written piece by piece ---- */
+
+typedef struct written {
+    hs_exchange *x;
+    char *bytes;
+    size_t n_bytes, capacity; /* the capacity is reserved */
+    hs_error err;
+} written;
+
+/* Makes space for more bytes: doubles the capacity, or takes what is needed if only that is left. */
+static bool written_fit(written *w, size_t n_more)
+{
+    const size_t needed = w->n_bytes + n_more;
+    size_t capacity = w->capacity ? 2 * w->capacity : WRITTEN_BYTES_MIN;
+    if (needed <= w->capacity)
+        return true;
+    if (capacity < needed || !hs__exchange_reserve(w->x, capacity - w->capacity)) {
+        capacity = needed;
+        if (hs__exchange_claim(w->x, capacity - w->capacity, &w->err))
+            return false;
+    }
+    char *bytes = realloc(w->bytes, capacity);
+    if (!bytes) {
+        (void)hs_fail(&w->err, HS_NO_MEMORY,
+                      "Out of memory."); /* the exchange is refused, which returns it */
+        return false;
+    }
+    w->bytes = bytes;
+    w->capacity = capacity;
+    return true;
+}
+
+static ssize_t on_write(void *cookie, const char *bytes, size_t n_bytes)
+{
+    written *w = cookie;
+    if (w->err.status || !written_fit(w, n_bytes))
+        return 0; /* an error of the stream */
+    memcpy(w->bytes + w->n_bytes, bytes, n_bytes);
+    w->n_bytes += n_bytes;
+    return (ssize_t)n_bytes;
+}
+
+hs_status hs__exchange_answer_written(hs_exchange *x, const char *content_type,
+                                      hs_status (*write)(FILE *out, const void *data, hs_error *err),
+                                      const void *data, hs_error *err)
+{
+    written w = {.x = x};
+    hs_error why = {0};
+    FILE *out = fopencookie(&w, "w", (cookie_io_functions_t){.write = on_write});
+    hs_status st = out ? write(out, data, &why) : HS_NO_MEMORY;
+    if (out && fclose(out) && !st)
+        st = HS_NO_MEMORY;
+    if (st || w.err.status) {
+        free(w.bytes);
+        const hs_error *first = w.err.status ? &w.err : &why;
+        return hs_fail(err, w.err.status ? w.err.status : st, "%s",
+                       *first->text ? first->text : "Out of memory.");
+    }
+    char *bytes = realloc(w.bytes, w.n_bytes); /* gives the rest back */
+    hs__exchange_answer(x, MHD_HTTP_OK, content_type, bytes ? bytes : w.bytes, w.n_bytes, false);
+    return HS_OK;
+}
+
+static hs_status json_write(FILE *out, const void *json, hs_error *err)
+{
+    return json_dumpf(json, out, JSON_COMPACT | JSON_REAL_PRECISION(6))
+               ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
+               : HS_OK;
+}
+
 void hs__exchange_answer_json(hs_exchange *x, int status, json_t *json)
 {
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    hs_error err = {0};
+    const hs_status st = json ? hs__exchange_answer_written(x, "application/json", json_write, json, &err)
+                              : hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
     json_decref(json);
-    if (text)
-        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    if (st == HS_TOO_LARGE)
+        hs__exchange_refuse(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "%s", err.text);
+    else if (st)
+        hs__exchange_refuse_now(x, err.text);
     else
-        hs__exchange_refuse_memory(x);
+        x->response.status = status;
 }
 
 void hs__exchange_suspend(hs_exchange *x)

@@ -8,6 +8,7 @@
 #include "server/http/headers.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 typedef enum hs_phase {
     HS_PHASE_OPENED,    /* the request line was read */
@@ -72,8 +73,15 @@ void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *point
 void hs__exchange_refuse_now(hs_exchange *exchange, const char *detail);
 /* Answers with 500 because memory is short. */
 void hs__exchange_refuse_memory(hs_exchange *exchange);
-/* Answers with compact JSON, numbers with six digits. Releases json; NULL: memory is short. */
+/* Answers with compact JSON, numbers with six digits. Releases json; NULL: memory is short. The text is
+ * reserved while it is written. */
 void hs__exchange_answer_json(hs_exchange *exchange, int status, json_t *json);
+/* Answers with what `write` writes, which is reserved meanwhile. Returns its failure, HS_NO_MEMORY or
+ * HS_TOO_LARGE, as hs__exchange_claim, and then has no answer. Any thread that owns the exchange. */
+HS_MUST_USE hs_status hs__exchange_answer_written(hs_exchange *exchange, const char *content_type,
+                                                  hs_status (*write)(FILE *out, const void *data,
+                                                                     hs_error *err),
+                                                  const void *data, hs_error *err);
 
 /* Refusals that several modules give with hs__exchange_refuse_now. */
 #define HS_STILL_LOADING "The models are still loading. Try again in a few seconds."
@@ -89,5 +97,8 @@ void hs__exchange_resume(hs_exchange *exchange);
 /* Reserves n_bytes more for this exchange. Returns false if the limit would be exceeded. Any thread that owns
  * the exchange. */
 bool hs__exchange_reserve(hs_exchange *exchange, size_t n_bytes);
+/* Does the same. Returns HS_NO_MEMORY if other answers leave too little, HS_TOO_LARGE if this exchange alone
+ * would exceed the limit. */
+HS_MUST_USE hs_status hs__exchange_claim(hs_exchange *exchange, size_t n_bytes, hs_error *err);
 /* Replaces the reservation by n_bytes, even over the limit. */
 void hs__exchange_reserve_only(hs_exchange *exchange, size_t n_bytes);

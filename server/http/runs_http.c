@@ -67,6 +67,12 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
                                : err->text);
 }
 
+/* Lets a read go on, which adds so many bytes to the answer. */
+static hs_status allow(void *data, size_t n_bytes, hs_error *err)
+{
+    return hs__exchange_claim(data, n_bytes, err);
+}
+
 /* ---- starting a run ---- */
 
 /* Query parameters after the settings of a run. */
@@ -300,7 +306,8 @@ static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_p
     const char *names[SEARCH_PARAMETERS_MAX] = {0}, *wrong = NULL;
     char id[HS_RUN_ID_MAX + 1];
     hs_query query = {0};
-    hs__search_query search = {0};
+    const hs__read_check check = {allow, x};
+    hs__search_query search = {.check = &check};
     json_t *answer = NULL;
     hs_error err = {0};
     for (size_t k = 0; k < n; k++)
@@ -424,29 +431,39 @@ enum { COMPARISON_JSON, COMPARISON_HTML, COMPARISON_CSV, COMPARISON_FORMATS };
 static const hs_format comparison_formats[COMPARISON_FORMATS] = {
     {"json", "application/json"}, {"html", "text/html"}, {"csv", "text/csv"}};
 
+static hs_status compared_json_write(FILE *out, const void *comparison, hs_error *err)
+{
+    return json_dumpf(comparison, out, JSON_COMPACT | JSON_REAL_PRECISION(12))
+               ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
+               : HS_OK;
+}
+
+static hs_status compared_html_write(FILE *out, const void *comparison, hs_error *err)
+{
+    return hs__comparison_html_write(out, comparison, err);
+}
+
+static hs_status compared_csv_write(FILE *out, const void *comparison, hs_error *err)
+{
+    (void)err;
+    hs__comparison_csv_write(out, comparison);
+    return HS_OK;
+}
+
 /* Answers with a comparison in a format, or refuses if memory is short. */
 static void answer_compared(hs_exchange *x, const json_t *comparison, size_t format)
 {
-    char *text = NULL;
-    size_t n_text = 0;
+    static hs_status (*const writers[COMPARISON_FORMATS])(
+        FILE * out, const void *comparison, hs_error *err) = {[COMPARISON_JSON] = compared_json_write,
+                                                              [COMPARISON_HTML] = compared_html_write,
+                                                              [COMPARISON_CSV] = compared_csv_write};
     hs_error err = {0};
-    FILE *file = open_memstream(&text, &n_text);
-    hs_status st = file ? HS_OK : hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
-    if (!st && format == COMPARISON_HTML)
-        st = hs__comparison_html_write(file, comparison, &err);
-    else if (!st && format == COMPARISON_CSV)
-        hs__comparison_csv_write(file, comparison);
-    else if (!st && json_dumpf(comparison, file, JSON_COMPACT | JSON_REAL_PRECISION(12)))
-        st = hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
-    if (file && fclose(file) && !st)
-        st = hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
-    if (st) {
-        free(text);
+    const hs_status st = hs__exchange_answer_written(x, comparison_formats[format].media_type,
+                                                     writers[format], comparison, &err);
+    if (st)
         refuse(x, st, NULL, &err);
-        return;
-    }
-    x->security_policy = format == COMPARISON_HTML ? report_policy : x->security_policy;
-    hs__exchange_answer(x, MHD_HTTP_OK, comparison_formats[format].media_type, text, n_text, false);
+    else if (format == COMPARISON_HTML)
+        x->security_policy = report_policy;
 }
 
 /* Compares the run of the path with those of the parameter `with`. */
@@ -461,9 +478,10 @@ static void compare(hs_exchange *x, const char *with, size_t format)
         return;
     }
     snprintf(ids, sizeof ids, "%s,%s", id, with);
-    const hs_status st = hs__runs_compare(x->server->runs, ids, &comparison, &err);
+    const hs__read_check check = {allow, x};
+    const hs_status st = hs__runs_compare(x->server->runs, ids, &check, &comparison, &err);
     if (st)
-        refuse(x, st, st == HS_NO_MEMORY || st == HS_IO ? NULL : "with", &err);
+        refuse(x, st, st == HS_NO_MEMORY || st == HS_IO || st == HS_CANCELLED ? NULL : "with", &err);
     else
         answer_compared(x, comparison, format);
     json_decref(comparison);

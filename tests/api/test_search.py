@@ -1,9 +1,11 @@
 """Searches and typical texts of a corpus run, beside an own reading of the maps of /analyze."""
 import contextlib
+import gzip
 import io
 import json
 import math
 import random
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -290,6 +292,37 @@ def test_the_client_asks_both(kept, run):
     texts = client.run(path.rsplit("/", 1)[1]).examples(4, 2, "self", limit=2)
     assert [one["text"] for one in texts] == [one["text"] for one in search(run, "4.2", by="self", limit=2)["examples"]]
     client.close()
+
+
+def refused(answer, status, detail):
+    assert answer.status == status and detail in answer.json()["detail"], answer.body[:300]
+    assert (status == 503) == ("Retry-After" in answer.headers)
+
+
+def test_answers_are_bounded_while_they_are_made(start_server, tmp_path):
+    """They were made whole and only then counted: an upload of 1 kB gave answers of 98 MB to each of 60 clients."""
+    server = start_server("--state", str(tmp_path), "--max-held", "1M", "--cache", "0")
+    line = " ".join(chr(97 + k % 26) for k in range(40)) + "\x01" * 16000 + " z\n"  # JSON writes 96 kB for it
+    paths = []
+    for _ in range(2):
+        sent = send(server, gzip.compress(line.encode() * 8), "search_texts=8&examples=8&layers=0&max_tokens=64",
+                    {"Content-Type": "text/plain"})
+        paths.append(sent.headers["Location"])
+    assert [wait(server, path)["state"] for path in paths] == ["done", "done"]
+    search, examples = (f"{paths[0]}/{name}?layer=0&head=0&" for name in ("search", "examples"))
+    large = "needs more than 524288 bytes of memory"
+    refused(server.get(f"{search}limit=8"), 422, large)
+    refused(server.get(f"{examples}by=self&limit=8"), 422, large)
+    refused(server.get(f"{paths[0]}/comparison?with={paths[1].rsplit('/', 1)[1]}"), 422, large)
+    assert len(server.get(f"{search}limit=3").json()["pairs"]) == 3
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((server.host, server.port))
+        client.sendall(f"GET {search}limit=3 HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        assert client.recv(15) == b"HTTP/1.1 200 OK"
+        refused(server.get(f"{search}limit=3"), 503, "Try again shortly")
+        assert server.metric("held_bytes") < 1 << 19
+    until(lambda: server.get(f"{search}limit=3").status, lambda status: status == 200)
 
 
 REFUSALS = [

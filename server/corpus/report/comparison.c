@@ -264,6 +264,15 @@ hs_status hs__comparison_add_file(hs__comparison *c, const char *name, int fd, h
     return st;
 }
 
+size_t hs__comparison_bytes(const hs__comparison *c)
+{
+    enum { VALUE_BYTES = sizeof(double) + 64, RUN_BYTES = 16384 }; /* beside it, a number of the JSON */
+    size_t n_layers = 0;
+    for (size_t r = 0; r < c->n; r++)
+        n_layers += c->runs[r].n_layers;
+    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (n_layers + c->n_heads) * VALUE_BYTES;
+}
+
 /* ---- what the runs have in common ---- */
 
 /* Indices into each run's layers of those that all runs have. */

@@ -18,6 +18,7 @@
 #define HS__COMPARED_RUNS_MAX  100
 #define HS__COMPARED_BYTES_MAX ((uint64_t)32 << 20) /* of one report.json */
 #define HS__COMPARED_HEADS_MAX ((size_t)1 << 15)    /* of all runs together */
+#define HS__COMPARED_PARSED    13 /* times its bytes: what a report takes while it is read */
 
 typedef struct hs__comparison hs__comparison;
 
@@ -33,6 +34,9 @@ HS_MUST_USE hs_status hs__comparison_add(hs__comparison *comparison, const char 
  */
 HS_MUST_USE hs_status hs__comparison_add_file(hs__comparison *comparison, const char *name, int fd,
                                               hs_error *err);
+
+/* Returns the memory that the comparison and its JSON take. */
+size_t hs__comparison_bytes(const hs__comparison *comparison);
 
 /* Returns the content of comparison.json (docs/reference/files.md). NULL if memory is short. */
 json_t *hs__comparison_json(const hs__comparison *comparison);

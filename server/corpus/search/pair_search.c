@@ -15,6 +15,10 @@
 #include <unistd.h>
 
 enum { PATH_BYTES = 4200, CONDITION_BYTES = 256, IDS_MAX = 64 };
+enum {
+    CHECK_STEPS = 10000,
+    RESULT_BYTES = 2048
+}; /* SQLite's steps between two checks; a result but its text */
 
 static const char vfs[] = "unix-none";
 
@@ -29,6 +33,7 @@ typedef struct condition {
 /* A search with its parameters read. */
 typedef struct search {
     sqlite3 *db;
+    const hs__read_check *check;
     int layer, head;
     bool similarity;
     condition from, to;
@@ -52,6 +57,8 @@ static hs_status wrong(const char **ret_wrong, const char *name, const char *tex
 
 static hs_status failed(sqlite3 *db, hs_error *err)
 {
+    if (sqlite3_errcode(db) == SQLITE_INTERRUPT)
+        return hs_fail(err, HS_CANCELLED, "the search was cancelled");
     return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
 }
 
@@ -229,13 +236,22 @@ static hs_status query_read(const hs__search_query *q, search *s, const char **r
 
 /* ---- the database ---- */
 
-/* Opens the database for reading. Views are off: a view of a forged file could make a query endless. */
-static hs_status database_open(const char *path, sqlite3 **ret_db, hs_error *err)
+/* SQLite calls it during a statement; nonzero ends the statement. */
+static int on_steps(void *data)
 {
-    if (sqlite3_open_v2(path, ret_db, SQLITE_OPEN_READONLY, vfs) ||
-        sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL) ||
-        sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL))
-        return failed(*ret_db, err);
+    const search *s = data;
+    return hs__read_allow(s->check, 0, NULL) != HS_OK;
+}
+
+/* Opens the database for reading. Views are off: a view of a forged file could make a query endless. */
+static hs_status database_open(const char *path, search *s, hs_error *err)
+{
+    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, vfs) ||
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL) ||
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL))
+        return failed(s->db, err);
+    if (s->check)
+        sqlite3_progress_handler(s->db, CHECK_STEPS, on_steps, s);
     return HS_OK;
 }
 
@@ -250,7 +266,8 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
     snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
     if (access(path, R_OK))
         return hs_fail(err, HS_NOT_FOUND, "the run keeps no texts for this: start one with %s", option);
-    hs_status st = database_open(path, &s->db, err);
+    s->check = q->check;
+    hs_status st = database_open(path, s, err);
     snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT 1", table);
     if (!st)
         st = row_find(s->db, sql, 0, 0, &found, err);
@@ -342,14 +359,16 @@ static hs_status texts_compare(search *s, hs_error *err)
     sqlite3_bind_int(row, 1, s->layer);
     sqlite3_bind_int(row, 2, s->head);
     int code;
-    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+    hs_status st = HS_OK;
+    while ((code = sqlite3_step(row)) == SQLITE_ROW && !(st = hs__read_allow(s->check, 0, err))) {
         const text t = {row, sqlite3_column_blob(row, 1),
                         (size_t)sqlite3_column_bytes(row, 1) / sizeof(hs__index_token)};
         s->n_texts++;
         pairs_compare(s, sqlite3_column_int64(row, 0), &t, sqlite3_column_blob(row, 2),
                       (size_t)sqlite3_column_bytes(row, 2) / sizeof(hs__index_pair));
     }
-    const hs_status st = code == SQLITE_DONE ? HS_OK : failed(s->db, err);
+    if (!st && code != SQLITE_DONE)
+        st = failed(s->db, err);
     sqlite3_finalize(row);
     return st;
 }
@@ -406,28 +425,40 @@ static json_t *text_json(const text *t, sqlite3_int64 number)
                      (json_int_t)sqlite3_column_int64(t->row, 1), "body", column_json(t->row, 2));
 }
 
-static json_t *found_json(sqlite3 *db, const struct found *found)
+/* Asks for the memory of a result with this text. */
+static hs_status result_allow(const search *s, const text *t, hs_error *err)
 {
-    const text t = text_read(db, found->text);
-    json_t *json =
-        t.n_tokens > found->pair.i && t.n_tokens > found->pair.j ? text_json(&t, found->text) : NULL;
+    const size_t n_text = (size_t)sqlite3_column_bytes(t->row, 0) + (size_t)sqlite3_column_bytes(t->row, 2);
+    return hs__read_allow(s->check, n_text + RESULT_BYTES, err);
+}
+
+static hs_status found_add(const search *s, const struct found *found, json_t *pairs, hs_error *err)
+{
+    const text t = text_read(s->db, found->text);
+    const bool sound = t.n_tokens > found->pair.i && t.n_tokens > found->pair.j;
+    hs_status st = sound ? result_allow(s, &t, err) : damaged(err);
+    json_t *json = st ? NULL : text_json(&t, found->text);
     if (json) {
         json_object_set_new(json, "weight", json_real((double)found->pair.weight));
-        json_object_set_new(json, "from", token_json(db, &t, found->pair.i));
-        json_object_set_new(json, "to", token_json(db, &t, found->pair.j));
+        json_object_set_new(json, "from", token_json(s->db, &t, found->pair.i));
+        json_object_set_new(json, "to", token_json(s->db, &t, found->pair.j));
     }
     sqlite3_finalize(t.row);
-    return json;
+    if (!st && json_array_append_new(pairs, json))
+        st = damaged(err);
+    return st;
 }
 
 static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *err)
 {
     json_t *pairs = json_array();
-    for (size_t k = 0; k < s->n_kept; k++)
-        if (json_array_append_new(pairs, found_json(s->db, &s->kept[k]))) {
-            json_decref(pairs);
-            return damaged(err);
-        }
+    hs_status st = HS_OK;
+    for (size_t k = 0; !st && k < s->n_kept; k++)
+        st = found_add(s, &s->kept[k], pairs, err);
+    if (st) {
+        json_decref(pairs);
+        return st;
+    }
     *ret_answer = json_pack("{so sI sI}", "pairs", pairs, "total", (json_int_t)s->n_found, "texts",
                             (json_int_t)s->n_texts);
     return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
@@ -453,14 +484,17 @@ hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_
     return st;
 }
 
-static json_t *example_json(sqlite3 *db, sqlite3_int64 number, double value)
+static hs_status example_add(const search *s, sqlite3_int64 number, double value, json_t *list, hs_error *err)
 {
-    const text t = text_read(db, number);
-    json_t *json = t.tokens && isfinite(value) ? text_json(&t, number) : NULL;
+    const text t = text_read(s->db, number);
+    hs_status st = t.tokens && isfinite(value) ? result_allow(s, &t, err) : damaged(err);
+    json_t *json = st ? NULL : text_json(&t, number);
     if (json)
         json_object_set_new(json, "value", json_real(value));
     sqlite3_finalize(t.row);
-    return json;
+    if (!st && json_array_append_new(list, json))
+        st = damaged(err);
+    return st;
 }
 
 static hs_status examples_answer(const search *s, const char *by, json_t **ret_answer, hs_error *err)
@@ -478,12 +512,12 @@ static hs_status examples_answer(const search *s, const char *by, json_t **ret_a
     sqlite3_bind_int(row, 2, s->head);
     sqlite3_bind_text(row, 3, by, -1, SQLITE_STATIC);
     sqlite3_bind_int64(row, 4, (sqlite3_int64)s->limit);
-    int code;
-    bool sound = true;
-    while (sound && (code = sqlite3_step(row)) == SQLITE_ROW)
-        sound = !json_array_append_new(
-            list, example_json(s->db, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1)));
-    const hs_status st = !sound ? damaged(err) : code == SQLITE_DONE ? HS_OK : failed(s->db, err);
+    int code = SQLITE_DONE;
+    hs_status st = HS_OK;
+    while (!st && (code = sqlite3_step(row)) == SQLITE_ROW)
+        st = example_add(s, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1), list, err);
+    if (!st && code != SQLITE_DONE)
+        st = failed(s->db, err);
     sqlite3_finalize(row);
     if (st) {
         json_decref(list);

@@ -5,7 +5,7 @@
  * parameter, and the message says what it must be. HS_NOT_FOUND: the run keeps no such texts. */
 #pragma once
 
-#include "model/status.h"
+#include "server/base/read_check.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -22,8 +22,9 @@ typedef struct hs__search_query {
     const char *min;      /* smallest weight; NULL: 0 */
     const char *distance; /* j - i: "2" or "-5..-1"; NULL: any */
     /* Members of examples. */
-    const char *by;    /* one of hs__top_names */
-    const char *limit; /* NULL: HS__SEARCH_LIMIT */
+    const char *by;              /* one of hs__top_names */
+    const char *limit;           /* NULL: HS__SEARCH_LIMIT */
+    const hs__read_check *check; /* NULL: none */
 } hs__search_query;
 
 /* Finds pairs from token i to token j among the strongest of each text (hs__index_pair), the strongest first:
