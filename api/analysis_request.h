@@ -5,7 +5,7 @@
 
 #include "api/accept.h"
 #include "api/internal.h"
-#include "engine/analysis/target.h"
+#include "engine/analysis/predictions.h"
 
 #include <jansson.h>
 

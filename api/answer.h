@@ -8,7 +8,6 @@
 #include "api/analysis_request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
-#include "engine/analysis/head_scores.h"
 
 #define HS__OUTPUTS_MAX 64 /* a set of them is an hs__outputs */
 

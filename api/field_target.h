@@ -1,4 +1,5 @@
-/* field_target.h - the field target: the number that effects and changes follow (engine/analysis/target.h).
+/* field_target.h - the field target: the number that effects and changes follow
+ * (engine/analysis/predictions.h).
  */
 #pragma once
 

@@ -1,9 +1,7 @@
 /* output_attributions.c - ALTI and value zeroing: attributions without gradients. */
 #include "api/output_maps.h"
 #include "api/output_structures.h"
-#include "engine/analysis/contributions.h"
 #include "engine/analysis/flows.h"
-#include "engine/analysis/value_zeroing.h"
 
 #include <stdlib.h>
 #include <string.h>

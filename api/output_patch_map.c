@@ -2,7 +2,7 @@
 #include "api/field_target.h"
 #include "api/output_maps.h"
 #include "api/output_structures.h"
-#include "engine/analysis/patch_map.h"
+#include "engine/analysis/effects.h"
 
 static size_t result_bytes(const hs__answer *a)
 {

@@ -3,8 +3,7 @@
 
 #include "api/output_maps.h"
 #include "api/output_structures.h"
-#include "engine/analysis/contributions.h"
-#include "engine/analysis/value_zeroing.h"
+#include "engine/analysis/flows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

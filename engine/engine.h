@@ -58,7 +58,7 @@ typedef struct hs_run_control {
     size_t n_threads; /* threads of this pass; 0 or 1: the caller's only */
 } hs_run_control;
 
-/* Computes and keeps the factors of output weights (engine/pass/residual.h) that a plan needs if it
+/* Computes and keeps the factors of output weights (engine/pass/pass.h) that a plan needs if it
  * measures lengths in the hidden state: VALUE_NORMS, RESIDUAL_SIMILARITY, or an observer's residual. Does
  * nothing for other plans and for layers that are prepared. Allocates, and waits for a thread that
  * prepares the same engine. Fails with HS_NO_MEMORY. Any thread may call it. */

@@ -6,9 +6,154 @@
  * borrows all that it points to until the pass is over. */
 #pragma once
 
-#include "engine/capture.h"
+#include "engine/runtime.h"
+#include "model/architecture.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns true if the items are ascending, unique and below limit. */
+static inline bool hs__list_is_sound(const uint16_t *items, size_t n_items, size_t limit)
+{
+    for (size_t i = 0; i < n_items; i++)
+        if (items[i] >= limit || (i > 0 && items[i] <= items[i - 1]))
+            return false;
+    return true;
+}
+
+/* Returns the position of item, or -1. */
+static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, size_t item)
+{
+    for (size_t i = 0; i < n_items && items[i] <= item; i++)
+        if (items[i] == item)
+            return (ptrdiff_t)i;
+    return -1;
+}
+
+/* ---- the taps of a pass: its hook points, whose activations a capture can keep.
+ *
+ * A tap is a named point of the forward pass; TransformerLens calls it a hook point. Its array has these
+ * axes:
+ *
+ *     QUERY, KEY     [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
+ *     VALUE          [l][h][T][d]
+ *     VALUE_NORMS    [l][h][T]      of v W_O, what the head would write into the hidden state of each token
+ *     SCORES         [l][h][T][T]   what the softmax reads: scaled, with biases; -inf where a key is hidden
+ *     SCORES_C2C     [l][h][T][T]   q k' of them, scaled alike; -inf as in SCORES
+ *     SCORES_C2P     [l][h][T][T]   q Kr' of them (hs_relative); 0 where a model has no such addend
+ *     SCORES_P2C     [l][h][T][T]   Qr k' of them; 0 as in SCORES_C2P
+ *     ATTENTION      [l][h][T][T]   A = softmax of them; rows are queries
+ *     COLUMNS        [l][h][T]      sum over rows of A; kept whenever ATTENTION is
+ *     HEAD_OUTPUT    [l][h][T][d]   O = A V
+ *     SIMILARITY     [l][h][T][T]   S = O O', its diagonal 0
+ *     RESIDUAL_SIMILARITY  the same of O W_O, what the head writes into the state
+ *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
+ *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
+ *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers
+ *
+ * States after the model's last layer are behind the final norm, where there is one. l and h count selected
+ * layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
+
+typedef enum hs_tap {
+    HS_TAP_QUERY,
+    HS_TAP_KEY,
+    HS_TAP_VALUE,
+    HS_TAP_VALUE_NORMS,
+    HS_TAP_SCORES,
+    HS_TAP_SCORES_C2C,
+    HS_TAP_SCORES_C2P,
+    HS_TAP_SCORES_P2C,
+    HS_TAP_ATTENTION,
+    HS_TAP_COLUMNS,
+    HS_TAP_HEAD_OUTPUT,
+    HS_TAP_SIMILARITY,
+    HS_TAP_RESIDUAL_SIMILARITY,
+    HS_TAP_HIDDEN_STATE,
+    HS_TAP_LAST_STATE,
+    HS_TAP_EVERY_STATE,
+    HS_N_TAPS
+} hs_tap;
+
+#define HS_KEEP(tap) (1U << HS_TAP_##tap)
+/* KV_HEAD is only of answers: captures keep keys and values once for each head that reads them. STATE is one
+ * longer than the selected layers, DEPTH one longer than the model's layers. */
+typedef enum hs_axis {
+    HS_AXIS_NONE,
+    HS_AXIS_LAYER,
+    HS_AXIS_STATE,
+    HS_AXIS_DEPTH,
+    HS_AXIS_HEAD,
+    HS_AXIS_KV_HEAD,
+    HS_AXIS_TOKEN,
+    HS_AXIS_HEAD_WIDTH,
+    HS_AXIS_HIDDEN
+} hs_axis;
+
+#define HS_AXES_MAX 4
+/* The axes of a tap's array; HS_AXIS_NONE after the last. */
+const hs_axis *hs_tap_axes(hs_tap tap);
+
+/* ---- the activations that a pass keeps of one text: the arrays of selected taps,
+ * layers and heads.
+ *
+ * All arrays lie in one block, aligned to 64 bytes, and their axes are as long as the text (no padding). */
+
+typedef struct hs_selection {
+    const uint16_t *layers; /* ascending, 0-based, unique */
+    size_t n_layers;
+    const uint16_t *heads; /* ascending, 0-based, unique */
+    size_t n_heads;
+    unsigned taps; /* HS_KEEP(...) or-ed */
+} hs_selection;
+
+/* 0, 1, 2, ...: the numbers of all layers, and of all heads. */
+extern const uint16_t hs_all_numbers[HS_LAYERS_MAX];
+
+/* Selects all layers and heads. */
+hs_selection hs_select_all(const hs_shape *shape, unsigned taps);
+
+typedef struct hs_capture {
+    hs_runtime *runtime; /* lends memory and cores; may be NULL */
+    size_t n_tokens, n_layers, n_heads, head_width, hidden;
+    size_t depth;      /* layers of the model */
+    size_t n_unpadded; /* tokens up to the last one that is not the task head's padding_id, 1 if all are; set
+                        * by a pass */
+    unsigned taps;
+    const uint16_t *layers, *heads; /* the capture's copies, in the selection's order */
+    float *arrays[HS_N_TAPS];       /* NULL when not kept */
+    size_t bytes;                   /* of the whole block */
+} hs_capture;
+
+/* Returns the size in bytes of a capture's block. Does not overflow for shapes within HS_..._MAX. */
+size_t hs_capture_bytes(const hs_shape *shape, const hs_selection *selection, size_t n_tokens);
+
+/* Creates a capture. Its arrays are not initialised: a pass fills them. The block comes from the
+ * runtime's pool and returns there, or from the heap if runtime is NULL. Fails with HS_NO_MEMORY. The
+ * caller destroys *ret_capture. */
+HS_MUST_USE hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *shape,
+                                        const hs_selection *selection, size_t n_tokens,
+                                        hs_capture **ret_capture, hs_error *err);
+
+void hs_capture_destroy(hs_capture *capture); /* NULL is fine */
+/* Copies the arrays of layers below n_layers, and the states that enter them, from one capture to
+ * another. Both are of texts with the same number of tokens, and `from` keeps all that `to` keeps of
+ * these layers. */
+void hs_capture_copy_below(const hs_capture *from, hs_capture *to, size_t n_layers);
+
+/* Returns the length of an axis in this capture. */
+size_t hs_capture_length(const hs_capture *capture, hs_axis axis);
+
+/* Returns the part of a tap's array that belongs to layer l and head h. These are positions in the
+ * selection, not numbers of the model. For HIDDEN_STATE l counts states and h is 0. */
+float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h);
+
+/* ---- a plan: one value that says what a pass computes.
+ *
+ *     plan = architecture + sequences (ids, types, interventions, capture) + observer + last layer
+ *
+ * hs_plan_make checks everything, so that a pass checks only that the plan fits its workspace. A plan
+ * borrows all that it points to until the pass is over. */
 
 /* Changes to a head. With A its attention and O = A V its output, they apply in this order:
  *
@@ -108,7 +253,7 @@ typedef struct hs_observer {
     void *context;
     size_t n_threads; /* threads that may call show at once; 0 or 1: only the caller's, which then runs the
                          whole pass */
-    bool residual;    /* similarity is RESIDUAL_SIMILARITY of taps.h */
+    bool residual;    /* similarity is RESIDUAL_SIMILARITY of plan.h */
 } hs_observer;
 
 typedef struct hs_plan {

@@ -7,7 +7,7 @@
  * their stated bound. Elements that are not numbers (from a broken checkpoint) reach no threshold. */
 #pragma once
 
-#include "engine/capture.h"
+#include "engine/plan.h"
 
 #include <stdbool.h>
 
@@ -79,7 +79,6 @@ void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *ma
                      size_t n_runs, float *ret_means);
 
 /* ---- segments ---- */
-
 typedef struct hs_segment {
     uint16_t start, end; /* half-open */
     float cohesion;      /* mean N over its pairs of tokens and the layer's heads; 0 when it has no pair */
@@ -100,6 +99,7 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
 typedef struct hs_boundary_score {
     uint32_t true_positives, predicted, actual;
 } hs_boundary_score;
+
 hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segments, const int32_t *sentences,
                                     const uint8_t *special, size_t n_tokens);
 
@@ -147,7 +147,6 @@ typedef enum hs_head_label {
 } hs_head_label;
 
 #define HS_PROFILE_REACH 8 /* offsets -8 .. 8 */
-
 /* Means over all rows of where attention falls. Special tokens count like others. */
 typedef struct hs_head_profile {
     float self, previous, next; /* a row without such a neighbour counts as 0 */

@@ -1,19 +1,62 @@
-/* effects.c - computes the effects of heads, layer by layer.
- *
- * A pass holds some variants of a layer. Their similarities are compared while they are in the nearest
- * cache, then their last states. Predictions are compared once for all heads of a layer, because that
- * reads the decoder. */
+/* effects.c - what heads and states do to a text: variants of a pass, effects, patch maps, head scores. */
 #include "engine/analysis/effects.h"
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
-#include "engine/analysis/variants.h"
 #include "engine/arena.h"
 #include "model/clones.h"
+#include "model/hash.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- variants ----
+ *
+ * Captures and passes of variants. */
+
+size_t hs__variants_capacity(size_t n_tokens, size_t tokens_max, size_t n_most)
+{
+    return hs__min(hs__min(hs__max(tokens_max / n_tokens, 1), n_most), HS__VARIANTS_MAX);
+}
+
+hs_status hs__variants_select(hs__variants *v, const hs_selection *selection, hs_error *err)
+{
+    hs_status st = HS_OK;
+    hs__variants_finish(v);
+    for (size_t i = 0; i < v->capacity && !st; i++)
+        st = hs_capture_create(hs_engine_runtime(v->engine), hs_engine_shape(v->engine), selection,
+                               v->text->n_tokens, &v->captures[i], err);
+    return st;
+}
+
+hs_status hs__variants_run(hs__variants *v, size_t n, const hs_observer *observer,
+                           const hs_run_control *control, hs_error *err)
+{
+    hs_sequence sequences[HS__VARIANTS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        sequences[i] = *v->text;
+        sequences[i].capture = v->captures[i];
+        sequences[i].start = &v->starts[i];
+    }
+    return hs_engine_compute(v->engine, v->ws, sequences, n, observer, control, err);
+}
+
+void hs__variants_finish(hs__variants *v)
+{
+    for (size_t i = 0; i < v->capacity; i++) {
+        hs_capture_destroy(v->captures[i]);
+        v->captures[i] = NULL;
+    }
+}
+
+/* ---- effects ----
+ *
+ * Computes the effects of heads, layer by layer.
+ *
+ * A pass holds some variants of a layer. Their similarities are compared while they are in the nearest
+ * cache, then their last states. Predictions are compared once for all heads of a layer, because that
+ * reads the decoder. */
 
 /* The data of a call. A variant is one head changed. n counts those of a layer, `capacity` of
  * `variants` those of a pass. */
@@ -101,7 +144,6 @@ static float similarity_change(const sweep *s, size_t variant)
 }
 
 /* ---- states ---- */
-
 double hs_relative_change(const float *changed, const float *baseline, size_t n)
 {
     double difference = 0, whole = 0;
@@ -279,7 +321,6 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
 }
 
 /* ---- all ---- */
-
 static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *control, hs_effect *ret,
                                hs_error *err)
 {
@@ -379,6 +420,289 @@ hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs
     sweep_layout(&s, &arena);
     const hs_status st = layers_compare(&s, control, ret_effects, err);
     hs__variants_finish(&s.variants);
+    free(arena.base);
+    return st;
+}
+
+/* ---- patch map ----
+ *
+ * Computes the map of patched states, state by state. */
+
+/* The data of a call. A variant is one position patched. */
+typedef struct walk {
+    hs__variants variants;
+    const hs_patch_map_options *options;
+    size_t T, H, n_layers, n_target, n_threads;
+    float *states;  /* [capacity][T][H]: patched */
+    float *targets; /* [2 + T][n_target]: of the clean text, of each position, of the other text */
+    double *values; /* [2 + T] */
+} walk;
+
+static const float *state_of(const hs_capture *capture, size_t state)
+{
+    return hs_capture_at(capture, HS_TAP_EVERY_STATE, state, 0);
+}
+
+/* Copies a state of the clean text with row `position` of the other's. */
+static void state_patch(const walk *w, size_t state, size_t position, float *to)
+{
+    memcpy(to, state_of(w->options->clean->capture, state), w->T * w->H * sizeof *to);
+    memcpy(to + position * w->H, state_of(w->options->other, state) + position * w->H, w->H * sizeof *to);
+}
+
+static hs_status target_keep(const walk *w, const hs_capture *text, const float *last, size_t row,
+                             hs_error *err)
+{
+    return hs_target_rows(w->variants.engine, &w->options->target, last, text, w->n_threads,
+                          w->targets + row * w->n_target, err);
+}
+
+/* Keeps the targets of positions [first, first + n) patched in a state. Nothing is above the last state. */
+static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, const hs_run_control *control,
+                               hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < n; i++) {
+        w->variants.starts[i] =
+            (hs_start){.layer = state, .state = w->states + i * w->T * w->H, .patched = true};
+        state_patch(w, state, first + i, w->states + i * w->T * w->H);
+    }
+    if (state < w->n_layers)
+        st = hs__variants_run(&w->variants, n, NULL, control, err);
+    for (size_t i = 0; i < n && !st; i++) {
+        const float *last = state < w->n_layers
+                                ? hs_capture_at(w->variants.captures[i], HS_TAP_LAST_STATE, 0, 0)
+                                : w->states + i * w->T * w->H;
+        st = target_keep(w, w->options->clean->capture, last, 1 + first + i, err);
+    }
+    return st;
+}
+
+static hs_status state_run(walk *w, size_t state, const hs_run_control *control, float *ret, hs_error *err)
+{
+    const hs_patch_map_options *options = w->options;
+    hs_status st = HS_OK;
+    for (size_t t = 0, n; t < w->T && !st; t += n) {
+        n = hs__min(w->variants.capacity, w->T - t);
+        st = positions_run(w, state, t, n, control, err);
+    }
+    if (!st)
+        st = hs_target_values(w->variants.engine, &options->target, w->targets, 2 + w->T, options->clean->ids,
+                              w->T, w->n_threads, w->values, NULL, err);
+    for (size_t t = 0; t < w->T && !st; t++)
+        ret[t] = hs_recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
+    return st;
+}
+
+static hs_status map_run(walk *w, const hs_run_control *control, float *ret, hs_error *err)
+{
+    const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
+    hs_status st = hs__variants_select(&w->variants, &selection, err);
+    if (!st)
+        st = target_keep(w, w->options->clean->capture, state_of(w->options->clean->capture, w->n_layers), 0,
+                         err);
+    if (!st)
+        st = target_keep(w, w->options->other, state_of(w->options->other, w->n_layers), 1 + w->T, err);
+    for (size_t state = 0; state <= w->n_layers && !st; state++)
+        st = state_run(w, state, control, ret + state * w->T, err);
+    return st;
+}
+
+/* Measures (base NULL) or carves the memory of a call. */
+static void walk_layout(walk *w, hs__arena *arena)
+{
+    w->states = hs__arena_floats(arena, w->variants.capacity * w->T * w->H);
+    w->targets = hs__arena_floats(arena, (2 + w->T) * w->n_target);
+    w->values = hs__arena_take(arena, (2 + w->T) * sizeof *w->values);
+}
+
+static walk walk_describe(const hs_engine *engine, const hs_patch_map_options *options, size_t tokens_max)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const size_t T = options->clean->n_tokens;
+    return (walk){.variants = {.engine = engine,
+                               .text = options->clean,
+                               .capacity = hs__variants_capacity(T, tokens_max, T)},
+                  .options = options,
+                  .T = T,
+                  .H = shape->hidden,
+                  .n_layers = shape->n_layers,
+                  .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T)};
+}
+
+static size_t walk_bytes(walk w)
+{
+    hs__arena measure = {0};
+    walk_layout(&w, &measure);
+    return measure.used;
+}
+
+size_t hs_patch_map_bytes(const hs_engine *engine, const hs_patch_map_options *options)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const walk w = walk_describe(engine, options, shape->n_positions);
+    return walk_bytes(w) + w.variants.capacity * w.T * w.H * sizeof(float); /* and the captures */
+}
+
+hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const hs_patch_map_options *options,
+                               const hs_run_control *control, float *ret_map, hs_error *err)
+{
+    walk w = walk_describe(engine, options, hs_workspace_tokens(ws));
+    hs__arena arena = {.base = hs_memory_create(walk_bytes(w))};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a patch map");
+    w.variants.ws = ws;
+    w.n_threads = hs__max(control->n_threads, 1);
+    walk_layout(&w, &arena);
+    const hs_status st = map_run(&w, control, ret_map, err);
+    hs__variants_finish(&w.variants);
+    free(arena.base);
+    return st;
+}
+
+/* ---- head scores ----
+ *
+ * Draws the texts and reads the maps of each while they are in the cache, one text a pass. */
+
+typedef struct sums {
+    double previous, duplicate, induction;
+} sums;
+
+/* The data of a call. */
+typedef struct scoring {
+    const hs_head_scores_options *options;
+    size_t T, n_threads;
+    uint64_t state;   /* of the random numbers */
+    int32_t *choices; /* [n_choices], shuffled further by each text */
+    int32_t *ids;     /* [T] */
+    sums *sums;       /* [n_layers][n_heads] over texts */
+    float *maps;      /* [n_threads][T][T] */
+} scoring;
+
+/* Draws different ids by the first steps of Fisher and Yates's shuffle, and repeats them. */
+static void text_draw(scoring *s)
+{
+    const hs_head_scores_options *w = s->options;
+    int32_t *first = s->ids + w->n_before, *second = first + w->length;
+    for (size_t i = 0; i < w->length; i++) {
+        s->state += HS_MIX_STEP;
+        const size_t k = i + (size_t)(hs_mix(s->state) % (w->n_choices - i));
+        const int32_t drawn = s->choices[k];
+        s->choices[k] = s->choices[i];
+        s->choices[i] = first[i] = second[i] = drawn;
+    }
+}
+
+/* The observer's callback: adds one head's means over the rows of a text. Threads have different heads. */
+static void map_add(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head)
+{
+    const scoring *s = context;
+    const hs_head_scores_options *w = s->options;
+    const size_t T = s->T, n = w->length, second = w->n_before + n;
+    sums rows = {0}, *sum = &s->sums[l * w->n_heads + h];
+    (void)sequence;
+    for (size_t i = 1; i < T; i++)
+        rows.previous += (double)head->attention[i * T + i - 1];
+    for (size_t i = second; i < second + n; i++) {
+        rows.duplicate += (double)head->attention[i * T + i - n];
+        rows.induction += (double)head->attention[i * T + i - n + 1];
+    }
+    sum->previous += rows.previous / (double)(T - 1);
+    sum->duplicate += rows.duplicate / (double)n;
+    sum->induction += rows.induction / (double)n;
+}
+
+/* Measures (base NULL) or carves the memory of a call. */
+static void scoring_layout(scoring *s, hs__arena *arena)
+{
+    const hs_head_scores_options *w = s->options;
+    s->choices = hs__arena_take(arena, w->n_choices * sizeof *s->choices);
+    s->ids = hs__arena_take(arena, s->T * sizeof *s->ids);
+    s->sums = hs__arena_take(arena, w->n_layers * w->n_heads * sizeof *s->sums);
+    s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
+}
+
+static scoring scoring_describe(const hs_head_scores_options *options, size_t n_threads)
+{
+    return (scoring){.options = options,
+                     .T = options->n_before + 2 * options->length + options->n_after,
+                     .n_threads = n_threads > 1 ? n_threads : 1,
+                     .state = options->seed};
+}
+
+static hs_selection selection_of(const hs_head_scores_options *w)
+{
+    return (hs_selection){w->layers, w->n_layers, w->heads, w->n_heads, 0};
+}
+
+static size_t scoring_bytes(scoring s)
+{
+    hs__arena measure = {0};
+    scoring_layout(&s, &measure);
+    return measure.used;
+}
+
+size_t hs_head_scores_bytes(const hs_engine *engine, const hs_head_scores_options *options, size_t n_threads)
+{
+    const scoring s = scoring_describe(options, n_threads);
+    const hs_selection selection = selection_of(options);
+    return scoring_bytes(s) + hs_capture_bytes(hs_engine_shape(engine), &selection, s.T);
+}
+
+static void scoring_begin(scoring *s)
+{
+    const hs_head_scores_options *w = s->options;
+    memset(s->sums, 0, w->n_layers * w->n_heads * sizeof *s->sums);
+    memcpy(s->choices, w->choices, w->n_choices * sizeof *s->choices);
+    if (w->n_before > 0)
+        memcpy(s->ids, w->before, w->n_before * sizeof *s->ids);
+    if (w->n_after > 0)
+        memcpy(s->ids + s->T - w->n_after, w->after, w->n_after * sizeof *s->ids);
+}
+
+static void scores_write(const scoring *s, hs_head_score *ret)
+{
+    const hs_head_scores_options *w = s->options;
+    const double n = (double)w->n_texts;
+    for (size_t i = 0; i < w->n_layers * w->n_heads; i++)
+        ret[i] = (hs_head_score){(float)(s->sums[i].previous / n), (float)(s->sums[i].duplicate / n),
+                                 (float)(s->sums[i].induction / n)};
+}
+
+static hs_status texts_run(scoring *s, const hs_engine *engine, hs_workspace *ws,
+                           const hs_run_control *control, hs_error *err)
+{
+    const hs_head_scores_options *w = s->options;
+    const hs_selection selection = selection_of(w);
+    const hs_observer observer = {
+        .attention = s->maps, .show = map_add, .context = s, .n_threads = s->n_threads};
+    hs_sequence sequence = {.ids = s->ids,
+                            .n_tokens = s->T,
+                            .interventions = w->interventions,
+                            .n_interventions = w->n_interventions};
+    hs_status st = hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &selection, s->T,
+                                     &sequence.capture, err);
+    for (size_t i = 0; i < w->n_texts && !st; i++) {
+        text_draw(s);
+        st = hs_engine_compute(engine, ws, &sequence, 1, &observer, control, err);
+    }
+    hs_capture_destroy(sequence.capture);
+    return st;
+}
+
+hs_status hs_head_scores_compute(const hs_engine *engine, hs_workspace *ws,
+                                 const hs_head_scores_options *options, const hs_run_control *control,
+                                 hs_head_score *ret_scores, hs_error *err)
+{
+    scoring s = scoring_describe(options, control->n_threads);
+    hs__arena arena = {.base = hs_memory_create(scoring_bytes(s))};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for head scores");
+    scoring_layout(&s, &arena);
+    scoring_begin(&s);
+    const hs_status st = texts_run(&s, engine, ws, control, err);
+    if (!st)
+        scores_write(&s, ret_scores);
     free(arena.base);
     return st;
 }

@@ -4,6 +4,9 @@
  * Maps are row-major float [T][T]. Nothing is allocated. */
 #pragma once
 
+#include "engine/engine.h"
+#include "engine/plan.h"
+
 #include <stddef.h>
 
 /* Returns the bytes of scratch that hs_effective_attention needs. */
@@ -25,3 +28,46 @@ void hs_flow_step(const float *map, const float *before, size_t n_tokens, float 
 /* Computes one layer of attention rollout: (mean + I) / 2 times the result of the layers below, which is
  * I for the first layer (NULL). Replaces mean by its left factor. */
 void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *ret_after);
+
+/* ---- how much each token contributes to each token in the attention block of a layer (ALTI,
+ * Ferrando et al. 2022, arXiv 2203.04212).
+ *
+ * x is the input of the block, and y_i its output, residual and norm included. F[i][j] = sum over heads of
+ * A[i][j] v_j W_O, plus x_i where i = j:
+ *
+ *     T[i][j] = F[i][j] through the norm's weights, its mean and deviation those of row i
+ *     C[i][j] = max(0, |y_i| - |y_i - T[i][j]|), 1-norms, divided by the row's sum
+ *
+ * Models with norms before their blocks have none here: T is F. Biases belong to no token. */
+
+/* Taps that the capture must keep, of all layers and heads of a pass without interventions. */
+#define HS_CONTRIBUTIONS_TAPS                                                                                \
+    (HS_KEEP(ATTENTION) | HS_KEEP(VALUE) | HS_KEEP(HEAD_OUTPUT) | HS_KEEP(EVERY_STATE))
+
+/* Computes C of a layer: ret [T][T]. A row is NAN if no token contributes. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_contributions_compute(const hs_architecture *architecture, const hs_capture *capture,
+                                               size_t layer, float *ret_contributions, hs_error *err);
+
+/* ---- value zeroing (Mohebbi et al. 2023, arXiv 2301.12971): how much the state of each token
+ * after a layer changes if another token's value is 0 in all heads of the layer.
+ *
+ *     Z[i][j] = 1 - cos(y_i, y_i without v_j), divided by the row's sum
+ *
+ * A variant starts behind the heads of the layer with O - A[:,j] v_j, so a layer costs the products of T
+ * layers and no attention. Variants share passes, as many as the workspace holds. */
+
+/* Taps that the capture must keep, of all layers and heads of a pass without interventions. */
+#define HS_VALUE_ZEROING_TAPS                                                                                \
+    (HS_KEEP(ATTENTION) | HS_KEEP(VALUE) | HS_KEEP(HEAD_OUTPUT) | HS_KEEP(EVERY_STATE))
+
+/* Returns the bytes that a call allocates beside the workspace, for a text of n_tokens tokens. */
+size_t hs_value_zeroing_bytes(const hs_engine *engine, size_t n_tokens);
+
+/* Computes Z of each listed layer: ret [n_layers][T][T]. text->capture is filled; text->start is not read. A
+ * row is NAN if nothing changes it. Fails with HS_NO_MEMORY, and with HS_CANCELLED soon after control says
+ * so.
+ */
+HS_MUST_USE hs_status hs_value_zeroing_compute(const hs_engine *engine, hs_workspace *ws,
+                                               const hs_sequence *text, const uint16_t *layers,
+                                               size_t n_layers, const hs_run_control *control, float *ret,
+                                               hs_error *err);

@@ -1,8 +1,15 @@
-/* linear.c - functions that all implementations share: reading weights from the model's file. */
+/* linear.c - products with packed weights in fp32, bf16 and int8. linear_cblas.c has those of a BLAS library.
+ */
 #include "engine/linear/linear.h"
+
+#include "engine/kernels/int8.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- all kinds ----
+ *
+ * Functions that all implementations share: reading weights from the model's file. */
 
 void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
                      const hs__kernels *kernels)
@@ -64,8 +71,10 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret)
     }
 }
 
-hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
-                                         size_t n_threads)
+/* Divides products that read panels: one panel a task. Rows are divided too if there are too few panels
+ * to share evenly. */
+static hs__linear_split linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
+                                            size_t n_threads)
 {
     const size_t n_tasks_target = 12 * n_threads, rows_min = 2 * tile_rows;
     const size_t n_panels = (n_out + panel - 1) / panel;
@@ -98,3 +107,221 @@ void hs__linear_destroy(hs__linear *linear)
 {
     free(linear);
 }
+
+/* ---- native: fp32 and bf16 ----
+ *
+ * Linear with our own kernels (product_body.h).
+ *
+ * Weights are packed in panels. Sums begin with the bias, and the activation is applied to a task's
+ * output while it is in the first-level cache. A row has the same bits alone, in a batch, on one thread
+ * or on many.
+ *
+ * If the rows of x and two panels exceed the second-level cache, some rows go through all panels before
+ * the next rows do. */
+
+typedef struct native_linear {
+    hs__linear base;
+    const hs__bf16_kernels *bf16; /* NULL: fp32 */
+    size_t depth;                 /* operands in a column: n_in, or half of it in pairs */
+    void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
+    float *bias;                  /* [n_out], zeros up to the last panel's end */
+    size_t cache_bytes;           /* of the second level */
+    size_t x_step, y_step;        /* operands and floats from a row to the next */
+} native_linear;
+
+static void native_layout(hs__linear *base, hs__arena *arena)
+{
+    native_linear *linear = (native_linear *)base;
+    linear->panels = hs__arena_floats(arena, hs__panels_floats(base->kernels, linear->depth, base->n_out));
+    linear->bias = hs__arena_floats(arena, hs__panels_floats(base->kernels, 1, base->n_out));
+}
+
+static void native_fill(hs__linear *base, const hs__linear_source *source, float *rows)
+{
+    native_linear *linear = (native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t K = base->n_in, n_out = base->n_out;
+    for (size_t first = 0; first < n_out; first += kernels->panel) {
+        const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
+        hs__linear_read_weights(source, first, n, rows);
+        if (linear->bf16) /* B = W' */
+            linear->bf16->pack(K, n, rows, 1, K, (uint32_t *)linear->panels + first * linear->depth);
+        else
+            kernels->pack(K, n, rows, 1, K, (float *)linear->panels + first * linear->depth);
+    }
+    hs__linear_read_biases(source, linear->bias);
+    for (size_t j = n_out; j < hs__panels_floats(kernels, 1, n_out); j++)
+        linear->bias[j] = 0;
+}
+
+static hs_status native_create(const hs__linear_source *source, const hs__kernels *kernels,
+                               hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    native_linear plan = {0};
+    hs__linear_init(&plan.base, &hs__linear_native, source, kernels);
+    plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
+    plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
+    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : 512 << 10;
+    plan.x_step = source->x_step > 0 ? source->x_step : plan.depth;
+    plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
+    return hs__linear_build(&plan.base, kernels->panel, source, ret_linear, err);
+}
+
+static size_t divide_up(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Divides a product into one panel a task. Rows of x that are not in the cache would be fetched again for
+ * each panel, so as many rows as fit beside two panels go through all of them. If only a few rows fit,
+ * all rows go together, because panels would be fetched too often otherwise. */
+static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size_t n_threads)
+{
+    enum { ROWS_MIN = 64 };
+    const native_linear *linear = (const native_linear *)base;
+    const size_t panel = base->kernels->panel, row_bytes = linear->depth * sizeof(float);
+    const size_t n_fitting = linear->cache_bytes / 4 * 3 / row_bytes; /* rows of x and columns of B */
+    hs__linear_split split =
+        linear_split_panels(base->n_out, panel, base->kernels->tile_rows, n_rows, n_threads);
+    if (n_fitting < 2 * panel + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * panel)
+        return split;
+    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * panel);
+    split.rows_outside = true;
+    split.n_ahead = n_threads;
+    return split;
+}
+
+static void native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                       size_t row_chunk, size_t column_chunk)
+{
+    const native_linear *linear = (const native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t K = linear->depth, n_out = base->n_out, panel = kernels->panel;
+    const size_t column = column_chunk * panel, n = n_out - column < panel ? n_out - column : panel;
+    const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
+    const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const size_t following = column + split.n_ahead * panel;
+    const size_t at = column * K, next = following < n_out ? following * K : at;
+    const float *bias = linear->bias + column;
+    float *out = y + row * linear->y_step + column;
+
+    if (linear->bf16) {
+        const uint32_t *panels = linear->panels;
+        linear->bf16->product(rows, K, (const uint32_t *)x + row * K, K, panels + at, n, bias, panels + next,
+                              out, linear->y_step);
+    } else {
+        const float *panels = linear->panels;
+        kernels->product(rows, K, (const float *)x + row * linear->x_step, linear->x_step, panels + at, n,
+                         bias, panels + next, out, linear->y_step);
+    }
+    if (base->activate)
+        base->activate(rows, n, out, linear->y_step);
+}
+
+const hs__linear_kind hs__linear_native = {
+    .name = "native",
+    .create = native_create,
+    .bytes = sizeof(native_linear),
+    .layout = native_layout,
+    .fill = native_fill,
+    .split = native_split,
+    .run = native_run,
+};
+
+/* ---- int8 ----
+ *
+ * Linear with 8-bit products (kernels/int8.h).
+ *
+ * Weights are quantised per output when they are packed, rows of x when a pass converts them. Otherwise
+ * it is as linear.c and has the same name, "native": the precision differs, not the
+ * implementation. */
+
+typedef struct int8_linear {
+    hs__linear base;
+    const hs__int8_kernels *int8;
+    size_t depth;     /* words of a column */
+    uint32_t *panels; /* as in int8.h, one after the other */
+    float *scales;    /* [n_out], these three with zeros up to the last panel's end */
+    float *bias;
+    int32_t *sums;
+} int8_linear;
+
+/* Returns n_out rounded up to whole vectors: the end of the last panel. */
+static size_t columns_end(const int8_linear *linear)
+{
+    const size_t lanes = linear->int8->lanes;
+    return (linear->base.n_out + lanes - 1) / lanes * lanes;
+}
+
+static void int8_layout(hs__linear *base, hs__arena *arena)
+{
+    int8_linear *linear = (int8_linear *)base;
+    const size_t n = columns_end(linear);
+    linear->panels = hs__arena_take(arena, linear->depth * n * sizeof *linear->panels);
+    linear->scales = hs__arena_floats(arena, n);
+    linear->bias = hs__arena_floats(arena, n);
+    linear->sums = hs__arena_take(arena, n * sizeof *linear->sums);
+}
+
+static void int8_fill(hs__linear *base, const hs__linear_source *source, float *rows)
+{
+    int8_linear *linear = (int8_linear *)base;
+    const size_t K = base->n_in, n_out = base->n_out, panel = linear->int8->panel;
+    for (size_t first = 0; first < n_out; first += panel) {
+        const size_t n = n_out - first < panel ? n_out - first : panel;
+        hs__linear_read_weights(source, first, n, rows);
+        hs__int8_pack(linear->int8, K, n, rows, linear->panels + first * linear->depth,
+                      linear->scales + first, linear->sums + first);
+    }
+    hs__linear_read_biases(source, linear->bias);
+    for (size_t j = n_out; j < columns_end(linear); j++)
+        linear->bias[j] = 0;
+}
+
+static hs_status int8_create(const hs__linear_source *source, const hs__kernels *kernels,
+                             hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    (void)precision; /* always int8 here */
+    int8_linear plan = {.int8 = hs__int8_kernels_select()};
+    hs__linear_init(&plan.base, &hs__linear_int8, source, kernels);
+    plan.depth = hs__int8_depth(plan.base.n_in);
+    if (plan.base.n_in > HS_INT8_DEPTH_MAX)
+        return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for int8: use fp32",
+                       plan.base.n_in);
+    return hs__linear_build(&plan.base, plan.int8->panel, source, ret_linear, err);
+}
+
+static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t n_threads)
+{
+    const hs__int8_kernels *int8 = ((const int8_linear *)base)->int8;
+    return linear_split_panels(base->n_out, int8->panel, int8->tile_rows, n_rows, n_threads);
+}
+
+static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                     size_t row_chunk, size_t column_chunk)
+{
+    const int8_linear *linear = (const int8_linear *)base;
+    const size_t panel = linear->int8->panel, n_out = base->n_out, column = column_chunk * panel;
+    const size_t n = n_out - column < panel ? n_out - column : panel;
+    const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
+    const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const size_t next = column + split.n_ahead * panel;
+    float *out = y + row * n_out + column;
+
+    linear->int8->product(rows, linear->depth, (const uint32_t *)x + row * hs__int8_words(base->n_in),
+                          linear->panels + column * linear->depth, n, linear->scales + column,
+                          linear->sums + column, linear->bias + column,
+                          next < n_out ? linear->panels + next * linear->depth : NULL, out, n_out);
+    if (base->activate)
+        base->activate(rows, n, out, n_out);
+}
+
+const hs__linear_kind hs__linear_int8 = {
+    .name = "native",
+    .create = int8_create,
+    .bytes = sizeof(int8_linear),
+    .layout = int8_layout,
+    .fill = int8_fill,
+    .split = int8_split,
+    .run = int8_run,
+};

@@ -1,9 +1,9 @@
 /* linear.h - y = x W' + b, or an activation of it, with W known when the engine is made.
  *
- * One interface has three implementations: linear_native.c (our own tiles over packed panels),
- * linear_int8.c (tiles of bytes) and linear_openblas.c. An hs__linear never changes after its creation. A
- * product is a number of tasks. Each task runs on the calling thread alone. Tasks may run in any order and on
- * any threads at the same time:
+ * One interface has three implementations: native (our own tiles over packed panels), int8 (tiles of bytes),
+ * both in linear.c, and cblas (linear_cblas.c). An hs__linear never changes after its creation. A product is
+ * a number of tasks. Each task runs on the calling thread alone. Tasks may run in any order and on any
+ * threads at the same time:
  *
  *     for (size_t t = 0; t < hs__linear_tasks(linear, n_rows, 1); t++)
  *         hs__linear_run(linear, n_rows, 1, x, y, t); */
@@ -50,7 +50,6 @@ typedef struct hs__linear_kind {
 } hs__linear_kind;
 
 extern const hs__linear_kind hs__linear_native, hs__linear_int8, hs__linear_openblas;
-
 /* The first members of every implementation. */
 struct hs__linear {
     const hs__linear_kind *kind;
@@ -82,11 +81,6 @@ size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_thread
 void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
                     size_t task);
 
-/* Divides products that read panels: one panel a task. Rows are divided too if there are too few panels
- * to share evenly. */
-hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
-                                         size_t n_threads);
-
 /* Returns the floats between rows of a matrix of width n of which products read several rows at once.
  * Rows a multiple of 4 KiB apart would fall into the same set of the first-level cache (4K aliasing). */
 static inline size_t hs__row_step(size_t n)
@@ -101,7 +95,6 @@ static inline size_t hs__bf16_width(size_t n)
 }
 
 void hs__linear_destroy(hs__linear *linear); /* NULL is fine */
-
 /* Returns the first item of chunk `index` of n items cut into n_chunks nearly equal ones; n for index
  * n_chunks. */
 static inline size_t hs__chunk_start(size_t n, size_t n_chunks, size_t index)

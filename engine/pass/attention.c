@@ -4,7 +4,7 @@
  * are kept). A few rows of A are computed where they are kept, turned into probabilities, summed by
  * column and multiplied by V before the next rows begin. With a mask only the panels of keys that these
  * rows see are computed. */
-#include "engine/pass/cpu.h"
+#include "engine/pass/pass.h"
 #include "model/clones.h"
 
 #include <assert.h>
@@ -50,7 +50,7 @@ static size_t relative_rows(size_t n_tokens)
 /* Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text; a strip of a
  * similarity has a panel's rows. With a window shorter than the text, a row is as wide as the keys that all
  * its rows see, in whole panels. */
-size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
+size_t hs__attention_floats(const hs_engine *engine, size_t n_tokens)
 {
     const hs__kernels *kernels = engine->kernels;
     size_t n = kernels->panel * lanes_ceil(kernels, n_tokens);
@@ -69,7 +69,7 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
 
 /* The larger of two needs. One is a few rows of a strip by all rows of the table that they use. The other is
  * a panel of keys by the rows that the whole strip uses. */
-size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
+size_t hs__position_floats(const hs_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
     const size_t n_keys = (RELATIVE_ROWS + panel) * panel;
@@ -360,7 +360,7 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
         similarity[i * T + i] = 0;
 }
 
-/* Transforms rows x so that their inner products are those of x W_O (residual.h). Returns [T][D], in the
+/* Transforms rows x so that their inner products are those of x W_O (pass.h). Returns [T][D], in the
  * memory of V. */
 static const float *residual_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                   const hs__head *head, const float *x, size_t ldx)

@@ -1,20 +1,84 @@
-/* engine.c - the public functions of engines and workspaces: checks that hold for every backend, then the
- * backend. */
-#include "engine/backend.h"
+/* engine.c - engines and workspaces. Weights are packed once (pack.c), scratch is one block, forward.c
+ * runs passes. */
+#include "engine/arena.h"
+#include "engine/kernels/int8.h"
+#include "engine/pass/pass.h"
+#include "engine/pass/team.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
-                           const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
+static hs_status bf16_choose(hs_engine *engine, hs_error *err)
 {
-    const hs_backend *backend = &hs__backend_cpu; /* the only backend */
-    return backend->create(runtime, architecture, options, ret_engine, err);
+    const hs__bf16_kernels *bf16 = hs__bf16_kernels_select();
+    if (!bf16)
+        return hs_fail(err, HS_UNSUPPORTED, "this CPU has no AVX512_BF16, which bf16 needs: use fp32");
+    if (engine->linear == &hs__linear_openblas)
+        return hs_fail(err, HS_UNSUPPORTED, "the openblas backend computes in fp32 only");
+    engine->conversion = &bf16->conversion;
+    return HS_OK;
+}
+
+static hs_status int8_choose(hs_engine *engine, hs_error *err)
+{
+    const hs__int8_kernels *int8 = hs__int8_kernels_select();
+    if (!int8)
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            "int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids "
+            "it: use fp32");
+    if (engine->linear != &hs__linear_native)
+        return hs_fail(err, HS_UNSUPPORTED, "the %s backend does not compute in int8: use native",
+                       engine->linear->name);
+    engine->linear = &hs__linear_int8;
+    engine->conversion = &int8->conversion;
+    return HS_OK;
+}
+
+static hs_status products_choose(hs_engine *engine, const hs_engine_options *options, hs_error *err)
+{
+    engine->linear = options->products == HS_PRODUCTS_OPENBLAS ? &hs__linear_openblas : &hs__linear_native;
+    engine->products = engine->linear->name;
+    if (options->precision == HS_PRECISION_BF16)
+        return bf16_choose(engine, err);
+    return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
 }
 
 void hs_engine_destroy(hs_engine *engine)
 {
     if (engine)
-        engine->backend->destroy(engine);
+        hs__weights_finish(engine);
+    free(engine);
+}
+
+hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
+                           const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
+{
+    hs_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
+    *engine = (hs_engine){.runtime = runtime, .architecture = architecture, .precision = options->precision};
+    engine->n_threads = hs_runtime_cores(runtime);
+    engine->shape = architecture->shape;
+    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
+    engine->score_scale = 1 / sqrtf((float)(architecture->shape.head_width * n_addends));
+    engine->kernels = runtime->kernels;
+    engine->add_norm =
+        architecture->norm_kind == HS_NORM_RMS ? engine->kernels->add_rms_norm : engine->kernels->add_norm;
+    engine->attention_width = hs_shape_attention_width(&engine->shape);
+    engine->qkv_width = engine->attention_width + 2 * hs_shape_kv_width(&engine->shape);
+    engine->rotary_half =
+        (architecture->rotary.width > 0 ? architecture->rotary.width : engine->shape.head_width) / 2;
+    hs_status st = products_choose(engine, options, err);
+    const bool padded = engine->linear == &hs__linear_native && !engine->conversion;
+    engine->inner_step = padded ? hs__row_step(architecture->shape.ffn) : architecture->shape.ffn;
+    if (!st)
+        st = hs__weights_init(engine, err);
+    if (st)
+        hs_engine_destroy(engine);
+    else
+        *ret_engine = engine;
+    return st;
 }
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine)
@@ -44,9 +108,51 @@ const char *hs_engine_precision(const hs_engine *engine)
     return names[engine->precision];
 }
 
+static void workspace_layout(hs_workspace *ws, hs__arena *arena)
+{
+    const hs_engine *engine = ws->engine;
+    const hs_shape *shape = &engine->shape;
+    const size_t N = ws->tokens_max, H = shape->hidden, D = shape->head_width, F = shape->ffn;
+    const size_t T = N < shape->n_positions ? N : shape->n_positions;
+    const size_t E = engine->architecture->embedding.width, W = H > E ? H : E;
+    ws->x = hs__arena_floats(arena, N * H);
+    const size_t A = engine->attention_width, qkv = engine->qkv_width;
+    ws->qkv = hs__arena_floats(arena, N * (qkv > E ? qkv : E)); /* holds one row of E during embedding */
+    ws->context = hs__arena_floats(arena, N * A);
+    ws->inner = hs__arena_floats(arena, N * engine->inner_step);
+    ws->update = hs__arena_floats(arena, N * W);
+    if (engine->architecture->norms_before)
+        ws->normed = hs__arena_floats(arena, N * H);
+    if (engine->gated)
+        ws->gate = hs__arena_floats(arena, N * engine->inner_step);
+    const size_t unfolded = H * engine->architecture->convolution.width;
+    if (unfolded > 0)
+        ws->unfolded = hs__arena_floats(arena, N * unfolded);
+    const size_t inner = A > F ? A : F, wide = W > inner ? W : inner;
+    const size_t widest = wide > unfolded ? wide : unfolded;
+    if (engine->conversion) {
+        ws->operand_bytes = N * engine->conversion->words(widest) * sizeof *ws->operand;
+        ws->operand = hs__arena_take(arena, ws->operand_bytes);
+    }
+    const size_t position_floats = hs__position_floats(engine, T);
+    hs__attention_scratch unused = {0};
+    ws->attention = hs__arena_take(arena, engine->n_threads * sizeof *ws->attention);
+    for (size_t slot = 0; slot < engine->n_threads; slot++) {
+        hs__attention_scratch *scratch = ws->attention ? &ws->attention[slot] : &unused;
+        scratch->keys = hs__arena_floats(arena, hs__panels_floats(engine->kernels, D, T));
+        scratch->values = hs__arena_floats(arena, hs__panels_floats(engine->kernels, T, D));
+        scratch->rows = hs__arena_floats(arena, hs__attention_floats(engine, T));
+        scratch->positions = hs__arena_floats(arena, position_floats);
+    }
+}
+
 size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max)
 {
-    return engine->backend->workspace_bytes(engine, tokens_max);
+    hs_workspace measured = {.engine = engine, .tokens_max = tokens_max};
+    hs__arena arena = {0};
+    hs__arena_take(&arena, sizeof measured);
+    workspace_layout(&measured, &arena);
+    return arena.used;
 }
 
 hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
@@ -55,96 +161,22 @@ hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_wor
     const size_t limit = (size_t)1 << 22; /* far below any overflow of sizes */
     if (tokens_max < 1 || tokens_max > limit)
         return hs_fail(err, HS_INVALID, "a workspace serves 1 to %zu tokens, not %zu", limit, tokens_max);
-    return engine->backend->workspace_create(engine, tokens_max, ret_ws, err);
+    hs__arena arena = {.base = hs_memory_create(hs_workspace_bytes(engine, tokens_max))};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a workspace of %zu tokens", tokens_max);
+    hs_workspace *ws = hs__arena_take(&arena, sizeof *ws);
+    *ws = (hs_workspace){.engine = engine, .tokens_max = tokens_max};
+    workspace_layout(ws, &arena);
+    *ret_ws = ws;
+    return HS_OK;
+}
+
+void hs_workspace_destroy(hs_workspace *ws)
+{
+    free(ws);
 }
 
 size_t hs_workspace_tokens(const hs_workspace *ws)
 {
     return ws->tokens_max;
-}
-
-void hs_workspace_destroy(hs_workspace *ws)
-{
-    if (ws)
-        ws->engine->backend->workspace_destroy(ws);
-}
-
-hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err)
-{
-    return engine->backend->prepare(engine, plan, err);
-}
-
-/* Notes in each capture where its text ends, for heads that read the last token. */
-static void ends_note(const hs_plan *plan)
-{
-    const int32_t padding_id = plan->architecture->task_head.padding_id;
-    for (size_t i = 0; i < plan->n_sequences; i++) {
-        size_t n = plan->sequences[i].n_tokens;
-        while (n > 1 && plan->sequences[i].ids[n - 1] == padding_id)
-            n--;
-        plan->sequences[i].capture->n_unpadded = n;
-    }
-}
-
-hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
-                        const hs_run_control *control, hs_error *err)
-{
-    static const hs_run_control alone = {0};
-    if (plan->architecture != engine->architecture)
-        return hs_fail(err, HS_INVALID, "the plan was made for another model");
-    if (plan->n_tokens > ws->tokens_max)
-        return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
-                       ws->tokens_max);
-    ends_note(plan);
-    return engine->backend->run(engine, ws, plan, control ? control : &alone, err);
-}
-
-hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
-                            size_t n_sequences, const hs_observer *observer, const hs_run_control *control,
-                            hs_error *err)
-{
-    hs_plan plan;
-    hs_status st = hs_plan_make(engine->architecture, sequences, n_sequences, observer, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(engine, &plan, err);
-    return st ? st : hs_engine_run(engine, ws, &plan, control, err);
-}
-
-hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
-                            size_t n_threads, float *logits, hs_error *err)
-{
-    if (!engine->architecture->predictor.decoder.data)
-        return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no head that predicts masked tokens");
-    return engine->backend->predict(engine, states, n_states, n_inner, n_threads, logits, err);
-}
-
-bool hs_task_head_is_pooled(const hs_task_head *head)
-{
-    return head->task == HS_TASK_SEQUENCE || head->task == HS_TASK_NEXT_SENTENCE;
-}
-
-hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
-                         const hs_capture *text, size_t n_threads, float *ret_row, hs_error *err)
-{
-    const size_t H = engine->architecture->shape.hidden, n_tokens = text->n_tokens;
-    if (!head->pools_late) {
-        hs_states_pool(head->pool, states, 0, head->pool == HS_POOL_LAST ? text->n_unpadded : n_tokens, H,
-                       ret_row);
-        return HS_OK;
-    }
-    float *rows = malloc(n_tokens * H * sizeof *rows);
-    if (!rows)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
-    engine->backend->head_dense(engine, head, states, n_tokens, n_threads, rows);
-    hs_states_pool(head->pool, rows, 0, n_tokens, H, ret_row);
-    free(rows);
-    return HS_OK;
-}
-
-hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,
-                             size_t n_rows, size_t n_threads, float *logits, hs_error *err)
-{
-    if (!head->task)
-        return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no such head");
-    return engine->backend->classify(engine, head, rows, n_rows, n_threads, logits, err);
 }

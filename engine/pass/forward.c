@@ -1,4 +1,73 @@
-/* forward.c - one forward pass of a model over the sequences of a plan.
+/* forward.c - runs the layers of a plan. */
+#include "engine/pass/pass.h"
+
+#include "engine/pass/team.h"
+
+#include <string.h>
+
+/* ---- embed ----
+ *
+ * Looks up the embeddings of token ids.
+ *
+ * Rows of the tables are read from the model's file, so the vocabulary takes no memory of the engine. */
+
+static void add_row(const hs_tensor *table, size_t row, float *scratch, float *x)
+{
+    hs_tensor_read(table, row, 1, scratch);
+    for (size_t j = 0; j < table->n_columns; j++)
+        x[j] += scratch[j];
+}
+
+/* Returns the factor of all word rows; 1 without token dropout (ESM). A text of masks only has no rows to
+ * scale. */
+static float dropout_scale(const hs_embedding *weights, const hs_sequence *sequence)
+{
+    size_t n_kept = 0;
+    for (size_t i = 0; i < sequence->n_tokens; i++)
+        n_kept += sequence->ids[i] != weights->mask_id;
+    if (weights->token_dropout <= 0 || n_kept == 0)
+        return 1;
+    return (float)((1 - weights->token_dropout) * (double)sequence->n_tokens / (double)n_kept);
+}
+
+static void read_words(const hs_embedding *weights, const hs_sequence *sequence, float *x)
+{
+    const size_t E = weights->width;
+    const float scale = dropout_scale(weights, sequence);
+    for (size_t i = 0; i < sequence->n_tokens; i++, x += E) {
+        if (weights->token_dropout > 0 && sequence->ids[i] == weights->mask_id)
+            memset(x, 0, E * sizeof *x);
+        else
+            hs_tensor_read(&weights->word, (size_t)sequence->ids[i], 1, x);
+        for (size_t j = 0; scale != 1 && j < E; j++)
+            x[j] *= scale;
+    }
+}
+
+/* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
+static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
+{
+    const hs_architecture *architecture = engine->architecture;
+    const hs_embedding *weights = &architecture->embedding;
+    const size_t E = weights->width, T = sequence->n_tokens, offset = weights->position_offset;
+    size_t position = offset;
+    read_words(weights, sequence, x);
+    for (size_t i = 0; i < T; i++) {
+        const bool padding = offset > 0 && (size_t)sequence->ids[i] == offset - 1;
+        if (weights->position.data)
+            add_row(&weights->position, padding ? offset - 1 : position, scratch, x + i * E);
+        position += !padding;
+        if (weights->type.data)
+            add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);
+    }
+    if (weights->norm.gamma.data)
+        engine->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
+                         architecture->norm_eps, x);
+}
+
+/* ---- forward ----
+ *
+ * One forward pass of a model over the sequences of a plan.
  *
  * The N rows of all matrices are the tokens of all sequences, side by side. Only attention combines rows,
  * and only those of one sequence. Per layer, with x [N][H]:
@@ -13,16 +82,11 @@
  * Each line is one or two steps. A step is a number of tasks, which threads run in any order; the next
  * step begins when all are done. A single thread runs the same steps, those between heads for some rows
  * at a time. */
-#include "engine/pass/cpu.h"
-#include "engine/pass/lists.h"
-#include "engine/pass/team.h"
-
-#include <string.h>
 
 /* The state of a pass that its tasks read. */
 typedef struct pass {
-    const hs__cpu_engine *engine;
-    hs__cpu_workspace *ws;
+    const hs_engine *engine;
+    hs_workspace *ws;
     const hs_plan *plan;
     size_t N;                 /* tokens of all sequences */
     size_t n_longest;         /* of the longest one */
@@ -116,7 +180,7 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
 /* Sets a head's position biases and relative positions. */
 static void positions_place(const pass *p, size_t index, hs__head *head)
 {
-    const hs__cpu_engine *engine = p->engine;
+    const hs_engine *engine = p->engine;
     const size_t last = engine->shape.n_positions - 1, R = engine->relative.n_rows, D = head->D;
     if (engine->score_bias)
         head->bias = engine->score_bias + index * (2 * last + 1) + last;
@@ -137,7 +201,7 @@ static void operands_place(const pass *p, size_t index, float *qkv, hs__head *he
     const size_t A = p->engine->attention_width, D = head->D;
     const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
     head->step = p->engine->qkv_width;
-    if (p->engine->base.architecture->qkv_by_head) {
+    if (p->engine->architecture->qkv_by_head) {
         head->q = qkv + index * 3 * D;
         head->k = head->q + D;
         head->v = head->k + D;
@@ -152,7 +216,7 @@ static void operands_place(const pass *p, size_t index, float *qkv, hs__head *he
 static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_t slot, bool keys_are_ready)
 {
     const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
-    const hs_architecture *architecture = p->engine->base.architecture;
+    const hs_architecture *architecture = p->engine->architecture;
     const hs_capture *capture = p->plan->sequences[s].capture;
     const ptrdiff_t l = hs__list_find(capture->layers, capture->n_layers, p->index);
     const ptrdiff_t h = l < 0 ? -1 : hs__list_find(capture->heads, capture->n_heads, index);
@@ -216,11 +280,11 @@ static void task_join(void *context, size_t task, size_t slot)
     const hs__kernels *kernels = p->engine->kernels;
     const hs__packed_norm *norm = p->norm;
     const size_t H = p->engine->shape.hidden;
-    const float eps = p->engine->base.architecture->norm_eps;
+    const float eps = p->engine->architecture->norm_eps;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
     const float *update = p->ws->update + r.first * H;
-    if (!p->engine->base.architecture->norms_before && norm->gamma) {
+    if (!p->engine->architecture->norms_before && norm->gamma) {
         p->engine->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
         return;
     }
@@ -242,7 +306,7 @@ static void join(pass *p, hs__team *team, bool adds, const hs__packed_norm *norm
 /* Returns the rows that a block with this norm reads. */
 static const float *block_input(const pass *p, const hs__packed_norm *norm)
 {
-    return p->engine->base.architecture->norms_before && norm->gamma
+    return p->engine->architecture->norms_before && norm->gamma
                ? p->ws->normed
                : p->ws->x + p->first_row * p->engine->shape.hidden;
 }
@@ -296,9 +360,9 @@ static size_t piece_rows(const pass *p)
 static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *layer,
                            const hs__packed_layer *next)
 {
-    const hs__cpu_workspace *ws = p->ws;
-    const bool before = p->engine->base.architecture->norms_before;
-    const bool parallel = p->engine->base.architecture->parallel_residual;
+    const hs_workspace *ws = p->ws;
+    const bool before = p->engine->architecture->norms_before;
+    const bool parallel = p->engine->architecture->parallel_residual;
     if (parallel)
         join(p, team, false, &layer->ffn_norm);
     multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
@@ -324,7 +388,7 @@ static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, cons
 {
     if (from)
         run_layer_rows(p, team, from, to);
-    else if (p->engine->base.architecture->norms_before)
+    else if (p->engine->architecture->norms_before)
         join(p, team, false, &to->attention_norm);
     if (to)
         multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
@@ -354,7 +418,7 @@ static void unfold(size_t T, size_t H, size_t width, const float *x, float *to)
 
 static void unfold_all(const pass *p)
 {
-    const size_t H = p->engine->shape.hidden, width = p->engine->base.architecture->convolution.width;
+    const size_t H = p->engine->shape.hidden, width = p->engine->architecture->convolution.width;
     size_t row = 0;
     for (size_t s = 0; width > 0 && s < p->plan->n_sequences; s++) {
         const size_t T = p->plan->sequences[s].n_tokens;
@@ -366,13 +430,13 @@ static void unfold_all(const pass *p)
 /* Computes the embeddings of all sequences: x, or the input of the projection to x. */
 static void embed(pass *p, hs__team *team)
 {
-    const hs__cpu_engine *engine = p->engine;
-    hs__cpu_workspace *ws = p->ws;
+    const hs_engine *engine = p->engine;
+    hs_workspace *ws = p->ws;
     float *x = engine->projection ? ws->update : ws->x;
     /* The rest of the workspace is free here, so qkv serves as scratch for one row. */
     for (size_t s = 0; s < p->plan->n_sequences; s++) {
-        hs__embed(engine, &p->plan->sequences[s], ws->qkv, x);
-        x += p->plan->sequences[s].n_tokens * engine->base.architecture->embedding.width;
+        embed_sequence(engine, &p->plan->sequences[s], ws->qkv, x);
+        x += p->plan->sequences[s].n_tokens * engine->architecture->embedding.width;
     }
     p->first_row = 0;
     p->n_rows = p->N;
@@ -416,10 +480,10 @@ static void start(const pass *p)
 static void final_norm(const pass *p)
 {
     const hs__packed_norm *norm = &p->engine->final_norm;
-    const hs__cpu_engine *engine = p->engine;
+    const hs_engine *engine = p->engine;
     if (norm->gamma)
         engine->add_norm(p->N, engine->shape.hidden, p->ws->x, NULL, norm->gamma, norm->beta,
-                         engine->base.architecture->norm_eps, p->ws->x);
+                         engine->architecture->norm_eps, p->ws->x);
 }
 
 /* Copies the state x to each array of a capture that keeps it. */
@@ -451,7 +515,7 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 static void finish_layer(pass *p, hs__team *team, size_t l)
 {
     const hs__packed_layer *next = l + 1 < p->plan->n_layers ? p->layer + 1 : NULL;
-    const bool patched = hs__patches_state(p->plan, l + 1);
+    const bool patched = hs__state_is_patched(p->plan, l + 1);
     run_between(p, team, p->layer, patched ? NULL : next);
     if (l + 1 == p->engine->shape.n_layers)
         final_norm(p);
@@ -485,7 +549,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
 
 /* Returns the threads of a pass. A pass of about a millisecond runs on one thread: helpers save less than
  * the delay when one of them loses its core to another process. */
-static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, size_t n_threads)
+static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n_threads)
 {
     const double shared_min = 2.5e8; /* operations: some ms of one core */
     const hs_shape *shape = &engine->shape;
@@ -498,7 +562,7 @@ static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, siz
     return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
-/* Counts the layers of the capture that need factors of their output weights (residual.h). */
+/* Counts the layers of the capture that need factors of their output weights. */
 static size_t n_layers_measured(const hs_plan *plan, const hs_capture *capture)
 {
     const bool observed = plan->observer && plan->observer->residual;
@@ -506,9 +570,8 @@ static size_t n_layers_measured(const hs_plan *plan, const hs_capture *capture)
     return observed || capture->taps & taps ? capture->n_layers : 0;
 }
 
-hs_status hs__cpu_prepare(const hs_engine *base, const hs_plan *plan, hs_error *err)
+hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err)
 {
-    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
     hs_status st = HS_OK;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
@@ -518,7 +581,7 @@ hs_status hs__cpu_prepare(const hs_engine *base, const hs_plan *plan, hs_error *
     return st;
 }
 
-static bool is_prepared(const hs__cpu_engine *engine, const hs_plan *plan)
+static bool is_prepared(const hs_engine *engine, const hs_plan *plan)
 {
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
@@ -531,31 +594,59 @@ static bool is_prepared(const hs__cpu_engine *engine, const hs_plan *plan)
 
 /* Returns true if maps are stored past the caches: a core's caches cannot hold what the pass keeps, and no
  * observer reads a map right after it was computed. */
-static bool maps_stream(const hs__cpu_engine *engine, const hs_plan *plan)
+static bool maps_stream(const hs_engine *engine, const hs_plan *plan)
 {
     size_t bytes = 0;
     for (size_t s = 0; s < plan->n_sequences; s++)
         bytes += plan->sequences[s].capture->bytes;
-    return engine->kernels->streams && !plan->observer &&
-           bytes > hs_runtime_caches(engine->base.runtime).second;
+    return engine->kernels->streams && !plan->observer && bytes > hs_runtime_caches(engine->runtime).second;
 }
 
-hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
-                      const hs_run_control *control, hs_error *err)
+/* Fails if the engine or the workspace cannot run the plan. */
+static hs_status plan_check(const hs_engine *engine, const hs_workspace *ws, const hs_plan *plan,
+                            hs_error *err)
 {
-    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
-    pass p = {.engine = engine, .ws = (hs__cpu_workspace *)ws, .plan = plan, .N = plan->n_tokens};
+    if (plan->architecture != engine->architecture)
+        return hs_fail(err, HS_INVALID, "the plan was made for another model");
+    if (plan->n_tokens > ws->tokens_max)
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
+                       ws->tokens_max);
+    if (!is_prepared(engine, plan))
+        return hs_fail(err, HS_INVALID,
+                       "the plan measures lengths in the hidden state: call hs_engine_prepare");
+    return HS_OK;
+}
+
+/* Notes in each capture where its text ends, for heads that read the last token. */
+static void ends_note(const hs_plan *plan)
+{
+    const int32_t padding_id = plan->architecture->task_head.padding_id;
+    for (size_t i = 0; i < plan->n_sequences; i++) {
+        size_t n = plan->sequences[i].n_tokens;
+        while (n > 1 && plan->sequences[i].ids[n - 1] == padding_id)
+            n--;
+        plan->sequences[i].capture->n_unpadded = n;
+    }
+}
+
+hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
+                        const hs_run_control *control, hs_error *err)
+{
+    static const hs_run_control alone = {0};
+    hs_status st = plan_check(engine, ws, plan, err);
+    if (st)
+        return st;
+    ends_note(plan);
+    control = control ? control : &alone;
+    pass p = {.engine = engine, .ws = ws, .plan = plan, .N = plan->n_tokens};
     p.n_threads = threads_for(engine, plan, control->n_threads);
     for (size_t s = 0; s < plan->n_sequences; s++)
         if (plan->sequences[s].n_tokens > p.n_longest)
             p.n_longest = plan->sequences[s].n_tokens;
     p.streams = maps_stream(engine, plan);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
-    if (!is_prepared(engine, plan))
-        return hs_fail(err, HS_INVALID,
-                       "the plan measures lengths in the hidden state: call hs_engine_prepare");
     hs__team team;
-    hs__team_start(&team, base->runtime, p.n_threads);
+    hs__team_start(&team, engine->runtime, p.n_threads);
     if (plan->n_sequences > 0 && plan->sequences[0].start)
         start(&p);
     else
@@ -564,7 +655,18 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
     if (plan->first_layer == 0)
         unfold_all(&p);
     keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
-    const hs_status st = run_layers(&p, &team, control, err);
+    st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;
+}
+
+hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
+                            size_t n_sequences, const hs_observer *observer, const hs_run_control *control,
+                            hs_error *err)
+{
+    hs_plan plan;
+    hs_status st = hs_plan_make(engine->architecture, sequences, n_sequences, observer, &plan, err);
+    if (!st)
+        st = hs_engine_prepare(engine, &plan, err);
+    return st ? st : hs_engine_run(engine, ws, &plan, control, err);
 }

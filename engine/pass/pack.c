@@ -1,13 +1,345 @@
-/* pack.c - packs an architecture's tensors: products once each, norms and tables into one block. */
+/* pack.c - the weights as passes read them: packed products, tables of positions, factors of output
+ * weights. */
+#include "engine/pass/pass.h"
+
 #include "engine/arena.h"
-#include "engine/pass/cpu.h"
 #include "engine/pass/team.h"
+#include "model/clones.h"
 
 #include <assert.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- norms, rotations, biases ---- */
+/* ---- factors of output weights ----
+ *
+ * Computes G = W_O W_O' of each head and its Cholesky factor.
+ *
+ * W_O is read one row at a time: row r maps all heads' outputs to element r of the hidden state. G of a
+ * head is the sum over rows of the products of the head's columns. */
 
+struct hs__residual {
+    const hs_architecture *architecture;
+    const hs__kernels *kernels;
+    pthread_mutex_t mutex;                  /* held by the thread that computes a layer */
+    _Atomic(float *) layers[HS_LAYERS_MAX]; /* [h][panels], owned; NULL until computed */
+};
+
+/* Creates factors of an architecture, which must outlive them; none is computed yet. Fails with HS_NO_MEMORY.
+ * The caller destroys *ret_residual. */
+static hs_status residual_create(const hs_architecture *architecture, const hs__kernels *kernels,
+                                 hs__residual **ret_residual, hs_error *err)
+{
+    hs__residual *residual = calloc(1, sizeof *residual);
+    if (!residual)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a model");
+    residual->architecture = architecture;
+    residual->kernels = kernels;
+    pthread_mutex_init(&residual->mutex, NULL);
+    *ret_residual = residual;
+    return HS_OK;
+}
+
+/* NULL is fine */
+static void residual_destroy(hs__residual *residual)
+{
+    if (!residual)
+        return;
+    for (size_t l = 0; l < HS_LAYERS_MAX; l++)
+        free(atomic_load(&residual->layers[l]));
+    pthread_mutex_destroy(&residual->mutex);
+    free(residual);
+}
+
+/* Adds w' w to gram. */
+HS_CLONES static void add_row(const float *restrict w, size_t d, double *restrict gram)
+{
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            gram[i * d + j] += (double)w[i] * (double)w[j];
+}
+
+/* Replaces gram by its Cholesky factor C, a lower triangle with C C' = gram. A linearly dependent row
+ * gets a zero pivot. */
+static void factor(double *gram, size_t d)
+{
+    for (size_t j = 0; j < d; j++) {
+        double left = gram[j * d + j];
+        const double whole = left;
+        for (size_t k = 0; k < j; k++)
+            left -= gram[j * d + k] * gram[j * d + k];
+        const double pivot = left > 1e-14 * whole ? sqrt(left) : 0;
+        gram[j * d + j] = pivot;
+        for (size_t i = j + 1; i < d; i++) {
+            double sum = gram[i * d + j];
+            for (size_t k = 0; k < j; k++)
+                sum -= gram[i * d + k] * gram[j * d + k];
+            gram[i * d + j] = pivot > 0 ? sum / pivot : 0;
+            gram[j * d + i] = 0;
+        }
+    }
+}
+
+/* Sums G of each head over the rows of W_O. */
+static void add_rows(const hs_shape *shape, const hs_tensor *output, float *row, double *ret_grams)
+{
+    const size_t d = shape->head_width;
+    for (size_t r = 0; r < shape->hidden; r++) {
+        hs_tensor_read(output, r, 1, row);
+        for (size_t h = 0; h < shape->n_heads; h++)
+            add_row(row + h * d, d, ret_grams + h * d * d);
+    }
+}
+
+/* Returns the factors [h][panels] of a layer, or NULL if there is no memory. */
+static float *make(const hs__residual *residual, const hs_tensor *output)
+{
+    const hs_shape *shape = &residual->architecture->shape;
+    const size_t A = hs_shape_attention_width(shape), d = shape->head_width, n = d * d;
+    const size_t n_panels = hs__panels_floats(residual->kernels, d, d);
+    double *grams = calloc(shape->n_heads * n, sizeof *grams);
+    float *row = malloc((A > n ? A : n) * sizeof *row); /* a row of W_O, then a factor */
+    float *panels = grams && row ? malloc(shape->n_heads * n_panels * sizeof *panels) : NULL;
+    if (panels)
+        add_rows(shape, output, row, grams);
+    for (size_t h = 0; h < shape->n_heads && panels; h++) {
+        factor(grams + h * n, d);
+        for (size_t i = 0; i < n; i++)
+            row[i] = (float)grams[h * n + i];
+        residual->kernels->pack(d, d, row, d, 1, panels + h * n_panels);
+    }
+    free(grams);
+    free(row);
+    return panels;
+}
+
+hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err)
+{
+    const hs_architecture *architecture = residual->architecture;
+    if (atomic_load(&residual->layers[layer]))
+        return HS_OK;
+    pthread_mutex_lock(&residual->mutex);
+    if (!atomic_load(&residual->layers[layer]))
+        atomic_store(&residual->layers[layer], make(residual, &architecture->layers[layer].output.weight));
+    pthread_mutex_unlock(&residual->mutex);
+    return atomic_load(&residual->layers[layer]) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for norms");
+}
+
+bool hs__residual_is_made(const hs__residual *residual, size_t layer)
+{
+    return atomic_load(&residual->layers[layer]);
+}
+
+const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head)
+{
+    const size_t d = residual->architecture->shape.head_width;
+    return atomic_load(&residual->layers[layer]) + head * hs__panels_floats(residual->kernels, d, d);
+}
+
+/* ---- tables of positions ----
+ *
+ * Tables of positions, filled when the engine is created: rotations by position, biases and
+ * rows by distance. */
+
+/* Scales a frequency as hs_rotary says, in float32 as HuggingFace's models do. */
+static float frequency_scale(const hs_rotary *rotary, float frequency)
+{
+    const float factor = (float)rotary->factor, low = (float)rotary->low, high = (float)rotary->high;
+    const float turns = (float)((double)rotary->original_positions / 6.283185307179586) * frequency;
+    if (rotary->factor <= 0)
+        return frequency;
+    if (rotary->original_positions == 0 || turns < low)
+        return frequency / factor;
+    if (turns > high)
+        return frequency;
+    const float smooth = (turns - low) / (high - low);
+    return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+/* Fill the tables of pack.c; the caller gives the memory. */
+/* Fills the table of angles in float32, as HuggingFace's models do. At position 8000 the rounding shows in
+ * the fourth digit of a cosine. It rounds inv[m] = 1 / theta^(2m / d), then t * inv[m]. */
+static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_t n_positions, size_t width)
+{
+    const size_t half = width / 2;
+    for (size_t m = 0; m < half; m++) {
+        const float exponent = (float)(2 * m) / (float)width;
+        const float inverse = frequency_scale(rotary, 1 / (float)pow(rotation->base, exponent));
+        for (size_t t = 0; t < n_positions; t++) {
+            const float angle = (float)t * inverse;
+            rotation->cosines[t * half + m] = (float)cos((double)angle);
+            rotation->sines[t * half + m] = (float)sin((double)angle);
+        }
+    }
+}
+
+/* Returns T5's and MPNet's bucket of a distance, as architecture.h says; ahead: the key comes after the
+ * query. Computed in integers, because rounding could put m = 16, 32 and 64 into either bucket. Bucket 8
+ * + k begins where ln(m / 8) / ln(16) * 8 >= k, which is (m / 8)^2 >= 2^k, or m^2 >= 2^(k + 6). */
+static size_t distance_bucket(size_t m, bool ahead)
+{
+    size_t bucket = m;
+    if (m >= 8)
+        for (bucket = 8; bucket < 15 && m * m >= (size_t)1 << (bucket + 1 - 8 + 6);)
+            bucket++;
+    return bucket + (ahead ? HS_DISTANCE_BUCKETS / 2 : 0);
+}
+
+/* Returns a head's slope of ALiBi (Press et al. 2022): a geometric series for a power of two of heads.
+ * Otherwise the series of the next lower power P, then every second slope of 2P. */
+static double alibi_slope(size_t head, size_t n_heads)
+{
+    size_t power = 1;
+    while (2 * power <= n_heads)
+        power *= 2;
+    return head < power ? exp2(-8.0 * (double)(head + 1) / (double)power)
+                        : exp2(-4.0 * (double)(2 * (head - power) + 1) / (double)power);
+}
+
+static void score_bias_fill(const hs_architecture *architecture, float *bias)
+{
+    const hs_shape *shape = &architecture->shape;
+    const size_t n_heads = shape->n_heads, last = shape->n_positions - 1;
+    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
+    float row[HS_HEADS_MAX] = {0};
+    for (size_t k = 0; k <= 2 * last; k++) { /* distance k - last */
+        const size_t m = k > last ? k - last : last - k;
+        if (architecture->score_bias.data)
+            hs_tensor_read(&architecture->score_bias, distance_bucket(m, k > last), 1, row);
+        for (size_t h = 0; h < n_heads; h++) {
+            const double alibi = architecture->alibi ? alibi_slope(h, n_heads) * (double)m : 0;
+            bias[h * (2 * last + 1) + k] =
+                (float)((row[h] - alibi) * sqrt((double)(shape->head_width * n_addends)));
+        }
+    }
+}
+
+/* Returns DeBERTa's bucket of a distance m >= 0, as architecture.h says. Logarithms are in float32, as in
+ * HuggingFace's models, which decides where a bucket ends if there are few. */
+static size_t relative_bucket(const hs_relative *relative, size_t m)
+{
+    const size_t middle = relative->n_buckets / 2;
+    if (relative->n_buckets == 0 || m <= middle)
+        return m;
+    const float far = (float)log((double)((float)m / (float)middle));
+    const float farthest = (float)log((double)((float)(relative->n_distances - 1) / (float)middle));
+    return (size_t)ceilf(far / farthest * (float)(middle - 1)) + middle;
+}
+
+/* Fills the rows of the table by distance. c of architecture.h is span + bucket(i - j); these rows count
+ * from the end, so that they rise with j. */
+void hs__relative_rows_fill(const hs_architecture *architecture, int32_t *rows)
+{
+    const hs_relative *relative = &architecture->relative;
+    const size_t last = architecture->shape.n_positions - 1, span = relative->span;
+    for (size_t m = 0; m <= last; m++) {
+        const size_t bucket = relative_bucket(relative, m);
+        rows[last - m] = (int32_t)(bucket < span ? span - 1 - bucket : 0);
+        rows[last + m] = (int32_t)(bucket < span ? span - 1 + bucket : 2 * span - 1);
+    }
+}
+
+/* ---- relative positions ----
+ *
+ * Each layer's keys and queries of DeBERTa's relative positions (hs_relative).
+ *
+ * They depend on weights only, so they are computed when the engine is created, in fp32 for every
+ * precision: two rows of H floats a layer for each bucket. */
+
+/* Tasks, one for each layer. */
+typedef struct filling {
+    hs_engine *engine;
+    const float *table; /* [R][H]: normed, in the engine's order */
+    atomic_int status;  /* the first failure */
+} filling;
+
+/* Computes y [R][H] = table W' + b. */
+static hs_status project(const filling *f, const hs_dense *dense, float *y)
+{
+    const hs__linear_source source = {.parts = &dense, .n_parts = 1};
+    const size_t R = f->engine->relative.n_rows;
+    hs__linear *linear = NULL;
+    hs_status st = hs__linear_native.create(&source, f->engine->kernels, HS_PRECISION_FP32, &linear, NULL);
+    for (size_t task = 0; !st && task < hs__linear_tasks(linear, R, 1); task++)
+        hs__linear_run(linear, R, 1, f->table, y, task);
+    hs__linear_destroy(linear);
+    return st;
+}
+
+static hs_status layer_fill(const filling *f, const hs_layer *source, hs__packed_layer *layer, float *y)
+{
+    const hs__kernels *kernels = f->engine->kernels;
+    const size_t R = f->engine->relative.n_rows, H = f->engine->shape.hidden, D = f->engine->shape.head_width;
+    hs_status st = layer->position_keys ? project(f, &source->position_key, y) : HS_OK;
+    for (size_t h = 0; !st && layer->position_keys && h < H / D; h++)
+        kernels->pack(D, R, y + h * D, 1, H, layer->position_keys + h * hs__panels_floats(kernels, D, R));
+    if (!st && layer->position_queries)
+        st = project(f, &source->position_query, y);
+    for (size_t at = 0; !st && layer->position_queries && at < R * (H / D); at++) {
+        const size_t h = at / R, row = at % R;
+        memcpy(layer->position_queries + at * D, y + row * H + h * D, D * sizeof *y);
+    }
+    return st;
+}
+
+static void task_fill(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    filling *f = context;
+    const hs_layer *source = &f->engine->architecture->layers[task];
+    if (source->same_as != task || atomic_load(&f->status))
+        return;
+    float *y = malloc(f->engine->relative.n_rows * f->engine->shape.hidden * sizeof *y);
+    const hs_status st = y ? layer_fill(f, source, &f->engine->layers[task], y) : HS_NO_MEMORY;
+    free(y);
+    if (st)
+        atomic_store(&f->status, (int)st);
+}
+
+/* Reads the table's rows from the last to the first, and applies the norm if there is one. */
+static void table_read(const hs_engine *engine, float *table, float *norm)
+{
+    const hs_architecture *architecture = engine->architecture;
+    const hs_relative *relative = &architecture->relative;
+    const size_t R = engine->relative.n_rows, H = engine->shape.hidden;
+    for (size_t row = 0; row < R; row++)
+        hs_tensor_read(&relative->table, R - 1 - row, 1, table + row * H);
+    if (!relative->norm.gamma.data)
+        return;
+    memset(norm, 0, 2 * H * sizeof *norm);
+    hs_tensor_read(&relative->norm.gamma, 0, 1, norm);
+    if (relative->norm.beta.data)
+        hs_tensor_read(&relative->norm.beta, 0, 1, norm + H);
+    engine->add_norm(R, H, table, NULL, norm, norm + H, architecture->norm_eps, table);
+}
+
+/* Computes position_keys and position_queries of every layer (pack.c). */
+static hs_status relative_fill(hs_engine *engine, hs_error *err)
+{
+    const size_t R = engine->relative.n_rows, H = engine->shape.hidden;
+    if (R == 0)
+        return HS_OK;
+    float *table = malloc((R + 2) * H * sizeof *table);
+    if (!table)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for relative positions");
+    table_read(engine, table, table + R * H);
+    filling f = {.engine = engine, .table = table};
+    hs__team team;
+    hs__team_start(&team, engine->runtime, engine->n_threads);
+    hs__team_share(&team, engine->shape.n_layers, task_fill, &f);
+    hs__team_finish(&team);
+    free(table);
+    const hs_status st = (hs_status)atomic_load(&f.status);
+    return st ? hs_fail(err, st, "relative positions: %s", hs_status_text(st)) : HS_OK;
+}
+
+/* ---- pack ----
+ *
+ * Packs an architecture's tensors: products once each, norms and tables into one block. */
+
+/* ---- norms, rotations, biases ---- */
 static void norm_layout(const hs_norm *source, hs__packed_norm *norm, hs__arena *arena)
 {
     *norm = (hs__packed_norm){0};
@@ -34,7 +366,7 @@ static bool is_biased(const hs_architecture *architecture)
 }
 
 /* Reserves the tables of relative positions. Layers with the same weights share theirs. */
-static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
+static void relative_layout(hs_engine *engine, hs__arena *arena)
 {
     const hs_shape *shape = &engine->shape;
     const size_t R = engine->relative.n_rows,
@@ -42,7 +374,7 @@ static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
     engine->relative.rows =
         hs__arena_take(arena, (2 * shape->n_positions - 1) * sizeof *engine->relative.rows);
     for (size_t l = 0; l < shape->n_layers; l++) {
-        const hs_layer *source = &engine->base.architecture->layers[l];
+        const hs_layer *source = &engine->architecture->layers[l];
         if (source->same_as == l && source->position_key.weight.data)
             engine->layers[l].position_keys = hs__arena_floats(arena, shape->n_heads * panels);
         if (source->same_as == l && source->position_query.weight.data)
@@ -50,9 +382,9 @@ static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
     }
 }
 
-static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
+static void block_layout(hs_engine *engine, hs__arena *arena)
 {
-    const hs_architecture *architecture = engine->base.architecture;
+    const hs_architecture *architecture = engine->architecture;
     const hs_shape *shape = &engine->shape;
     norm_layout(&architecture->embedding.norm, &engine->embedding_norm, arena);
     norm_layout(&architecture->final_norm, &engine->final_norm, arena);
@@ -78,9 +410,9 @@ static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
         engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
 }
 
-static void block_fill(hs__cpu_engine *engine)
+static void block_fill(hs_engine *engine)
 {
-    const hs_architecture *architecture = engine->base.architecture;
+    const hs_architecture *architecture = engine->architecture;
     norm_read(&architecture->embedding.norm, &engine->embedding_norm);
     norm_read(&architecture->final_norm, &engine->final_norm);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
@@ -97,18 +429,18 @@ static void block_fill(hs__cpu_engine *engine)
             memset(engine->predictor.bias, 0, engine->shape.vocab_size * sizeof *engine->predictor.bias);
     }
     for (size_t r = 0; r < engine->n_rotations; r++)
-        hs__rotation_fill(&engine->rotations[r], &architecture->rotary, engine->shape.n_positions,
-                          2 * engine->rotary_half);
+        rotation_fill(&engine->rotations[r], &architecture->rotary, engine->shape.n_positions,
+                      2 * engine->rotary_half);
     norm_read(&architecture->task_head.norm, &engine->task_head.norm);
     norm_read(&architecture->convolution.norm, &engine->convolution_norm);
     if (engine->relative.n_rows > 0)
         hs__relative_rows_fill(architecture, engine->relative.rows);
     if (is_biased(architecture))
-        hs__score_bias_fill(architecture, engine->score_bias);
+        score_bias_fill(architecture, engine->score_bias);
 }
 
 /* Returns the rotation of this base, adding it if it is new; NULL if the base is 0. */
-static const hs__rotation *rotation_find(hs__cpu_engine *engine, double base)
+static const hs__rotation *rotation_find(hs_engine *engine, double base)
 {
     if (base <= 0)
         return NULL;
@@ -119,9 +451,9 @@ static const hs__rotation *rotation_find(hs__cpu_engine *engine, double base)
     return &engine->rotations[engine->n_rotations++];
 }
 
-static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
+static hs_status engine_allocate(hs_engine *engine, hs_error *err)
 {
-    const hs_architecture *architecture = engine->base.architecture;
+    const hs_architecture *architecture = engine->architecture;
     hs__arena arena = {0};
     engine->layers = calloc(engine->shape.n_layers, sizeof *engine->layers);
     engine->rotations = calloc(engine->shape.n_layers, sizeof *engine->rotations);
@@ -150,7 +482,7 @@ static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
 /* Products to pack, one task each: those of the layers, then the embedding's projection and the
  * convolution. */
 typedef struct packings {
-    hs__cpu_engine *engine;
+    hs_engine *engine;
     atomic_int status; /* the first failure */
     hs_error err;      /* and its message */
 } packings;
@@ -168,9 +500,9 @@ typedef struct packing {
 
 /* Returns the product of a task, without parts if there is nothing to pack. The largest come first, so
  * that no thread starts one at the end. */
-static packing packing_of(hs__cpu_engine *engine, size_t task)
+static packing packing_of(hs_engine *engine, size_t task)
 {
-    const hs_architecture *architecture = engine->base.architecture;
+    const hs_architecture *architecture = engine->architecture;
     const hs_dense *projection = &architecture->embedding.projection,
                    *convolution = &architecture->convolution.dense;
     if (task == PRODUCTS * engine->shape.n_layers)
@@ -201,28 +533,28 @@ static void task_pack(void *context, size_t task, size_t slot)
 {
     (void)slot;
     packings *all = context;
-    const hs__cpu_engine *engine = all->engine;
+    const hs_engine *engine = all->engine;
     const packing product = packing_of(all->engine, task);
     const hs__linear_source source = {.parts = product.parts,
                                       .n_parts = product.n_parts,
                                       .activate = product.activate,
-                                      .cache_bytes = hs_runtime_caches(engine->base.runtime).second,
+                                      .cache_bytes = hs_runtime_caches(engine->runtime).second,
                                       .x_step = product.x_step,
                                       .y_step = product.y_step};
     if (product.n_parts == 0 || atomic_load(&all->status))
         return;
     hs_error err = {0};
     const int st =
-        engine->linear->create(&source, engine->kernels, engine->base.precision, product.ret_linear, &err);
+        engine->linear->create(&source, engine->kernels, engine->precision, product.ret_linear, &err);
     if (st && atomic_compare_exchange_strong(&all->status, &(int){HS_OK}, st))
         all->err = err;
 }
 
-static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
+static hs_status products_pack(hs_engine *engine, hs_error *err)
 {
     packings all = {.engine = engine};
     hs__team team;
-    hs__team_start(&team, engine->base.runtime, engine->n_threads);
+    hs__team_start(&team, engine->runtime, engine->n_threads);
     hs__team_share(&team, PRODUCTS * engine->shape.n_layers + 2, task_pack, &all);
     hs__team_finish(&team);
     const hs_status st = (hs_status)atomic_load(&all.status);
@@ -231,14 +563,14 @@ static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
 
 /* Packs the dense product of the head for tokens, if it has one, in fp32 for every precision: it computes few
  * rows. */
-static hs_status predictor_pack(hs__cpu_engine *engine, hs_error *err)
+static hs_status predictor_pack(hs_engine *engine, hs_error *err)
 {
-    const hs_predictor *source = &engine->base.architecture->predictor;
+    const hs_predictor *source = &engine->architecture->predictor;
     const hs_dense *dense = &source->dense;
     const hs__linear_source linear = {.parts = &dense,
                                       .n_parts = 1,
                                       .activate = engine->kernels->activate[source->activation],
-                                      .cache_bytes = hs_runtime_caches(engine->base.runtime).second};
+                                      .cache_bytes = hs_runtime_caches(engine->runtime).second};
     if (!source->decoder.data || !dense->weight.data)
         return HS_OK;
     return hs__linear_native.create(&linear, engine->kernels, HS_PRECISION_FP32, &engine->predictor.dense,
@@ -247,18 +579,18 @@ static hs_status predictor_pack(hs__cpu_engine *engine, hs_error *err)
 
 /* Gives layers with the same weights the same products and norms. Windows and rotations stay each layer's
  * own. */
-static void layers_share(hs__cpu_engine *engine)
+static void layers_share(hs_engine *engine)
 {
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         hs__packed_layer *layer = &engine->layers[l];
-        hs__packed_layer shared = engine->layers[engine->base.architecture->layers[l].same_as];
+        hs__packed_layer shared = engine->layers[engine->architecture->layers[l].same_as];
         shared.window = layer->window;
         shared.rotation = layer->rotation;
         *layer = shared;
     }
 }
 
-hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
+hs_status hs__weights_init(hs_engine *engine, hs_error *err)
 {
     hs_status st = engine_allocate(engine, err);
     if (st)
@@ -268,37 +600,37 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
                        engine->shape.head_width);
     if (engine->relative.n_rows > 0 && engine->windowed)
         return hs_fail(err, HS_UNSUPPORTED, "relative positions within windows");
-    if (engine->relative.n_rows > 0 && engine->base.architecture->causal)
+    if (engine->relative.n_rows > 0 && engine->architecture->causal)
         return hs_fail(err, HS_UNSUPPORTED, "relative positions with a causal mask");
     if (engine->relative.n_rows > 0 && engine->attention_width != engine->shape.hidden)
         return hs_fail(err, HS_UNSUPPORTED,
                        "relative positions with heads that are not as wide as the state");
-    if (engine->base.architecture->parallel_residual && !engine->base.architecture->norms_before)
+    if (engine->architecture->parallel_residual && !engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
-    if (engine->base.architecture->convolution.width > 0 && engine->base.architecture->norms_before)
+    if (engine->architecture->convolution.width > 0 && engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
     block_fill(engine);
     st = products_pack(engine, err);
     if (!st)
-        st = hs__relative_fill(engine, err);
+        st = relative_fill(engine, err);
     if (!st)
         layers_share(engine);
     if (!st)
-        st = hs__residual_create(engine->base.architecture, engine->kernels, &engine->residual, err);
+        st = residual_create(engine->architecture, engine->kernels, &engine->residual, err);
     if (!st)
-        st = hs__head_pack(engine, &engine->base.architecture->task_head, &engine->task_head, err);
+        st = hs__head_pack(engine, &engine->architecture->task_head, &engine->task_head, err);
     if (!st)
-        st = hs__head_pack(engine, &engine->base.architecture->next_sentence, &engine->next_sentence, err);
+        st = hs__head_pack(engine, &engine->architecture->next_sentence, &engine->next_sentence, err);
     if (!st)
         st = hs__sentence_pack(engine, err);
     return st ? st : predictor_pack(engine, err);
 }
 
-void hs__weights_finish(hs__cpu_engine *engine)
+void hs__weights_finish(hs_engine *engine)
 {
     for (size_t l = 0; engine->layers && l < engine->shape.n_layers; l++) {
         hs__packed_layer *layer = &engine->layers[l];
-        if (engine->base.architecture->layers[l].same_as != l)
+        if (engine->architecture->layers[l].same_as != l)
             continue;
         hs__linear_destroy(layer->qkv);
         hs__linear_destroy(layer->output);
@@ -312,7 +644,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
     hs__head_unpack(&engine->task_head);
     hs__head_unpack(&engine->next_sentence);
     hs__sentence_unpack(engine);
-    hs__residual_destroy(engine->residual);
+    residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);
     free(engine->layers);

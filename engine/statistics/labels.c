@@ -130,7 +130,7 @@ int64_t *hs_labels_state(hs_labels *labels)
 
 static void real_add(hs_labels *labels, size_t field, size_t at, double value)
 {
-    hs__corpus_fixed_add(labels->fields[field] + 2 * at, value);
+    hs__stats_fixed_add(labels->fields[field] + 2 * at, value);
 }
 
 void hs_labels_text_add(hs_labels *labels, hs_labelled_text *text)

@@ -1,4 +1,6 @@
 /* statistics.c - the state of the corpus statistics: made, merged, saved, loaded. */
+#include "engine/statistics/statistics.h"
+
 #include "engine/arena.h"
 #include "engine/statistics/statistics_state.h"
 #include "model/hash.h"
@@ -13,11 +15,11 @@
 
 static const char *const field_axes[HS__N_FIELDS] = {
 #define X(name, axes) axes,
-    HS__CORPUS_FIELDS(X)
+    HS__STATS_FIELDS(X)
 #undef X
 };
 
-size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
+size_t hs__stats_axis(const hs__stats_header *header, char axis)
 {
     switch (axis) {
     case 'p':
@@ -45,7 +47,7 @@ size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
     case 'q':
         return HS__PROFILE_N;
     case 'd':
-        return hs__corpus_distance_heads(header);
+        return hs__stats_distance_heads(header);
     case 'e':
         return header->masked ? 4 : 0;
     default:
@@ -53,30 +55,29 @@ size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
     }
 }
 
-size_t hs__corpus_field_words(const hs__corpus_header *header, hs__field field)
+size_t hs__stats_field_words(const hs__stats_header *header, hs__field field)
 {
     size_t n = 1;
     for (const char *axis = field_axes[field]; *axis; axis++)
-        n *= hs__corpus_axis(header, *axis);
+        n *= hs__stats_axis(header, *axis);
     return n;
 }
 
 /* At most 2^56, for options within their bounds. */
-static uint64_t words_count(const hs__corpus_header *header)
+static uint64_t words_count(const hs__stats_header *header)
 {
     uint64_t n = 0;
     for (int field = 0; field < HS__N_FIELDS; field++)
-        n += hs__corpus_field_words(header, (hs__field)field);
+        n += hs__stats_field_words(header, (hs__field)field);
     return n;
 }
 
-static uint64_t saved_bytes(const hs__corpus_header *header)
+static uint64_t saved_bytes(const hs__stats_header *header)
 {
     return sizeof *header + words_count(header) * sizeof(int64_t);
 }
 
 /* ---- options ---- */
-
 static hs_status check_range(const char *name, uint64_t value, uint64_t minimum, uint64_t maximum,
                              hs_error *err)
 {
@@ -86,7 +87,7 @@ static hs_status check_range(const char *name, uint64_t value, uint64_t minimum,
                    (unsigned long long)value, (unsigned long long)minimum, (unsigned long long)maximum);
 }
 
-static hs_status check_layers(const hs__corpus_header *header, hs_error *err)
+static hs_status check_layers(const hs__stats_header *header, hs_error *err)
 {
     for (size_t l = 0; l < header->n_layers; l++)
         if (header->layers[l] >= HS_LAYERS_MAX || (l > 0 && header->layers[l] <= header->layers[l - 1]))
@@ -95,7 +96,7 @@ static hs_status check_layers(const hs__corpus_header *header, hs_error *err)
     return HS_OK;
 }
 
-static hs_status check_thresholds(const hs__corpus_header *header, hs_error *err)
+static hs_status check_thresholds(const hs__stats_header *header, hs_error *err)
 {
     for (size_t t = 0; t < header->n_thresholds; t++) {
         const float value = header->thresholds[t];
@@ -108,7 +109,7 @@ static hs_status check_thresholds(const hs__corpus_header *header, hs_error *err
 }
 
 /* Counts first: the arrays are read by them. */
-static hs_status check_counts(const hs__corpus_header *h, hs_error *err)
+static hs_status check_counts(const hs__stats_header *h, hs_error *err)
 {
     const struct {
         const char *name;
@@ -130,7 +131,7 @@ static hs_status check_counts(const hs__corpus_header *h, hs_error *err)
     return st;
 }
 
-static hs_status check_header(const hs__corpus_header *header, hs_error *err)
+static hs_status check_header(const hs__stats_header *header, hs_error *err)
 {
     hs_status st = check_counts(header, err);
     if (!st)
@@ -140,7 +141,7 @@ static hs_status check_header(const hs__corpus_header *header, hs_error *err)
     return st;
 }
 
-static void header_fill(hs__corpus_header *header, const hs_corpus_options *o)
+static void header_fill(hs__stats_header *header, const hs_corpus_options *o)
 {
     header->magic = MAGIC;
     header->version = VERSION;
@@ -157,22 +158,22 @@ static void header_fill(hs__corpus_header *header, const hs_corpus_options *o)
 }
 
 /* The counts were checked. */
-static void header_fill_lists(hs__corpus_header *header, const hs_corpus_options *o)
+static void header_fill_lists(hs__stats_header *header, const hs_corpus_options *o)
 {
     memcpy(header->thresholds, o->thresholds, o->n_thresholds * sizeof *o->thresholds);
     memcpy(header->layers, o->layers, o->n_layers * sizeof *o->layers);
 }
 
 /* Everything that says what is counted, and nothing of what was. */
-static bool headers_agree(const hs__corpus_header *a, const hs__corpus_header *b)
+static bool headers_agree(const hs__stats_header *a, const hs__stats_header *b)
 {
-    const size_t options = offsetof(hs__corpus_header, n_layers);
+    const size_t options = offsetof(hs__stats_header, n_layers);
     return memcmp((const char *)a + options, (const char *)b + options, sizeof *a - options) == 0;
 }
 
 hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 {
-    const hs__corpus_header *h = stats->header;
+    const hs__stats_header *h = stats->header;
     return (hs_corpus_options){
         .layers = h->layers,
         .n_layers = h->n_layers,
@@ -192,23 +193,23 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 /* ---- lifetime ---- */
 
 /* Returns the header's place in a block of zeros. The maps after it then begin on cache lines. */
-static hs__corpus_header *header_place(const hs__corpus_header *header, void *block)
+static hs__stats_header *header_place(const hs__stats_header *header, void *block)
 {
     size_t maps = sizeof *header;
     for (int field = 0; field < HS__F_LOCATION; field++)
-        maps += hs__corpus_field_words(header, (hs__field)field) * sizeof(int64_t);
-    return (hs__corpus_header *)((char *)block +
-                                 (HS_LINE_BYTES - ((uintptr_t)block + maps) % HS_LINE_BYTES) % HS_LINE_BYTES);
+        maps += hs__stats_field_words(header, (hs__field)field) * sizeof(int64_t);
+    return (hs__stats_header *)((char *)block +
+                                (HS_LINE_BYTES - ((uintptr_t)block + maps) % HS_LINE_BYTES) % HS_LINE_BYTES);
 }
 
 /* An empty state under a header that was checked; NULL when memory is short. */
-static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *err)
+static hs_corpus_stats *stats_make(const hs__stats_header *header, hs_error *err)
 {
     const uint64_t n_bytes = saved_bytes(header);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
     if (stats) {
         stats->block = calloc(1, n_bytes + HS_LINE_BYTES);
-        stats->scratch = hs__corpus_scratch_create(header);
+        stats->scratch = hs__stats_scratch_create(header);
     }
     if (!stats || !stats->block || !stats->scratch) {
         hs_corpus_stats_destroy(stats);
@@ -223,15 +224,14 @@ static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *er
     int64_t *words = (int64_t *)(stats->header + 1);
     for (int field = 0; field < HS__N_FIELDS; field++) {
         stats->fields[field] = words;
-        words += hs__corpus_field_words(header, (hs__field)field);
+        words += hs__stats_field_words(header, (hs__field)field);
     }
     return stats;
 }
 
-hs_status hs__corpus_header_make(const hs_corpus_options *options, hs__corpus_header *ret_header,
-                                 hs_error *err)
+hs_status hs__stats_header_make(const hs_corpus_options *options, hs__stats_header *ret_header, hs_error *err)
 {
-    *ret_header = (hs__corpus_header){0};
+    *ret_header = (hs__stats_header){0};
     header_fill(ret_header, options);
     const hs_status st = check_counts(ret_header, err);
     if (st)
@@ -242,20 +242,20 @@ hs_status hs__corpus_header_make(const hs_corpus_options *options, hs__corpus_he
 
 hs_status hs_corpus_stats_measure(const hs_corpus_options *options, hs_corpus_size *ret_size, hs_error *err)
 {
-    hs__corpus_header header;
-    const hs_status st = hs__corpus_header_make(options, &header, err);
+    hs__stats_header header;
+    const hs_status st = hs__stats_header_make(options, &header, err);
     if (st)
         return st;
     ret_size->saved_bytes = saved_bytes(&header);
     ret_size->memory_bytes =
-        sizeof(hs_corpus_stats) + ret_size->saved_bytes + HS_LINE_BYTES + hs__corpus_scratch_bytes(&header);
+        sizeof(hs_corpus_stats) + ret_size->saved_bytes + HS_LINE_BYTES + hs__stats_scratch_bytes(&header);
     return HS_OK;
 }
 
 hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats, hs_error *err)
 {
-    hs__corpus_header header;
-    const hs_status st = hs__corpus_header_make(options, &header, err);
+    hs__stats_header header;
+    const hs_status st = hs__stats_header_make(options, &header, err);
     if (st)
         return st;
     hs_corpus_stats *stats = stats_make(&header, err);
@@ -269,7 +269,7 @@ void hs_corpus_stats_destroy(hs_corpus_stats *stats)
 {
     if (!stats)
         return;
-    hs__corpus_scratch_destroy(stats->scratch);
+    hs__stats_scratch_destroy(stats->scratch);
     free(stats->block);
     free(stats);
 }
@@ -281,8 +281,8 @@ uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats)
 
 bool hs_corpus_stats_match(const hs_corpus_stats *stats, const hs_corpus_options *options)
 {
-    hs__corpus_header header;
-    if (hs__corpus_header_make(options, &header, NULL))
+    hs__stats_header header;
+    if (hs__stats_header_make(options, &header, NULL))
         return false;
     header.n_words = stats->header->n_words; /* follows from the options */
     return headers_agree(stats->header, &header);
@@ -306,9 +306,9 @@ hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *f
 /* ---- bytes ---- */
 
 /* The upper half is folded in, so that a flipped high bit does not stay there. */
-static uint64_t checksum(const hs__corpus_header *header)
+static uint64_t checksum(const hs__stats_header *header)
 {
-    const size_t start = offsetof(hs__corpus_header, n_layers);
+    const size_t start = offsetof(hs__stats_header, n_layers);
     const char *bytes = (const char *)header + start;
     const uint64_t n = (sizeof *header - start) / sizeof(uint64_t) + header->n_words;
     uint64_t hash = HS_HASH_START;
@@ -320,8 +320,8 @@ static uint64_t checksum(const hs__corpus_header *header)
     }
     return hash;
 }
-_Static_assert(sizeof(hs__corpus_header) % sizeof(uint64_t) == 0,
-               "the header is whole words without padding");
+
+_Static_assert(sizeof(hs__stats_header) % sizeof(uint64_t) == 0, "the header is whole words without padding");
 
 const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
 {
@@ -332,7 +332,7 @@ const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
 
 hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats, hs_error *err)
 {
-    hs__corpus_header header;
+    hs__stats_header header;
     if (n_bytes < sizeof header)
         return hs_fail(err, HS_INVALID, "corpus statistics: cut short after %zu bytes", n_bytes);
     memcpy(&header, bytes, sizeof header);

@@ -1,26 +1,144 @@
-/* statistics_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
- *
- * A map is read right after it was computed, while it is in the cache, so only the sums come from memory. The
- * large sums of a head are fetched once for all texts of a batch. Sums over the heads of a layer are kept
- * per text until the layer's last head. */
+/* statistics_add.c - adds one text's maps to the sums. */
 #include "engine/statistics/statistics_add.h"
 
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
-#include "engine/arena.h"
+#include "engine/analysis/distances.h"
 #include "model/clones.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct hs__corpus_scratch {
+/* ---- attention maps ----
+ *
+ * Sums of attention maps over texts. The sums of a batch fit in 32 bits and in the
+ * cache. */
+
+/* A in units of 2^-HS__ATTENTION_BITS. Clips other values, which broken checkpoints give, to [0, 1]. */
+static inline uint32_t fixed_of(float a)
+{
+    const float above = a > 0 ? a : 0.0f;
+    const float clipped = above < 1 ? above : 1.0f;
+    return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
+}
+
+/* Computes sums[j] += A_ij, and high[j] += A_ij where j is in H. The first text begins the sums, also of
+ * columns that it lacks. */
+static inline __attribute__((always_inline)) void row_add(size_t n_tokens, size_t window,
+                                                          const float *restrict row,
+                                                          const uint32_t *restrict mask, bool first,
+                                                          uint32_t *restrict sums, uint32_t *restrict high)
+{
+    for (size_t j = 0; j < n_tokens; j++) {
+        const uint32_t fixed = fixed_of(row[j]);
+        sums[j] = (first ? 0 : sums[j]) + fixed;
+        high[j] = (first ? 0 : high[j]) + (fixed & mask[j]);
+    }
+    for (size_t j = n_tokens; first && j < window; j++)
+        sums[j] = high[j] = 0;
+}
+
+static inline __attribute__((always_inline)) void
+map_add(const float *attention, const hs__stats_facts *facts, size_t window, bool first, uint32_t *batch)
+{
+    const size_t T = facts->n_tokens;
+    uint32_t *high = batch + window * window;
+    for (size_t i = 0; i < T; i++)
+        row_add(T, window, attention + i * T, facts->high_mask, first, batch + i * window, high + i * window);
+    if (first) {
+        memset(batch + T * window, 0, (window - T) * window * sizeof *batch);
+        memset(high + T * window, 0, (window - T) * window * sizeof *high);
+    }
+}
+
+/* Adds one text's map to a head's sums over a batch, or begins them with it: A to batch, A in the columns of
+ * H to what follows it; each [window][window]. */
+static HS_CLONES void corpus_attention_add(const float *attention, const hs__stats_facts *facts,
+                                           size_t window, bool first, uint32_t *batch)
+{
+    if (first)
+        map_add(attention, facts, window, true, batch);
+    else
+        map_add(attention, facts, window, false, batch);
+}
+
+/* Adds the sums of a batch to sums and high_columns. */
+static HS_CLONES void corpus_attention_move(const uint32_t *batch, size_t window, int64_t *restrict sums,
+                                            int64_t *restrict high_columns)
+{
+    const uint32_t *high = batch + window * window;
+    for (size_t j = 0; j < window * window; j++) {
+        sums[j] += batch[j];
+        high_columns[j] += high[j];
+    }
+}
+
+_Static_assert(((int64_t)HS_CORPUS_BATCH << HS__ATTENTION_BITS) <= INT64_C(1) << 31,
+               "a batch of attentions fits 32 bits");
+
+/* ---- distances of heads ----
+ *
+ * Distances of heads over texts. They compare every two heads of a text, so its maps
+ * are kept until the last head has come. */
+
+/* Nothing without distances. */
+static void corpus_kept_layout(const hs__stats_header *header, hs__arena *arena, hs__stats_kept *ret)
+{
+    const size_t n = hs__stats_distance_heads(header), W = header->tokens_max;
+    if (n == 0)
+        return;
+    ret->maps = hs__arena_floats(arena, n * W * W);
+    ret->heads = hs__arena_take(arena, n * sizeof *ret->heads);
+    ret->sums = hs__arena_take(arena, n * n * sizeof *ret->sums);
+    ret->scratch = hs__arena_take(arena, header->distances == HS_CORPUS_JS ? n * sizeof(double)
+                                                                           : hs_heads_hsic_bytes(n, W));
+}
+
+/* Above the diagonal of S, all of A. */
+static void keep(const hs__stats_kept *kept, bool js, size_t at, size_t W, size_t T,
+                 const hs_observed_head *head)
+{
+    float *to = kept->maps + at * W * W;
+    kept->heads[at] = to;
+    if (js)
+        memcpy(to, head->attention, T * T * sizeof *to);
+    for (size_t i = 0; !js && i + 1 < T; i++)
+        memcpy(to + i * T + i + 1, head->similarity + i * T + i + 1, (T - 1 - i) * sizeof *to);
+}
+
+/* Keeps map number `at` of all layers' heads. The last map adds the text's distances. */
+static void corpus_distances_add(hs_corpus_stats *stats, const hs__stats_kept *kept, size_t at,
+                                 size_t n_tokens, const hs_observed_head *head)
+{
+    const size_t n = hs__stats_distance_heads(stats->header);
+    const bool js = stats->header->distances == HS_CORPUS_JS;
+    keep(kept, js, at, stats->header->tokens_max, n_tokens, head);
+    if (at + 1 < n)
+        return;
+    memset(kept->sums, 0, n * n * sizeof *kept->sums);
+    for (size_t row = 0; js && row < n_tokens; row++)
+        hs_heads_js_add(kept->heads, n, n_tokens, row, kept->scratch, kept->sums);
+    if (!js)
+        hs_heads_hsic_add(kept->heads, n, n_tokens, kept->scratch, kept->sums);
+    for (size_t i = 0; i < n * n; i++)
+        hs__stats_fixed_add(stats->fields[HS__F_DISTANCES] + 2 * i, kept->sums[i]);
+}
+
+/* ---- one text ----
+ *
+ * Adding texts to the corpus statistics, head by head as a pass makes them.
+ *
+ * A map is read right after it was computed, while it is in the cache, so only the sums come from memory. The
+ * large sums of a head are fetched once for all texts of a batch. Sums over the heads of a layer are kept
+ * per text until the layer's last head. */
+
+struct hs__stats_scratch {
     void *block;
     size_t stride;
     hs_corpus_text texts[HS_CORPUS_BATCH]; /* being added */
     size_t n_texts;
-    hs__corpus_facts facts[HS_CORPUS_BATCH]; /* of them */
-    hs__corpus_map map;
+    hs__stats_facts facts[HS_CORPUS_BATCH]; /* of them */
+    hs__stats_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][window][window]: its attention */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
@@ -29,15 +147,15 @@ struct hs__corpus_scratch {
     float *profile;
     uint16_t *high;
     hs_segment *segments;
-    hs__corpus_kept kept;
+    hs__stats_kept kept;
 };
 
-static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, hs__arena *arena)
+static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header, hs__arena *arena)
 {
-    s->stride = s->map.stride = hs__corpus_stride(header->tokens_max);
+    s->stride = s->map.stride = hs__stats_stride(header->tokens_max);
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
-        hs__corpus_facts *facts = &s->facts[k];
+        hs__stats_facts *facts = &s->facts[k];
         facts->first = hs__arena_take(arena, P * sizeof(int32_t));
         facts->next = hs__arena_take(arena, P * sizeof(int32_t));
         facts->repeats = hs__arena_take(arena, P * sizeof(int32_t));
@@ -63,24 +181,24 @@ static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *heade
     s->profile = hs__arena_floats(arena, P);
     s->high = hs__arena_take(arena, P * sizeof(uint16_t));
     s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
-    hs__corpus_kept_layout(header, arena, &s->kept);
+    corpus_kept_layout(header, arena, &s->kept);
 }
 
-size_t hs__corpus_scratch_bytes(const hs__corpus_header *header)
+size_t hs__stats_scratch_bytes(const hs__stats_header *header)
 {
-    hs__corpus_scratch unused;
+    hs__stats_scratch unused;
     hs__arena arena = {0};
     scratch_layout(&unused, header, &arena);
     return sizeof unused + arena.used;
 }
 
-hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
+hs__stats_scratch *hs__stats_scratch_create(const hs__stats_header *header)
 {
-    hs__corpus_scratch *scratch = calloc(1, sizeof *scratch);
+    hs__stats_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)
         return NULL;
     scratch->map.n_thresholds = header->n_thresholds;
-    const size_t n_bytes = hs__corpus_scratch_bytes(header) - sizeof *scratch;
+    const size_t n_bytes = hs__stats_scratch_bytes(header) - sizeof *scratch;
     scratch->block = hs_memory_create(n_bytes);
     if (!scratch->block) {
         free(scratch);
@@ -92,7 +210,7 @@ hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
     return scratch;
 }
 
-void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch)
+void hs__stats_scratch_destroy(hs__stats_scratch *scratch)
 {
     if (!scratch)
         return;
@@ -108,10 +226,9 @@ static size_t share_bin(uint64_t part, uint64_t size)
 }
 
 /* ---- the text ---- */
-
-static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts)
+static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__stats_facts *facts)
 {
-    const hs__corpus_header *header = stats->header;
+    const hs__stats_header *header = stats->header;
     const size_t T = text->n_tokens;
     uint32_t *last = stats->scratch->seen; /* position of the last token of an id, at its first position */
     facts->n_tokens = T;
@@ -142,7 +259,7 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
 }
 
 /* The share of attention that an even spread keeps within sentences, special tokens being in none. */
-static double even_share(const hs__corpus_facts *facts)
+static double even_share(const hs__stats_facts *facts)
 {
     const size_t T = facts->n_tokens;
     size_t n_cells = 0, n_own = 0; /* tokens of the sentence at hand */
@@ -157,7 +274,7 @@ static double even_share(const hs__corpus_facts *facts)
 }
 
 /* Adds the figures that evenly drawn pairs and evenly spread attention would have. */
-static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
+static void chance_add(hs_corpus_stats *stats, const hs__stats_facts *facts)
 {
     const size_t T = facts->n_tokens;
     stats->fields[HS__F_TEXTS][0]++;
@@ -165,7 +282,7 @@ static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
     stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
     stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
     stats->fields[HS__F_SENTENCES][0] += facts->sentences[T - 1] + 1;
-    hs__corpus_fixed_add(stats->fields[HS__F_EVEN_SAME_SENTENCE], even_share(facts));
+    hs__stats_fixed_add(stats->fields[HS__F_EVEN_SAME_SENTENCE], even_share(facts));
     for (size_t i = 0; i < T; i++) {
         stats->fields[HS__F_REACHED][i]++;
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
@@ -200,7 +317,7 @@ static inline __attribute__((always_inline)) void distances_sum(const uint32_t *
 
 /* Pairs of E that hold an id, at its first position, 0 at the others: from the tokens' degrees. Pairs of
  * equal tokens count twice. */
-static void holding_gather(const hs__corpus_facts *facts, uint32_t *degrees)
+static void holding_gather(const hs__stats_facts *facts, uint32_t *degrees)
 {
     for (size_t k = 0; k < facts->n_repeats; k++) {
         const size_t i = (size_t)facts->repeats[k];
@@ -210,7 +327,7 @@ static void holding_gather(const hs__corpus_facts *facts, uint32_t *degrees)
 }
 
 /* Pairs of E of equal tokens. Such a pair holds the id once, not twice. */
-static void repeats_count(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *tallies)
+static void repeats_count(hs__stats_scratch *s, const hs__stats_facts *facts, head_tally *tallies)
 {
     const size_t T = facts->n_tokens;
     for (size_t i = 0; i < T; i++)
@@ -240,7 +357,7 @@ static inline __attribute__((always_inline)) void focal_find(const uint32_t *hol
 
 /* Counts the pairs of each threshold, with vectors. */
 HS_CLONES
-static void tallies_sum(const hs__corpus_map *map, size_t n_tokens, head_tally *tallies)
+static void tallies_sum(const hs__stats_map *map, size_t n_tokens, head_tally *tallies)
 {
     for (size_t t = 0; t < map->n_thresholds; t++) {
         distances_sum(map->distances + t * map->stride, n_tokens, &tallies[t]);
@@ -249,7 +366,7 @@ static void tallies_sum(const hs__corpus_map *map, size_t n_tokens, head_tally *
 }
 
 /* The map at hand at every threshold. */
-static void tallies_make(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *ret_tallies)
+static void tallies_make(hs__stats_scratch *s, const hs__stats_facts *facts, head_tally *ret_tallies)
 {
     memset(ret_tallies, 0, s->map.n_thresholds * sizeof *ret_tallies);
     for (size_t t = 0; t < s->map.n_thresholds; t++) {
@@ -267,13 +384,13 @@ static void counts_add(const uint32_t *restrict counts, size_t n, int64_t *restr
         sums[i] += counts[i];
 }
 
-static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, const head_tally *tally,
-                      size_t t, size_t l, size_t h)
+static void tally_add(hs_corpus_stats *stats, const hs__stats_facts *facts, const head_tally *tally, size_t t,
+                      size_t l, size_t h)
 {
-    const hs__corpus_header *header = stats->header;
+    const hs__stats_header *header = stats->header;
     if (!tally->high)
         return;
-    const size_t cell = hs__corpus_cell(stats, t, l, h);
+    const size_t cell = hs__stats_cell(stats, t, l, h);
     const size_t part = cell + facts->part * header->n_thresholds * header->n_layers * header->n_heads;
     stats->fields[HS__F_HIGH][part] += (int64_t)tally->high;
     stats->fields[HS__F_REPEATED][part] += (int64_t)tally->repeated;
@@ -295,10 +412,10 @@ static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, con
 }
 
 /* Histogram, moments and locations of the map at hand. */
-static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t l, size_t h)
+static void head_maps_add(hs_corpus_stats *stats, const hs__stats_facts *facts, size_t l, size_t h)
 {
-    const hs__corpus_map *map = &stats->scratch->map;
-    const size_t index = hs__corpus_index(stats, l, h);
+    const hs__stats_map *map = &stats->scratch->map;
+    const size_t index = hs__stats_index(stats, l, h);
     int64_t *hist[2] = {stats->fields[HS__F_NOISE_HIST] + index * HS__N_BINS,
                         stats->fields[HS__F_SIGNAL_HIST] + index * HS__N_BINS};
     int64_t *moments[2] = {stats->fields[HS__F_NOISE_MOMENTS] + index * 6,
@@ -307,22 +424,22 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
         for (size_t bin = 0; bin < HS__N_BINS; bin++)
             hist[kind][bin] += map->hist[HS__SIGNAL * kind + bin];
         for (size_t k = 0; k < 3; k++)
-            hs__corpus_fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
+            hs__stats_fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
-    hs__corpus_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
-                            stats->scratch->locations);
+    hs__stats_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
+                           stats->scratch->locations);
 }
 
 static int32_t *focal_at(const hs_corpus_stats *stats, size_t k, size_t t)
 {
-    const hs__corpus_header *header = stats->header;
+    const hs__stats_header *header = stats->header;
     return stats->scratch->focal + (k * header->n_thresholds + t) * header->n_heads;
 }
 
 /* Adds the number of different focal ids that a layer's heads have in text k. */
 static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
 {
-    hs__corpus_scratch *s = stats->scratch;
+    hs__stats_scratch *s = stats->scratch;
     const size_t n_heads = stats->header->n_heads;
     const int32_t *focal = focal_at(stats, k, t);
     size_t n = 0;
@@ -356,12 +473,12 @@ static void observe_similarity(const head_tally *tally, hs_corpus_observation *r
 static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *similarity,
                            hs_corpus_observation *ret_observation)
 {
-    hs__corpus_scratch *s = stats->scratch;
-    const hs__corpus_header *header = stats->header;
-    hs__corpus_facts *facts = &s->facts[k];
+    hs__stats_scratch *s = stats->scratch;
+    const hs__stats_header *header = stats->header;
+    hs__stats_facts *facts = &s->facts[k];
     head_tally tallies[HS_CORPUS_THRESHOLDS_MAX];
-    hs__corpus_map_read(&s->map, similarity, facts, h == 0, header->thresholds);
-    map_add(stats, facts, l, h);
+    hs__stats_map_read(&s->map, similarity, facts, h == 0, header->thresholds);
+    head_maps_add(stats, facts, l, h);
     tallies_make(s, facts, tallies);
     for (size_t t = 0; t < header->n_thresholds; t++) {
         tally_add(stats, facts, &tallies[t], t, l, h);
@@ -380,9 +497,9 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
 static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *columns,
                         hs_corpus_observation *ret_observation)
 {
-    const hs__corpus_header *header = stats->header;
-    const size_t index = hs__corpus_index(stats, l, h);
-    hs__corpus_facts *facts = &stats->scratch->facts[k];
+    const hs__stats_header *header = stats->header;
+    const size_t index = hs__stats_index(stats, l, h);
+    hs__stats_facts *facts = &stats->scratch->facts[k];
     float *profile = stats->scratch->profile;
     double mass[HS_ROLE_COUNT] = {0};
     memcpy(profile, columns, facts->n_tokens * sizeof *profile);
@@ -399,7 +516,7 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
         mass[facts->roles[j]] += columns[j];
     }
     for (size_t role = 0; role < HS_ROLE_COUNT; role++)
-        hs__corpus_fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
+        hs__stats_fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
     if (ret_observation) {
         const double separators = mass[HS_ROLE_FIRST] + mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END];
         ret_observation->separator_attention =
@@ -410,16 +527,16 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
 static void profile_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head)
 {
     double figures[HS__PROFILE_N];
-    int64_t *sums = stats->fields[HS__F_PROFILES] + hs__corpus_index(stats, l, h) * 2 * HS__PROFILE_N;
-    hs__corpus_profile_find(head, &stats->scratch->facts[k], figures);
+    int64_t *sums = stats->fields[HS__F_PROFILES] + hs__stats_index(stats, l, h) * 2 * HS__PROFILE_N;
+    hs__stats_profile_find(head, &stats->scratch->facts[k], figures);
     for (size_t i = 0; i < HS__PROFILE_N; i++)
-        hs__corpus_fixed_add(sums + 2 * i, figures[i]);
+        hs__stats_fixed_add(sums + 2 * i, figures[i]);
 }
 
 static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
 {
-    hs__corpus_scratch *s = stats->scratch;
-    const hs__corpus_facts *facts = &s->facts[k];
+    hs__stats_scratch *s = stats->scratch;
+    const hs__stats_facts *facts = &s->facts[k];
     const uint8_t *special = s->texts[k].special;
     const size_t T = facts->n_tokens;
     hs__profile_normalize(facts->columns, T);
@@ -433,8 +550,7 @@ static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
 }
 
 /* ---- all of it ---- */
-
-static hs_status text_check(const hs__corpus_header *header, const hs_corpus_text *text, hs_error *err)
+static hs_status text_check(const hs__stats_header *header, const hs_corpus_text *text, hs_error *err)
 {
     if (text->n_tokens < 1 || text->n_tokens > header->tokens_max)
         return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has %zu tokens, the window %llu",
@@ -451,7 +567,7 @@ static hs_status text_check(const hs__corpus_header *header, const hs_corpus_tex
 hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
                                 hs_error *err)
 {
-    hs__corpus_scratch *s = stats->scratch;
+    hs__stats_scratch *s = stats->scratch;
     if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
         return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
                        HS_CORPUS_BATCH, n_texts);
@@ -478,14 +594,14 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
 static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 {
     const size_t W = stats->header->tokens_max, stride = stats->scratch->stride;
-    const hs__corpus_facts *facts = &stats->scratch->facts[k];
+    const hs__stats_facts *facts = &stats->scratch->facts[k];
     int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
     int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
-    hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
-    hs__corpus_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
+    hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
+    hs__stats_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
     if (stats->scratch->texts[k].number == 0) {
         int64_t *first = stats->fields[HS__F_FIRST_SIMILARITY] + l * 2 * W * W;
-        hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, first, first + W * W);
+        hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, first, first + W * W);
     }
     for (size_t t = 0; t < stats->header->n_thresholds; t++)
         unique_focal_add(stats, k, t, l);
@@ -495,7 +611,7 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
                           hs_corpus_observation *ret_observation)
 {
-    hs__corpus_scratch *s = stats->scratch;
+    hs__stats_scratch *s = stats->scratch;
     const size_t W = stats->header->tokens_max;
     if (h == 0)
         memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
@@ -503,13 +619,13 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
     columns_add(stats, k, l, h, head->columns, ret_observation);
     profile_add(stats, k, l, h, head);
     if (stats->header->distances)
-        hs__corpus_distances_add(stats, &s->kept, hs__corpus_index(stats, l, h), s->texts[k].n_tokens, head);
-    hs__corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
+        corpus_distances_add(stats, &s->kept, hs__stats_index(stats, l, h), s->texts[k].n_tokens, head);
+    corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
     if (k + 1 == s->n_texts) {
-        const size_t offset = hs__corpus_index(stats, l, h) * W * W;
-        hs__corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,
-                                  stats->fields[HS__F_HIGH_COLUMNS] + offset);
-        hs__corpus_counts_move(s->locations, s->stride, W, stats->fields[HS__F_LOCATION] + offset);
+        const size_t offset = hs__stats_index(stats, l, h) * W * W;
+        corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,
+                              stats->fields[HS__F_HIGH_COLUMNS] + offset);
+        hs__stats_counts_move(s->locations, s->stride, W, stats->fields[HS__F_LOCATION] + offset);
     }
     if (h + 1 == stats->header->n_heads)
         layer_end(stats, k, l);
@@ -522,5 +638,5 @@ void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_righ
         return;
     sums[0] += (int64_t)n_masked;
     sums[1] += (int64_t)n_right;
-    hs__corpus_fixed_add(sums + 2, loss);
+    hs__stats_fixed_add(sums + 2, loss);
 }

@@ -8,13 +8,13 @@
 #include <math.h>
 
 /* Rows of scratch are wider than the window, so that vectors may run over its edge. */
-static inline size_t hs__corpus_stride(size_t tokens_max)
+static inline size_t hs__stats_stride(size_t tokens_max)
 {
     return (tokens_max + 63) / 64 * 64 + 64;
 }
 
 /* Facts of a text, found before its maps are read; arrays are [stride]. */
-typedef struct hs__corpus_facts {
+typedef struct hs__stats_facts {
     size_t n_tokens, part;
     int32_t *first,
         *next; /* positions of the first, and of the following token of the same id; next: or n_tokens */
@@ -29,13 +29,13 @@ typedef struct hs__corpus_facts {
     float *columns;         /* of the layer at hand: column sums over its heads */
     float *similarity_sum,
         *normalized_sum; /* [T][stride], of the layer at hand: S and N, i < j, over its heads */
-} hs__corpus_facts;
+} hs__stats_facts;
 
 /* In the bytes of a pair within a sentence; a histogram has its bins of N once without and once with it. */
 enum { HS__SIGNAL = 0x80, HS__HIST_BINS = 2 * HS__SIGNAL };
 
-/* Results of reading one similarity map. stride is hs__corpus_stride; rows are the map's. */
-typedef struct hs__corpus_map {
+/* Results of reading one similarity map. stride is hs__stats_stride; rows are the map's. */
+typedef struct hs__stats_map {
     size_t stride, n_thresholds;
     float cuts[HS_CORPUS_THRESHOLDS_MAX]; /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
     uint8_t *levels;      /* [stride][stride]: thresholds that N reaches, symmetric; 0 for i = j */
@@ -46,34 +46,26 @@ typedef struct hs__corpus_map {
     uint32_t *degrees;    /* [t][stride]: pairs of E that hold the token */
     uint32_t *distances;  /* [t][stride]: pairs of E by j - i */
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
-} hs__corpus_map;
+} hs__stats_map;
 
 /* Fills all of map but stride and n_thresholds, and adds to the sums of facts, which begin with the first
  * head of a layer. */
-void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
-                         bool first, const float *thresholds);
+void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts, bool first,
+                        const float *thresholds);
 
 /* Adds 1 to ret_counts[i][j] where levels[i][j] > level. Both are [n_tokens][stride]; counts are bytes. */
-void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
-                             uint8_t *ret_counts);
+void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                            uint8_t *ret_counts);
 
 /* Adds counts[i][j], i < j, to sums [window][window], and clears them. counts is [window][stride]. */
-void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums);
+void hs__stats_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums);
 
 /* Adds sums[i][j], i < j, to the whole and fraction words of a layer's [window][window] field. */
-void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
-                         int64_t *fraction);
-
-/* Adds one text's map to a head's sums over a batch, or begins them with it: A to batch, A in the columns of
- * H to what follows it; each [window][window]. */
-void hs__corpus_attention_add(const float *attention, const hs__corpus_facts *facts, size_t window,
-                              bool first, uint32_t *batch);
-
-/* Adds the sums of a batch to sums and high_columns. */
-void hs__corpus_attention_move(const uint32_t *batch, size_t window, int64_t *sums, int64_t *high_columns);
+void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
+                        int64_t *fraction);
 
 /* Adds a real number to a pair of words: integer and fraction. */
-static inline void hs__corpus_fixed_add(int64_t fixed[2], double value)
+static inline void hs__stats_fixed_add(int64_t fixed[2], double value)
 {
     if (!(fabs(value) < HS__FIXED_MAX))
         return;
@@ -83,18 +75,13 @@ static inline void hs__corpus_fixed_add(int64_t fixed[2], double value)
 }
 
 /* Computes one text's profile of a head, in the order of HS__PROFILE_... */
-void hs__corpus_profile_find(const hs_observed_head *head, const hs__corpus_facts *facts,
-                             double ret_figures[HS__PROFILE_N]);
+void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
+                            double ret_figures[HS__PROFILE_N]);
 
 /* The maps of one text, kept if distances of heads are counted. */
-typedef struct hs__corpus_kept {
+typedef struct hs__stats_kept {
     float *maps;         /* [l][h][window][window], each with rows of the text's length */
     const float **heads; /* [l][h]: into maps */
     double *sums;        /* [n][n] */
     void *scratch;       /* of engine/analysis/distances.h */
-} hs__corpus_kept;
-/* Nothing without distances. */
-void hs__corpus_kept_layout(const hs__corpus_header *header, hs__arena *arena, hs__corpus_kept *ret_kept);
-/* Keeps map number `at` of all layers' heads. The last map adds the text's distances. */
-void hs__corpus_distances_add(hs_corpus_stats *stats, const hs__corpus_kept *kept, size_t at, size_t n_tokens,
-                              const hs_observed_head *head);
+} hs__stats_kept;

@@ -1,10 +1,4 @@
-/* statistics_similarity.c - one similarity map read for the corpus statistics.
- *
- * The map is read once. This computes the sums and writes three maps of bytes. The first has the number of
- * thresholds that each N reaches. The second has the same with each row moved to begin at its diagonal. The
- * third has the histogram bin. The counts of each threshold are sums over columns of the first two, 64
- * columns at a time. A column of the first, which is symmetric, counts a token's pairs. A column of the
- * second counts the pairs of a distance. */
+/* statistics_similarity.c - adds similarities and profiles of a head's maps to the sums. */
 #include "engine/statistics/statistics_add.h"
 
 #include "engine/analysis/analysis.h"
@@ -12,15 +6,216 @@
 #include "model/clones.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
+
+/* ---- profiles ----
+ *
+ * Profiles of heads (hs_head_profile) over texts: each text's figures are found from
+ * its map and column sums, and added. The map is read once, in vectors; what falls on kinds of tokens is in
+ * the columns. */
+
+/* Sums over rows. */
+typedef struct row_sums {
+    double entropy, confidence, distance;
+} row_sums;
+
+typedef union float_lanes {
+    hs__floats vector;
+    float values[HS__LANES];
+} float_lanes;
+
+/* Natural logarithms of sixteen numbers, within 2e-6. The result is exactly 0 for 1, and finite for 0. Writes
+ * x = 2^e m with m in [sqrt(1/2), sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would
+ * cost more than the rest of the work on an element. */
+static inline __attribute__((always_inline)) void logs(const hs__floats *x, hs__floats *ret)
+{
+    const hs__ints shifted = (hs__ints)*x - 0x3f3504f3;
+    const hs__floats exponent = __builtin_convertvector(shifted >> 23, hs__floats);
+    const hs__floats t = (hs__floats)((shifted & 0x7fffff) + 0x3f3504f3) - 1;
+    const hs__floats series =
+        1.0000128f +
+        t * (-0.49985051f + t * (0.33225876f + t * (-0.25472483f + t * (0.22330035f - t * 0.1431972f))));
+    *ret = exponent * 0.693147181f + t * series;
+}
+
+/* Running sums of sixteen columns. */
+typedef struct row_lanes {
+    float_lanes entropy, distance, most;
+} row_lanes;
+
+/* offset: of the elements from the diagonal. */
+static inline __attribute__((always_inline)) void sixteen_add(const hs__floats *a, const hs__floats *offset,
+                                                              row_lanes *sums)
+{
+    hs__floats log;
+    logs(a, &log);
+    sums->entropy.vector -= *a * log;
+    sums->distance.vector += *a * (hs__floats)((hs__ints)*offset & 0x7fffffff);
+    const hs__ints more = *a > sums->most.vector;
+    sums->most.vector = (hs__floats)(((hs__ints)*a & more) | ((hs__ints)sums->most.vector & ~more));
+}
+
+/* One row; returns its maximum. */
+static inline __attribute__((always_inline)) float row_add(const float *row, size_t i, size_t n,
+                                                           row_lanes *sums)
+{
+    static const float_lanes count = {.values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
+    hs__floats offset = count.vector - (float)i;
+    size_t j = 0;
+    sums->most.vector = (hs__floats){0};
+    for (; j + HS__LANES <= n; j += HS__LANES, offset += (float)HS__LANES)
+        sixteen_add((const hs__floats *)(const void *)(row + j), &offset, sums);
+    if (j < n) {
+        float_lanes rest = {.values = {0}};
+        memcpy(rest.values, row + j, (n - j) * sizeof *row);
+        sixteen_add(&rest.vector, &offset, sums);
+    }
+    float maximum = 0;
+    for (size_t k = 0; k < HS__LANES; k++)
+        maximum = sums->most.values[k] > maximum ? sums->most.values[k] : maximum;
+    return maximum;
+}
+
+/* Sums in floats run over a few rows. */
+HS_CLONES
+static void map_sum(const float *attention, size_t n_rows, size_t n, row_sums *ret_sums)
+{
+    enum { ROWS = 16 };
+    *ret_sums = (row_sums){0};
+    for (size_t first = 0; first < n_rows; first += ROWS) {
+        row_lanes sums = {.entropy = {.values = {0}}};
+        for (size_t i = first; i < first + ROWS && i < n_rows; i++)
+            ret_sums->confidence += (double)row_add(attention + i * n, i, n, &sums);
+        for (size_t k = 0; k < HS__LANES; k++) {
+            ret_sums->entropy += (double)sums.entropy.values[k];
+            ret_sums->distance += (double)sums.distance.values[k];
+        }
+    }
+}
+
+/* Attention between tokens of one id. */
+static double repeated_sum(const float *attention, const hs__stats_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    double sum = 0;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
+            sum += (double)attention[i * T + j] + (double)attention[j * T + i];
+    return sum;
+}
+
+/* Columns j .. j + n - 1 of n <= HS__LANES, over the queries of their sentence, first .. end - 1. */
+static inline __attribute__((always_inline)) double
+strip_sum(const float *attention, const hs__stats_facts *facts, size_t first, size_t end, size_t j, size_t n)
+{
+    const size_t T = facts->n_tokens;
+    const size_t from = j + HS__LANES <= T ? j : T - HS__LANES; /* reads end with the last row */
+    float_lanes columns = {.values = {0}};
+    for (size_t i = first; i < end; i++)
+        if (!facts->special[i])
+            columns.vector += *(const hs__floats *)(const void *)(attention + i * T + from);
+    double sum = 0;
+    for (size_t k = j; k < j + n; k++)
+        sum += facts->special[k] ? 0 : (double)columns.values[k - from];
+    return sum;
+}
+
+/* The same, of a map that is narrower than vectors. */
+static double narrow_sum(const float *attention, const hs__stats_facts *facts, size_t first, size_t end)
+{
+    double sum = 0;
+    for (size_t i = first; i < end; i++)
+        for (size_t j = first; j < end; j++)
+            sum += facts->special[i] || facts->special[j] ? 0 : (double)attention[i * facts->n_tokens + j];
+    return sum;
+}
+
+/* Attention that stays within sentences, which are spans; special tokens neither give nor get. */
+HS_CLONES
+static double sentences_sum(const float *attention, const hs__stats_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    double sum = 0;
+    for (size_t first = 0, end; first < T; first = end) {
+        end = (size_t)facts->sentence_ends[first];
+        if (T < HS__LANES)
+            sum += narrow_sum(attention, facts, first, end);
+        for (size_t j = first; T >= HS__LANES && j < end; j += HS__LANES)
+            sum += strip_sum(attention, facts, first, end, j, end - j < HS__LANES ? end - j : HS__LANES);
+    }
+    return sum;
+}
+
+static double columns_sum(const float *columns, const hs__stats_facts *facts, hs_role role)
+{
+    double sum = 0;
+    for (size_t j = 0; j < facts->n_tokens; j++)
+        sum += facts->roles[j] == role ? (double)columns[j] : 0;
+    return sum;
+}
+
+/* Sum of A_ij with j - i = offset. */
+static double diagonal_sum(const float *attention, size_t n, ptrdiff_t offset)
+{
+    const size_t first = offset < 0 ? (size_t)-offset * n : (size_t)offset;
+    const size_t away = (size_t)(offset < 0 ? -offset : offset);
+    double sum = 0;
+    for (size_t k = 0; k + away < n; k++)
+        sum += (double)attention[first + k * (n + 1)];
+    return sum;
+}
+
+void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
+                            double ret_figures[HS__PROFILE_N])
+{
+    const size_t T = facts->n_tokens;
+    const double n = (double)T;
+    row_sums rows, first;
+    map_sum(head->attention, T, T, &rows);
+    map_sum(head->attention, 1, T, &first);
+    for (ptrdiff_t k = -HS_PROFILE_REACH; k <= HS_PROFILE_REACH; k++) {
+        const size_t away = (size_t)(k < 0 ? -k : k);
+        ret_figures[HS__PROFILE_OFFSETS + HS_PROFILE_REACH + k] =
+            away < T ? diagonal_sum(head->attention, T, k) / (double)(T - away) : 0;
+    }
+    const double *centre = ret_figures + HS__PROFILE_OFFSETS + HS_PROFILE_REACH;
+    ret_figures[HS__PROFILE_SELF] = centre[0];
+    ret_figures[HS__PROFILE_PREVIOUS] = centre[-1] * (n - 1) / n;
+    ret_figures[HS__PROFILE_NEXT] = centre[1] * (n - 1) / n;
+    ret_figures[HS__PROFILE_FIRST] = columns_sum(head->columns, facts, HS_ROLE_FIRST) / n;
+    ret_figures[HS__PROFILE_SEPARATOR] = columns_sum(head->columns, facts, HS_ROLE_SEPARATOR) / n;
+    ret_figures[HS__PROFILE_PUNCTUATION] = (columns_sum(head->columns, facts, HS_ROLE_SENTENCE_END) +
+                                            columns_sum(head->columns, facts, HS_ROLE_COMMA)) /
+                                           n;
+    ret_figures[HS__PROFILE_SAME_TOKEN] = repeated_sum(head->attention, facts) / n;
+    ret_figures[HS__PROFILE_SAME_SENTENCE] = sentences_sum(head->attention, facts) / n;
+    ret_figures[HS__PROFILE_ENTROPY] = rows.entropy / n;
+    ret_figures[HS__PROFILE_ENTROPY_FIRST] = first.entropy;
+    ret_figures[HS__PROFILE_CONFIDENCE] = rows.confidence / n;
+    ret_figures[HS__PROFILE_MEAN_DISTANCE] = rows.distance / n;
+}
+
+/* ---- similarity maps ----
+ *
+ * One similarity map read for the corpus statistics.
+ *
+ * The map is read once. This computes the sums and writes three maps of bytes. The first has the number of
+ * thresholds that each N reaches. The second has the same with each row moved to begin at its diagonal. The
+ * third has the histogram bin. The counts of each threshold are sums over columns of the first two, 64
+ * columns at a time. A column of the first, which is symmetric, counts a token's pairs. A column of the
+ * second counts the pairs of a distance. */
 
 /* gcc's vectors: 16 floats, whatever the width of the CPU's registers. Unaligned in memory. */
 typedef uint32_t ints_unsigned __attribute__((vector_size(64)));
+
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
+
 typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
+
 typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+
 typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
+
 typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
 
 enum {
@@ -128,9 +323,8 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
     *moments = sums;
 }
 
-static inline __attribute__((always_inline)) void rows_read(const hs__corpus_map *map,
-                                                            const float *similarity,
-                                                            const hs__corpus_facts *facts, float reciprocal,
+static inline __attribute__((always_inline)) void rows_read(const hs__stats_map *map, const float *similarity,
+                                                            const hs__stats_facts *facts, float reciprocal,
                                                             bool first, moment_sums *ret_moments)
 {
     const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
@@ -163,7 +357,7 @@ static inline __attribute__((always_inline)) void rows_read(const hs__corpus_map
 
 /* Everything of the first reading. */
 HS_CLONES
-static void map_quantise(const hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+static void map_quantise(const hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,
                          float reciprocal, bool first, moment_sums *ret_moments)
 {
     if (first)
@@ -173,7 +367,7 @@ static void map_quantise(const hs__corpus_map *map, const float *similarity, con
 }
 
 /* Moves the repeated pairs that are not in one sentence from noise to signal. */
-static void repeats_move(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+static void repeats_move(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,
                          float reciprocal)
 {
     const size_t T = facts->n_tokens;
@@ -192,7 +386,7 @@ static void repeats_move(hs__corpus_map *map, const float *similarity, const hs_
 }
 
 /* Four tables side by side, so that equal neighbours do not wait for each other. */
-static void map_histogram(hs__corpus_map *map, const hs__corpus_facts *facts)
+static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
 {
     const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
     uint32_t tables[4][HS__HIST_BINS] = {0};
@@ -247,7 +441,7 @@ static inline __attribute__((always_inline)) void wide_add(const bytes *count, u
 
 /* Degrees, distances and pairs within a sentence. Rows of distances end where the map does. */
 HS_CLONES
-static void pairs_count(hs__corpus_map *map, size_t n_tokens)
+static void pairs_count(hs__stats_map *map, size_t n_tokens)
 {
     const size_t stride = map->stride;
     memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
@@ -312,8 +506,8 @@ static void levels_mirror(uint8_t *levels, size_t stride, size_t n_tokens)
     }
 }
 
-void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
-                         bool first, const float *thresholds)
+void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts, bool first,
+                        const float *thresholds)
 {
     const size_t T = facts->n_tokens;
     const float maximum = hs_similarity_max(similarity, T, NULL);
@@ -337,8 +531,8 @@ void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs_
 }
 
 HS_CLONES
-void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
-                             uint8_t *ret_counts)
+void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                            uint8_t *ret_counts)
 {
     for (size_t i = 0; i < n_tokens; i++)
         for (size_t j = (i + 1) / CHUNK * CHUNK; j < n_tokens; j += CHUNK) {
@@ -348,7 +542,7 @@ void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_toke
 }
 
 HS_CLONES
-void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums)
+void hs__stats_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums)
 {
     for (size_t i = 0; i < window; i++)
         for (size_t j = i + 1; j < window; j++)
@@ -363,8 +557,8 @@ void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64
 #define ROUNDER 0x1.8p52
 
 HS_CLONES
-void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
-                         int64_t *fraction)
+void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
+                        int64_t *fraction)
 {
     const doubles rounder = (doubles){0} + ROUNDER;
     for (size_t i = 0; i < n_tokens; i++)

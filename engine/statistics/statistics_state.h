@@ -45,7 +45,7 @@ enum {
  *     e  figures of masked tokens; 0 without them: tokens, right ones, loss as integer and fraction
  *     2  integer and fraction
  *     3  three figures */
-#define HS__CORPUS_FIELDS(X)                                                                                 \
+#define HS__STATS_FIELDS(X)                                                                                  \
     X(TEXTS, "")                                                                                             \
     X(TOKENS, "")                                                                                            \
     X(ALL_PAIRS, "")                                                                                         \
@@ -90,12 +90,12 @@ enum {
 
 typedef enum hs__field {
 #define X(name, axes) HS__F_##name,
-    HS__CORPUS_FIELDS(X)
+    HS__STATS_FIELDS(X)
 #undef X
         HS__N_FIELDS
 } hs__field;
 
-typedef struct hs__corpus_header {
+typedef struct hs__stats_header {
     uint64_t magic, version;
     uint64_t n_words;  /* int64 that follow the header */
     uint64_t checksum; /* of everything after this word */
@@ -105,44 +105,44 @@ typedef struct hs__corpus_header {
     float attention_threshold;
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
     uint16_t layers[HS_LAYERS_MAX];
-} hs__corpus_header;
+} hs__stats_header;
 
-typedef struct hs__corpus_scratch hs__corpus_scratch;
+typedef struct hs__stats_scratch hs__stats_scratch;
 
 struct hs_corpus_stats {
     void *block;
-    hs__corpus_header *header; /* in the block; the fields follow */
+    hs__stats_header *header; /* in the block; the fields follow */
     int64_t *fields[HS__N_FIELDS];
-    hs__corpus_scratch *scratch; /* of add */
+    hs__stats_scratch *scratch; /* of add */
 };
 
 /* HS_INVALID when an option is out of range. */
-HS_MUST_USE hs_status hs__corpus_header_make(const hs_corpus_options *options, hs__corpus_header *ret_header,
-                                             hs_error *err);
+HS_MUST_USE hs_status hs__stats_header_make(const hs_corpus_options *options, hs__stats_header *ret_header,
+                                            hs_error *err);
 /* Length of an axis. */
-size_t hs__corpus_axis(const hs__corpus_header *header, char axis);
+size_t hs__stats_axis(const hs__stats_header *header, char axis);
 /* Number of words of a field. */
-size_t hs__corpus_field_words(const hs__corpus_header *header, hs__field field);
+size_t hs__stats_field_words(const hs__stats_header *header, hs__field field);
 
-size_t hs__corpus_scratch_bytes(const hs__corpus_header *header);
+size_t hs__stats_scratch_bytes(const hs__stats_header *header);
 /* NULL when memory is short. */
-hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header);
-void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch);
+hs__stats_scratch *hs__stats_scratch_create(const hs__stats_header *header);
+void hs__stats_scratch_destroy(hs__stats_scratch *scratch);
 
 /* Heads of all layers, where their distances are counted; else 0. */
-static inline size_t hs__corpus_distance_heads(const hs__corpus_header *header)
+static inline size_t hs__stats_distance_heads(const hs__stats_header *header)
 {
     return header->distances ? header->n_layers * header->n_heads : 0;
 }
 
 /* Index of (l, h) in fields whose axes begin so. */
-static inline size_t hs__corpus_index(const hs_corpus_stats *stats, size_t l, size_t h)
+static inline size_t hs__stats_index(const hs_corpus_stats *stats, size_t l, size_t h)
 {
     return l * stats->header->n_heads + h;
 }
 
 /* Index of (t, l, h). */
-static inline size_t hs__corpus_cell(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
+static inline size_t hs__stats_cell(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
 {
-    return t * stats->header->n_layers * stats->header->n_heads + hs__corpus_index(stats, l, h);
+    return t * stats->header->n_layers * stats->header->n_heads + hs__stats_index(stats, l, h);
 }

@@ -2,8 +2,8 @@
  * of the pass. */
 #include "tests/bench/measure.h"
 
-#include "engine/pass/cpu.h"
-#include "engine/pass/runtime_parts.h"
+#include "engine/pass/pass.h"
+#include "engine/pass/team.h"
 #include "model/clock.h"
 
 #include <stdio.h>
@@ -173,21 +173,19 @@ static void product_share(hs__team *team, product p)
 }
 
 /* Returns the operand that a product reads. */
-static const void *operand(const hs__cpu_workspace *ws, const float *x)
+static const void *operand(const hs_workspace *ws, const float *x)
 {
     return ws->operand ? (const void *)ws->operand : x;
 }
 
-double hs_measure_products(const hs_engine *base, hs_workspace *base_ws, size_t n_tokens, size_t n_threads)
+double hs_measure_products(const hs_engine *engine, hs_workspace *ws, size_t n_tokens, size_t n_threads)
 {
-    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
-    const hs__cpu_workspace *ws = (const hs__cpu_workspace *)base_ws;
     const size_t N = n_tokens, n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
     hs__team team;
     if (ws->operand) /* rows of another product may be denormal numbers, which are slow */
         memset(ws->operand, 0, ws->operand_bytes);
     const double start = hs_clock_seconds();
-    hs__team_start(&team, base->runtime, n);
+    hs__team_start(&team, engine->runtime, n);
     if (engine->convolution && engine->shape.n_layers > 1)
         product_share(&team, (product){engine->convolution, operand(ws, ws->unfolded), ws->update, N, n});
     for (size_t l = 0; l < engine->shape.n_layers; l++) {

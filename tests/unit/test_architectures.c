@@ -1,7 +1,7 @@
 /* test_architectures.c - compares the engine with loops over doubles (architecture_reference.h): every
  * feature of architecture.h, every intervention, on odd shapes. */
 #include "engine/engine.h"
-#include "engine/pass/runtime_parts.h"
+#include "engine/pass/team.h"
 #include "tests/unit/architecture_reference.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"

@@ -1,7 +1,7 @@
 /* test_linear.c - results do not depend on the machine: instruction sets and caches named in the
  * environment, the cuts of a product into tasks, and row strides. */
-#include "engine/kernels/caches.h"
 #include "engine/linear/linear.h"
+#include "engine/pass/team.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

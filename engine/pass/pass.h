@@ -1,11 +1,35 @@
-/* cpu.h - the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
+/* pass.h - factors of output weights, for lengths and inner products of heads' outputs in the hidden
+ * state.
+ *
+ * A head writes o W_O into the hidden state, with o its output of d numbers. With G = W_O W_O' [d][d] and
+ * G = C C', inner products there are inner products of z = o C, which is as short as o:
+ *
+ *     (a W_O) (b W_O)' = a G b' = (a C) (b C)'
+ *
+ * C is the lower Cholesky factor, packed for the kernels' product. Factors are computed layer by layer
+ * for the plans that need them, and kept: 2.4 MB for BERT-base. Any thread may call these functions. */
 #pragma once
 
-#include "engine/backend.h"
+#include "engine/engine.h"
 #include "engine/kernels/kernels.h"
 #include "engine/linear/linear.h"
-#include "engine/pass/residual.h"
+#include "model/status.h"
 
+#include <stdbool.h>
+
+typedef struct hs__residual hs__residual;
+
+/* Computes the factors of a layer unless they are there. Allocates, and waits for a thread that computes
+ * some. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err);
+
+/* Returns true once hs__residual_make has succeeded for the layer. */
+bool hs__residual_is_made(const hs__residual *residual, size_t layer);
+
+/* Returns C of a head in panels. hs__residual_make must have succeeded for the layer. */
+const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head);
+
+/* ---- the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
 typedef struct hs__packed_norm {
     float *gamma, *beta; /* [H]; beta is 0 if the model has none; gamma NULL: the identity */
 } hs__packed_norm;
@@ -50,9 +74,12 @@ typedef struct hs__packed_head {
     hs__packed_norm norm;
 } hs__packed_head;
 
-/* The engine of the cpu backend. Embedding tables stay in the model's tensors. */
-typedef struct hs__cpu_engine {
-    hs_engine base;
+/* Embedding tables stay in the model's tensors. */
+struct hs_engine {
+    hs_runtime *runtime;
+    const hs_architecture *architecture;
+    hs_precision precision;
+    const char *products; /* as hs_engine_products says */
     hs_shape shape;
     size_t n_threads; /* the most that a pass may use */
     const hs__linear_kind *linear;
@@ -79,21 +106,14 @@ typedef struct hs__cpu_engine {
     hs__linear *sentence[HS_SENTENCE_DENSE_MAX]; /* dense layers of a sentence encoder, in fp32 */
     hs__residual *residual;
     void *block; /* memory of norms, rotations and biases */
-} hs__cpu_engine;
+};
 
-/* Reads and packs all tensors of the architecture. engine->base, shape, kernels, linear and n_threads
- * must be set. Call finish even if it fails. */
-hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err);
-void hs__weights_finish(hs__cpu_engine *engine);
+/* Reads and packs all tensors of the architecture. engine->runtime, architecture, precision, shape, kernels,
+ * linear and n_threads must be set. Call finish even if it fails. */
+hs_status hs__weights_init(hs_engine *engine, hs_error *err);
 
-/* Fill the tables of positions.c; the caller gives the memory. */
-void hs__rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_t n_positions, size_t width);
-void hs__score_bias_fill(const hs_architecture *architecture, float *bias);
+void hs__weights_finish(hs_engine *engine);
 void hs__relative_rows_fill(const hs_architecture *architecture, int32_t *rows);
-
-/* Computes position_keys and position_queries of every layer (relative.c). */
-HS_MUST_USE hs_status hs__relative_fill(hs__cpu_engine *engine, hs_error *err);
-
 /* Scratch of one thread for one head, T = min(N, n_positions). */
 typedef struct hs__attention_scratch {
     float *keys;      /* K' in panels, later O' in panels */
@@ -103,8 +123,9 @@ typedef struct hs__attention_scratch {
 } hs__attention_scratch;
 
 /* Scratch of a pass with N = tokens_max rows; W = max(H, E). */
-typedef struct hs__cpu_workspace {
-    hs_workspace base;
+struct hs_workspace {
+    const hs_engine *engine;
+    size_t tokens_max;
     float *x;          /* [N][H]  hidden state */
     float *qkv;        /* [N][A + 2B] */
     float *context;    /* [N][A]  head outputs side by side, as the output product reads them */
@@ -117,12 +138,13 @@ typedef struct hs__cpu_workspace {
                           floats */
     size_t operand_bytes;
     hs__attention_scratch *attention; /* [n_threads] */
-} hs__cpu_workspace;
+};
 
 /* Returns the floats of scratch for rows of a map, for texts of up to n_tokens. */
-size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens);
+size_t hs__attention_floats(const hs_engine *engine, size_t n_tokens);
+
 /* Returns the floats of scratch for scores by relative position. */
-size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens);
+size_t hs__position_floats(const hs_engine *engine, size_t n_tokens);
 
 /* All interventions of one head, combined. */
 typedef struct hs__head_change {
@@ -157,52 +179,28 @@ typedef struct hs__head {
     bool causal;
     hs__head_change change;
     hs__head_place place;  /* read if change.patched */
-    const float *residual; /* factor of W_O (residual.h); needed by VALUE_NORMS and RESIDUAL_SIMILARITY */
+    const float *residual; /* factor of W_O; needed by VALUE_NORMS and RESIDUAL_SIMILARITY */
     float *context;
     size_t context_step;
     float *to[HS_N_TAPS]; /* this head's part of each tap that has heads; NULL: not kept */
     bool streams;         /* kept maps are stored past the caches */
     bool upper_only;      /* only elements above the diagonal of similarities are needed */
 } hs__head;
-void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 
+void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 /* Applies the patches of one head to its output, rows `step` floats apart. */
 void hs__patch_output(const hs__head_place *place, size_t width, float *output, size_t step);
-
 /* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
-bool hs__patches_state(const hs_plan *plan, size_t state);
-
+bool hs__state_is_patched(const hs_plan *plan, size_t state);
 /* Applies the patches of this state to x [N][H], the rows of all sequences. */
 void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x);
 
-/* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
-void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *scratch, float *x);
-
-/* The backend's prepare and run (forward.c). */
-hs_status hs__cpu_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err);
-hs_status hs__cpu_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
-                      const hs_run_control *control, hs_error *err);
-
 /* Packs the products of a task head; those of an absent head stay NULL. Call unpack even if it fails. */
-hs_status hs__head_pack(const hs__cpu_engine *engine, const hs_task_head *source, hs__packed_head *head,
+hs_status hs__head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
                         hs_error *err);
+
 void hs__head_unpack(hs__packed_head *head);
-
-/* The backend's head_dense (classify.c). */
-void hs__cpu_head_dense(const hs_engine *engine, const hs_task_head *source, const float *states,
-                        size_t n_rows, size_t n_threads, float *ret_rows);
-/* The backend's classify (classify.c). */
-hs_status hs__cpu_classify(const hs_engine *engine, const hs_task_head *source, const float *rows,
-                           size_t n_rows, size_t n_threads, float *logits, hs_error *err);
-
 /* Packs the dense layers of a sentence encoder. Call unpack even if it fails. */
-hs_status hs__sentence_pack(hs__cpu_engine *engine, hs_error *err);
-void hs__sentence_unpack(hs__cpu_engine *engine);
+hs_status hs__sentence_pack(hs_engine *engine, hs_error *err);
 
-/* The backend's embed (classify.c). */
-hs_status hs__cpu_embed(const hs_engine *engine, const float *row, size_t n_threads, float *ret_vector,
-                        hs_error *err);
-
-/* The backend's predict (predict.c). */
-hs_status hs__cpu_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
-                          size_t n_threads, float *logits, hs_error *err);
+void hs__sentence_unpack(hs_engine *engine);

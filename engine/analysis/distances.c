@@ -1,4 +1,4 @@
-/* analysis_distances.c - distances of heads: HSIC as a matrix product over blocks of centred elements, JS
+/* distances.c - distances of heads: HSIC as a matrix product over blocks of centred elements, JS
  * row by row. */
 #include "engine/analysis/distances.h"
 

@@ -1,4 +1,4 @@
-/* linear_openblas.c - linear with CBLAS: weights are rows in our own memory, bias and activation a second
+/* linear_cblas.c - linear with CBLAS: weights are rows in our own memory, bias and activation a second
  * loop. OpenBLAS is loaded when an engine uses it and not before: it reserves 128 MiB of addresses or more.
  */
 #include "engine/linear/linear.h"

@@ -1,0 +1,480 @@
+/* analysis.c - figures of one text's maps: attention, profiles, segments, summaries. */
+#include "engine/analysis/analysis.h"
+
+#include "engine/analysis/analysis_maps.h"
+#include "model/clones.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- attention ----
+ *
+ * Column profile, high tokens and regions of one attention map. */
+
+HS_CLONES
+void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums)
+{
+    for (size_t i = 0; i < n_tokens; i++) {
+        if (hs__is_masked(masked, i))
+            continue;
+        const float *row = attention + i * n_tokens;
+        for (size_t j = 0; j < n_tokens; j++)
+            ret_sums[j] += row[j];
+    }
+}
+
+void hs__profile_normalize(float *profile, size_t n_tokens)
+{
+    float maximum = 0;
+    for (size_t j = 0; j < n_tokens; j++)
+        maximum = profile[j] > maximum ? profile[j] : maximum;
+    for (size_t j = 0; j < n_tokens; j++)
+        profile[j] = maximum > 0 ? profile[j] / maximum : 0.0f;
+}
+
+HS_CLONES
+void hs_column_profile(const float *attention, size_t n_tokens, const uint8_t *masked, float *ret_profile)
+{
+    for (size_t start = 0; start < n_tokens; start += HS__BLOCK) {
+        const size_t width = hs__min(HS__BLOCK, n_tokens - start);
+        double sums[HS__BLOCK] = {0};
+        for (size_t i = 0; i < n_tokens; i++) {
+            if (hs__is_masked(masked, i))
+                continue;
+            const float *row = attention + i * n_tokens + start;
+            for (size_t j = 0; j < width; j++)
+                sums[j] += row[j];
+        }
+        for (size_t j = 0; j < width; j++)
+            ret_profile[start + j] = hs__is_masked(masked, start + j) ? 0.0f : (float)sums[j];
+    }
+    hs__profile_normalize(ret_profile, n_tokens);
+}
+
+size_t hs_high_tokens(const float *profile, size_t n_tokens, float threshold, uint16_t *ret_tokens)
+{
+    size_t n = 0;
+    for (size_t j = 0; j < n_tokens; j++)
+        if (profile[j] >= threshold)
+            ret_tokens[n++] = (uint16_t)j;
+    return n;
+}
+
+size_t hs_runs_cut(const uint16_t *high, size_t n_high, size_t n_tokens, hs_span *ret_runs)
+{
+    size_t n = 0, start = 0;
+    for (size_t k = 0; k < n_high; k++) {
+        if (high[k] > start)
+            ret_runs[n++] = (hs_span){(uint16_t)start, high[k]};
+        start = (size_t)high[k] + 1;
+        ret_runs[n++] = (hs_span){high[k], (uint16_t)start};
+    }
+    if (start < n_tokens)
+        ret_runs[n++] = (hs_span){(uint16_t)start, (uint16_t)n_tokens};
+    return n;
+}
+
+void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *masked, const hs_span *runs,
+                     size_t n_runs, float *ret_means)
+{
+    for (size_t a = 0; a < n_runs; a++) {
+        const size_t rows = hs__unmasked_count(masked, runs[a].start, runs[a].end);
+        for (size_t b = a; b < n_runs; b++) {
+            const size_t columns = a == b ? rows : hs__unmasked_count(masked, runs[b].start, runs[b].end);
+            const size_t n_pairs = a == b ? rows * (rows - (rows > 0)) / 2 : rows * columns;
+            const double sum = hs__cell_sum(similarity, n_tokens, masked, runs[a].start, runs[a].end,
+                                            runs[b].start, runs[b].end);
+            const float mean = n_pairs ? (float)(sum / (double)n_pairs) : 0.0f;
+            ret_means[a * n_runs + b] = mean;
+            ret_means[b * n_runs + a] = mean;
+        }
+    }
+}
+
+/* ---- profile ----
+ *
+ * The attention profile of a head, from its map. It reads each row once for the sums of
+ * attention and once for the entropy. */
+
+enum { REACH = HS_PROFILE_REACH };
+
+/* Sums over rows. */
+typedef struct profile_sums {
+    double first, separator, punctuation, same_token, offsets[2 * REACH + 1];
+    double entropy, confidence, distance;
+} profile_sums;
+
+HS_CLONES
+static double row_entropy(const float *row, size_t n)
+{
+    float information = 0;
+    for (size_t j = 0; j < n; j++)
+        information -= row[j] * hs__log(row[j]);
+    return (double)information;
+}
+
+static void row_add(const float *row, size_t i, const hs_token_kinds *kinds, profile_sums *s)
+{
+    float maximum = 0;
+    for (size_t j = 0; j < kinds->n_tokens; j++) {
+        const double a = (double)row[j];
+        s->first += kinds->is_first[j] ? a : 0;
+        s->separator += kinds->is_separator[j] ? a : 0;
+        s->punctuation += kinds->is_punctuation[j] ? a : 0;
+        s->same_token += j != i && kinds->first[j] == kinds->first[i] ? a : 0;
+        s->distance += a * (double)(j > i ? j - i : i - j);
+        maximum = row[j] > maximum ? row[j] : maximum;
+    }
+    for (size_t k = 0; k < 2 * REACH + 1; k++)
+        if (i + k >= REACH && i + k - REACH < kinds->n_tokens)
+            s->offsets[k] += (double)row[i + k - REACH];
+    s->confidence += (double)maximum;
+    s->entropy += row_entropy(row, kinds->n_tokens);
+}
+
+hs_head_label hs_head_label_find(const hs_head_profile *p)
+{
+    if (p->separator > 0.6F || p->first > 0.6F || p->punctuation > 0.6F)
+        return HS_LABEL_SPECIAL;
+    if (p->entropy > 3.8F)
+        return HS_LABEL_BROAD;
+    return p->previous > 0.5F || p->next > 0.5F ? HS_LABEL_POSITION : HS_LABEL_OTHER;
+}
+
+void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, hs_head_profile *ret_profile)
+{
+    const size_t T = kinds->n_tokens;
+    const double n = (double)T;
+    profile_sums s = {0};
+    for (size_t i = 0; i < T; i++)
+        row_add(attention + i * T, i, kinds, &s);
+    hs_head_profile p = {.self = (float)(s.offsets[REACH] / n),
+                         .previous = (float)(s.offsets[REACH - 1] / n),
+                         .next = (float)(s.offsets[REACH + 1] / n),
+                         .first = (float)(s.first / n),
+                         .separator = (float)(s.separator / n),
+                         .punctuation = (float)(s.punctuation / n),
+                         .same_token = (float)(s.same_token / n),
+                         .entropy = (float)(s.entropy / n),
+                         .entropy_first = (float)row_entropy(attention, T),
+                         .confidence = (float)(s.confidence / n),
+                         .mean_distance = (float)(s.distance / n)};
+    for (size_t k = 0; k < 2 * REACH + 1; k++) {
+        const size_t distance = k > REACH ? k - REACH : REACH - k;
+        p.offsets[k] = distance < T ? (float)(s.offsets[k] / (double)(T - distance)) : 0;
+    }
+    p.label = hs_head_label_find(&p);
+    *ret_profile = p;
+}
+
+/* ---- segments ----
+ *
+ * Segments of a text by one layer, and how well they match its sentences. */
+
+size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
+                        hs_segment *ret_segments)
+{
+    size_t n = 0, start = 0;
+    for (size_t k = 0; k < n_high; k++) {
+        const size_t next = (size_t)high[k] + 1;
+        if (special[high[k]] || (k + 1 < n_high && high[k + 1] == next))
+            continue;
+        ret_segments[n++] = (hs_segment){.start = (uint16_t)start, .end = (uint16_t)next};
+        start = next;
+    }
+    if (start < n_tokens)
+        ret_segments[n++] = (hs_segment){.start = (uint16_t)start, .end = (uint16_t)n_tokens};
+    return n;
+}
+
+/* Adds one head's N inside each segment to inside[], and between it and every other segment to across[]. */
+static void segments_add_head(const float *similarity, size_t n_tokens, const uint8_t *masked,
+                              const hs_segment *segments, size_t n, double *inside, double *across)
+{
+    const float maximum = hs_similarity_max(similarity, n_tokens, masked);
+    if (!(maximum > 0))
+        return;
+    for (size_t a = 0; a < n; a++) {
+        const hs_segment *rows = &segments[a];
+        for (size_t b = a; b < n; b++) {
+            const double sum = hs__cell_sum(similarity, n_tokens, masked, rows->start, rows->end,
+                                            segments[b].start, segments[b].end) /
+                               (double)maximum;
+            if (a == b) {
+                inside[a] += sum;
+            } else {
+                across[a] += sum;
+                across[b] += sum;
+            }
+        }
+    }
+}
+
+size_t hs_segments_find(const float *attentions, const float *similarities, size_t n_heads, size_t n_tokens,
+                        const uint8_t *special, const uint8_t *masked, float attention_threshold,
+                        hs_segment *ret_segments)
+{
+    double *inside = calloc(2 * n_tokens + 1, sizeof *inside);
+    float *profile = calloc(n_tokens + 1, sizeof *profile);
+    uint16_t *high = calloc(n_tokens + 1, sizeof *high);
+    size_t n = SIZE_MAX;
+    if (!inside || !profile || !high)
+        goto out;
+    double *across = inside + n_tokens;
+
+    double *sums = inside; /* not needed at the same time */
+    for (size_t h = 0; h < n_heads; h++)
+        hs__columns_add(attentions + h * n_tokens * n_tokens, n_tokens, masked, sums);
+    for (size_t j = 0; j < n_tokens; j++)
+        profile[j] = hs__is_masked(masked, j) ? 0.0f : (float)sums[j];
+    hs__profile_normalize(profile, n_tokens);
+    const size_t n_high = hs_high_tokens(profile, n_tokens, attention_threshold, high);
+    n = hs__segments_cut(high, n_high, special, n_tokens, ret_segments);
+
+    memset(inside, 0, 2 * n_tokens * sizeof *inside);
+    for (size_t h = 0; h < n_heads; h++)
+        segments_add_head(similarities + h * n_tokens * n_tokens, n_tokens, masked, ret_segments, n, inside,
+                          across);
+    const size_t n_unmasked = hs__unmasked_count(masked, 0, n_tokens);
+    for (size_t s = 0; s < n; s++) {
+        hs_segment *segment = &ret_segments[s];
+        const size_t size = hs__unmasked_count(masked, segment->start, segment->end);
+        const double pairs_inside = 0.5 * (double)size * ((double)size - 1) * (double)n_heads;
+        const double pairs_across = (double)size * (double)(n_unmasked - size) * (double)n_heads;
+        segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : 0.0f;
+        segment->contrast = pairs_across > 0 ? (float)(across[s] / pairs_across) : 0.0f;
+    }
+out:
+    free(high);
+    free(profile);
+    free(inside);
+    return n;
+}
+
+hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segments, const int32_t *sentences,
+                                    const uint8_t *special, size_t n_tokens)
+{
+    hs_boundary_score score = {0};
+    size_t segment = 0, before = SIZE_MAX, segment_before = 0;
+    for (size_t i = 0; i < n_tokens; i++) {
+        while (segment + 1 < n_segments && segments[segment].end <= i)
+            segment++;
+        if (special[i])
+            continue;
+        if (before != SIZE_MAX) {
+            const bool predicted = segment != segment_before;
+            const bool actual = sentences[i] != sentences[before];
+            score.predicted += predicted;
+            score.actual += actual;
+            score.true_positives += predicted && actual;
+        }
+        before = i;
+        segment_before = segment;
+    }
+    return score;
+}
+
+/* ---- summary ----
+ *
+ * Summary figures of one head in one text. */
+
+/* ---- E: repeats, sentences, distances, the focal token ---- */
+typedef struct tally {
+    uint64_t pairs, repeated, same_sentence, both, distances;
+    uint64_t *holding; /* [T], at an id's first position: pairs of E that hold the id */
+} tally;
+
+static void tally_add(tally *t, const hs_text_facts *text, size_t i, size_t j)
+{
+    const bool repeated = text->first[i] == text->first[j];
+    const bool same_sentence = text->sentences[i] == text->sentences[j];
+    t->pairs++;
+    t->repeated += repeated;
+    t->same_sentence += same_sentence;
+    t->both += repeated && same_sentence;
+    t->distances += j - i;
+    t->holding[text->first[i]]++;
+    t->holding[text->first[j]] += !repeated;
+}
+
+HS_CLONES
+static int block_count(const float *values, size_t n, float maximum, float threshold)
+{
+    int count = 0;
+    for (size_t j = 0; j < n; j++)
+        count += values[j] / maximum >= threshold;
+    return count;
+}
+
+static void tally_map(tally *t, const float *similarity, const hs_text_facts *text, float maximum,
+                      float threshold)
+{
+    const size_t T = text->n_tokens;
+    for (size_t i = 0; i < T; i++) {
+        if (hs__is_masked(text->masked, i))
+            continue;
+        const float *row = similarity + i * T;
+        if (!block_count(row + i + 1, T - i - 1, maximum, threshold))
+            continue;
+        for (size_t j = i + 1; j < T; j++)
+            if (row[j] / maximum >= threshold && !hs__is_masked(text->masked, j))
+                tally_add(t, text, i, j);
+    }
+}
+
+static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_summary)
+{
+    const double n = t->pairs ? (double)t->pairs : NAN;
+    size_t focal = 0;
+    for (size_t j = 1; j < n_tokens; j++)
+        if (t->holding[j] > t->holding[focal])
+            focal = j;
+    ret_summary->high_pairs = t->pairs;
+    ret_summary->repeated_share = (float)((double)t->repeated / n);
+    ret_summary->same_sentence_share = (float)((double)t->same_sentence / n);
+    ret_summary->repeated_same_sentence_share = (float)((double)t->both / n);
+    ret_summary->mean_distance = (float)((double)t->distances / n);
+    ret_summary->focal_token = t->pairs ? (int32_t)focal : -1;
+    ret_summary->focal_share = (float)((double)t->holding[focal] / n);
+}
+
+/* ---- signal to noise ---- */
+
+/* Returns d' over all pairs, of N = S / m. NAN if there is no spread, which m <= 0 implies. */
+HS_CLONES
+static double dprime(const float *similarity, const hs_text_facts *text, float maximum)
+{
+    const size_t T = text->n_tokens;
+    double n[2] = {0}, sum[2] = {0}, squares[2] = {0}; /* [1] signal, [0] noise */
+    for (size_t start = 0; start < T; start += HS__BLOCK) {
+        const size_t end = hs__min(start + HS__BLOCK, T);
+        double column_n[2][HS__BLOCK] = {0}, column_sum[2][HS__BLOCK] = {0},
+               column_squares[2][HS__BLOCK] = {0};
+        for (size_t i = 0; i < end; i++) {
+            if (hs__is_masked(text->masked, i))
+                continue;
+            const int32_t first = text->first[i], sentence = text->sentences[i];
+            for (size_t j = hs__max(i + 1, start); j < end; j++) {
+                const double value = similarity[i * T + j] / maximum;
+                const double signal = (text->first[j] == first) | (text->sentences[j] == sentence);
+                column_n[1][j - start] += signal;
+                column_sum[1][j - start] += signal * value;
+                column_squares[1][j - start] += signal * value * value;
+                column_n[0][j - start] += 1 - signal;
+                column_sum[0][j - start] += (1 - signal) * value;
+                column_squares[0][j - start] += (1 - signal) * value * value;
+            }
+        }
+        for (size_t kind = 0; kind < 2; kind++)
+            for (size_t j = start; j < end; j++) {
+                if (hs__is_masked(text->masked, j))
+                    continue;
+                n[kind] += column_n[kind][j - start];
+                sum[kind] += column_sum[kind][j - start];
+                squares[kind] += column_squares[kind][j - start];
+            }
+    }
+    const double noise_mean = sum[0] / n[0], signal_mean = sum[1] / n[1];
+    const double noise_variance = squares[0] / n[0] - noise_mean * noise_mean;
+    const double signal_variance = squares[1] / n[1] - signal_mean * signal_mean;
+    const double variance = (noise_variance + signal_variance) / 2;
+    return variance > 0 ? (signal_mean - noise_mean) / sqrt(variance) : NAN;
+}
+
+/* ---- attention ---- */
+static double row_sum(const float *row, const hs_text_facts *text)
+{
+    double sum = 0;
+    for (size_t j = 0; j < text->n_tokens; j++)
+        if (!hs__is_masked(text->masked, j))
+            sum += row[j];
+    return sum;
+}
+
+/* Returns the entropy of a row. With a mask, the row is renormalised over the unmasked tokens, p = a / w,
+ * and its entropy is -(1/w) sum a ln a + ln w. */
+HS_CLONES
+static void attention_report(const float *attention, const hs_text_facts *text, hs_head_summary *ret_summary)
+{
+    const size_t T = text->n_tokens;
+    double n_rows = 0, entropy = 0, mass = 0, separator_mass = 0;
+    for (size_t start = 0; start < T; start += HS__BLOCK) {
+        const size_t end = hs__min(start + HS__BLOCK, T);
+        double masses[HS__BLOCK] = {0}, entropies[HS__BLOCK] = {0};
+        for (size_t i = 0; i < T; i++) {
+            if (hs__is_masked(text->masked, i))
+                continue;
+            const float *row = attention + i * T;
+            const double sum = text->masked ? row_sum(row, text) : 1;
+            const double weight = sum > 0 ? 1 / sum : 0;
+            for (size_t j = start; j < end; j++) {
+                masses[j - start] += row[j];
+                entropies[j - start] -= weight * (row[j] * hs__log(row[j]));
+            }
+            if (start == 0) {
+                n_rows += 1;
+                entropy += weight > 0 ? log(sum) : 0;
+            }
+        }
+        for (size_t j = start; j < end; j++) {
+            if (hs__is_masked(text->masked, j))
+                continue;
+            entropy += entropies[j - start];
+            mass += masses[j - start];
+            separator_mass += text->separators[j] ? masses[j - start] : 0;
+        }
+    }
+    ret_summary->attention_entropy = (float)(entropy / n_rows);
+    ret_summary->separator_attention = (float)(separator_mass / mass);
+}
+
+hs_status hs_head_summarize(const float *attention, const float *similarity, const hs_text_facts *text,
+                            float threshold, hs_head_summary *ret_summary, hs_error *err)
+{
+    tally t = {.holding = calloc(text->n_tokens + 1, sizeof *t.holding)};
+    if (!t.holding)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to summarise a head over %zu tokens", text->n_tokens);
+    const float maximum = hs_similarity_max(similarity, text->n_tokens, text->masked);
+    if (maximum > 0)
+        tally_map(&t, similarity, text, maximum, threshold);
+    tally_report(&t, text->n_tokens, ret_summary);
+    ret_summary->max_similarity = maximum > -INFINITY ? maximum : NAN;
+    ret_summary->snr_dprime = maximum > 0 ? (float)dprime(similarity, text, maximum) : NAN;
+    attention_report(attention, text, ret_summary);
+    free(t.holding);
+    return HS_OK;
+}
+
+/* ---- text ----
+ *
+ * Sentences and repeated tokens of a text. */
+
+void hs_sentences_find(const uint8_t *ends, const uint8_t *texts, const uint8_t *special, size_t n_tokens,
+                       int32_t *ret_sentences)
+{
+    int32_t sentence = 0;
+    bool after_end = false;  /* the sentence has reached an end token; more may follow */
+    bool after_text = false; /* the first text of a pair has ended: the second follows */
+    for (size_t i = 0; i < n_tokens; i++) {
+        bool is_end = !special[i] && ends[i];
+        if (after_text || (after_end && !is_end && !special[i])) {
+            sentence++;
+            after_end = false;
+        }
+        ret_sentences[i] = sentence;
+        after_end = after_end || is_end;
+        after_text = texts && special[i] && i + 1 < n_tokens && texts[i + 1] != texts[i];
+    }
+}
+
+/* Quadratic in T, but a comparison costs a fraction of the T x d products of each pair in each head. */
+void hs_repeats_find(const int32_t *ids, size_t n_tokens, int32_t *ret_first)
+{
+    for (size_t i = 0; i < n_tokens; i++) {
+        size_t first = 0;
+        while (ids[first] != ids[i])
+            first++;
+        ret_first[i] = (int32_t)first;
+    }
+}
