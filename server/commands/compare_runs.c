@@ -42,7 +42,7 @@ hs_status hs__folders_compare(const char *const *dirs, size_t n, json_t **ret_co
 
 static hs_status page_write(FILE *file, void *data, hs_error *err)
 {
-    return hs__comparison_html_write(file, data, err);
+    return hs__comparison_html_write(file, data, NULL, err);
 }
 
 static hs_status rows_write(FILE *file, void *data, hs_error *err)

@@ -34,7 +34,7 @@ int hs__access_status_of_library(const hs_exchange *x)
 
 static int status_final(const hs_exchange *x)
 {
-    const bool replied = x->answered && x->task.end != HS_TASK_ABANDONED;
+    const bool replied = x->answered && x->task.work.end != HS_WORK_ABANDONED;
     const int status = replied ? x->response.status : hs__access_status_of_library(x);
     if (status > 0)
         return status;

@@ -4,7 +4,7 @@
 /* Answers a body of lines. If it is cancelled, the remaining lines get 504. */
 static void lines_answer(hs_api *api, hs_api_worker *worker, hs_task *task, size_t n_threads)
 {
-    const hs_run_control control = {.cancelled = &task->cancelled, .n_threads = n_threads};
+    const hs_run_control control = {.cancelled = &task->work.cancelled, .n_threads = n_threads};
     hs_lines_answer(api, worker, &task->request, task->patient, &control, &task->response, &task->n_bytes);
 }
 
@@ -28,12 +28,12 @@ size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *task
         if (tasks[i]->lines)
             lines_answer(api, worker, tasks[i], control->n_threads);
     for (size_t i = 0; i < n; i++)
-        if (!tasks[i]->lines && !atomic_load(&tasks[i]->cancelled))
+        if (!tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled))
             jobs[i] = job_beside(api, &tasks[i]->request, i > 0);
     const size_t n_shared = hs_job_run(worker, jobs, n, control);
     bool alone[HS_BATCH_MAX] = {0};
     for (size_t i = 0; i < n; i++) {
-        const bool batchable = !tasks[i]->lines && !atomic_load(&tasks[i]->cancelled);
+        const bool batchable = !tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled);
         if (batchable && jobs[i])
             hs_job_answer(jobs[i], &tasks[i]->response);
         alone[i] = batchable && !jobs[i];

@@ -69,7 +69,7 @@ static void on_deadline(uv_timer_t *timer)
     hs_connection *connection = timer->data;
     const uint64_t now = uv_now(timer->loop);
     if (connection->end) {
-        connection->end(connection->exchange, HS_TASK_TIMED_OUT);
+        connection->end(connection->exchange, HS_WORK_TIMED_OUT);
     } else if (connection->sending && flushed(connection)) {
         return;
     } else if (connection->sending && now < connection->sent_by_ms && !stalled(connection, now)) {
@@ -132,7 +132,7 @@ static void on_departure(uv_poll_t *poll, int status, int events)
     (void)status, (void)events; /* an error on the socket counts too */
     if (connection->end) {
         uv_poll_stop(poll);
-        connection->end(connection->exchange, HS_TASK_ABANDONED);
+        connection->end(connection->exchange, HS_WORK_ABANDONED);
         return;
     }
     const int n_unread = hs__socket_unread(connection->fd);
@@ -146,11 +146,16 @@ static void on_departure(uv_poll_t *poll, int status, int events)
     hs__loop_wake(connection->server);
 }
 
-void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_task_end why))
+void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why))
 {
     connection->end = end;
     connection->departing = false;
     uv_poll_start(&connection->departure, UV_DISCONNECT, on_departure);
+}
+
+void hs__connection_end_late(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why))
+{
+    connection->end = end;
 }
 
 void hs__connection_unwatch(hs_connection *connection)

@@ -28,8 +28,8 @@ struct hs_connection {
     size_t n_reserved;     /* reserved for an ended exchange's answer in the system's send queue */
     int n_handles;         /* of the two above, open ones */
     hs_exchange *exchange; /* the current request, or NULL */
-    /* Set while suspended for a worker: cancels that work. */
-    void (*end)(hs_exchange *exchange, hs_task_end why);
+    /* Set while suspended for a worker or a disk call: cancels that work. */
+    void (*end)(hs_exchange *exchange, hs_work_end why);
 };
 
 /* Returns NULL if memory is short or the peer has too many connections; the socket is shut down then. */
@@ -51,8 +51,10 @@ void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 
 /* Watches for the client's departure, which calls `end`, or closes the connection if it is NULL. Not to be
  * used while an answer is sent: a client may close its side after its last request. */
-void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_task_end why));
+void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
 void hs__connection_unwatch(hs_connection *connection);
+/* Sets `end` for the deadline alone, while the request is still being received. */
+void hs__connection_end_late(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
 
 /* Shuts the socket down in both directions; libmicrohttpd then closes the connection. */
 void hs__connection_cut(hs_connection *connection);

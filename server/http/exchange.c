@@ -76,7 +76,7 @@ bool hs__exchange_reserve(hs_exchange *x, size_t n_bytes)
 hs_status hs__exchange_claim(hs_exchange *x, size_t n_bytes, hs_error *err)
 {
     const size_t max = x->connection->peer->budget.max;
-    if (hs__exchange_reserve(x, n_bytes))
+    if (!n_bytes || hs__exchange_reserve(x, n_bytes))
         return HS_OK;
     if (x->reserved_bytes <= max && n_bytes <= max - x->reserved_bytes)
         return hs_fail(err, HS_NO_MEMORY, "%s", HS_MEMORY_IN_USE);
@@ -224,5 +224,6 @@ void hs__exchange_resume(hs_exchange *x)
     hs__connection_unwatch(x->connection);
     hs__connection_expect(x->connection, 0); /* it may come before libmicrohttpd answers */
     MHD_resume_connection(x->mhd);
-    hs__loop_wake(x->server);
+    hs__loop_turn_again(
+        x->server); /* a run that is under way, in whose callback this may be, resumes nothing */
 }

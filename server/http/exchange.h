@@ -86,12 +86,13 @@ HS_MUST_USE hs_status hs__exchange_answer_written(hs_exchange *exchange, const c
 /* Refusals that several modules give with hs__exchange_refuse_now. */
 #define HS_STILL_LOADING "The models are still loading. Try again in a few seconds."
 #define HS_QUEUE_IS_FULL "Every worker is busy and the queue is full. Try again shortly."
+#define HS_DISK_IS_BUSY  "Too many requests wait for the disk. Try again shortly."
 #define HS_MEMORY_IN_USE "The memory for requests and answers is in use. Try again shortly."
 
 /* Suspends the connection; call it from libmicrohttpd's callbacks. A client that leaves is noticed only after
  * the exchange is resumed. */
 void hs__exchange_suspend(hs_exchange *exchange);
-/* Resumes the connection; call it from libuv's callbacks. */
+/* Resumes the connection; call it from libuv's callbacks, or from those of another connection. */
 void hs__exchange_resume(hs_exchange *exchange);
 
 /* Reserves n_bytes more for this exchange. Returns false if the limit would be exceeded. Any thread that owns

@@ -108,7 +108,7 @@ static void on_chunk_done(hs_task *task)
     s->server->metrics.tokens += r->n_tokens;
     if (*r->error.text)
         hs__log("error", "request %s: %s", s->id, r->error.text);
-    s->broken |= r->status == MHD_HTTP_INTERNAL_SERVER_ERROR || task->end == HS_TASK_ABANDONED;
+    s->broken |= r->status == MHD_HTTP_INTERNAL_SERVER_ERROR || task->work.end == HS_WORK_ABANDONED;
     chunk_reserve_only(c, r->body_bytes);
     if (s->released && s->n_running == 0)
         stream_destroy(s);
@@ -131,7 +131,7 @@ static bool chunk_submit(chunk *c)
                                    .hold = chunk_reserve,
                                    .hold_data = c};
     c->running = hs__tasks_submit(&s->server->tasks, &c->task);
-    c->task.admitted |= c->running; /* the rest of its lines is never refused */
+    c->task.work.admitted |= c->running; /* the rest of its lines is never refused */
     s->n_running += c->running;
     return c->running;
 }
@@ -144,7 +144,10 @@ static bool chunk_add(line_stream *s, bool admitted)
         return true;
     chunk *c = &s->chunks[(s->first + s->n_chunks) % s->n_chunks_max];
     *c = (chunk){.stream = s,
-                 .task = {.done = on_chunk_done, .data = c, .lines = true, .admitted = admitted},
+                 .task = {.done = on_chunk_done,
+                          .data = c,
+                          .lines = true,
+                          .work = {.client = &s->peer->tasks, .admitted = admitted}},
                  .at = s->at,
                  .number = s->number};
     for (size_t n = 0; n < HS_CHUNK_LINES && s->at < s->n_body && s->at - c->at < HS_CHUNK_BYTES; n++) {
@@ -159,7 +162,7 @@ static bool chunk_add(line_stream *s, bool admitted)
 
 /* ---- the reader ---- */
 
-static void end(hs_exchange *x, hs_task_end why);
+static void end(hs_exchange *x, hs_work_end why);
 
 static void sleep_until_first(line_stream *s)
 {
@@ -213,18 +216,18 @@ static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
 
 /* Ends the wait for the first chunk. If the client left, the stream breaks. At the deadline a running chunk
  * is cancelled, so that its remaining lines get 504; a queued one keeps waiting. */
-static void end(hs_exchange *x, hs_task_end why)
+static void end(hs_exchange *x, hs_work_end why)
 {
     line_stream *s = x->user_data;
     chunk *c = &s->chunks[s->first];
-    if (why == HS_TASK_ABANDONED) {
-        x->task.end = why;
+    if (why == HS_WORK_ABANDONED) {
+        x->task.work.end = why;
         s->broken = true;
         wake(s);
         return;
     }
     hs__connection_expect(x->connection, s->server->options->deadline_ms);
-    if (c->task.state == HS_TASK_RUNNING)
+    if (c->task.work.state == HS_WORK_RUNNING)
         hs__tasks_cancel(&c->task, why);
 }
 
@@ -243,7 +246,7 @@ static void on_end(void *cls)
         s->x->user_data = NULL;
     s->x = NULL;
     for (size_t i = 0; i < CHUNKS_MAX; i++)
-        hs__tasks_cancel(&s->chunks[i].task, HS_TASK_ABANDONED); /* returns queued chunks at once */
+        hs__tasks_cancel(&s->chunks[i].task, HS_WORK_ABANDONED); /* returns queued chunks at once */
     s->released = true;
     if (s->n_running == 0)
         stream_destroy(s);

@@ -1,9 +1,10 @@
-/* peer.h - the clients of one address: their number of connections and their reserved memory.
+/* peer.h - the clients of one address: their connections, their work and their reserved memory.
  *
  * An address is an IPv4 address or the /64 network of an IPv6 address. Loop thread only, except `budget`. */
 #pragma once
 
 #include "server/http/client_memory.h"
+#include "server/http/work_queue.h"
 
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ struct hs_peer {
     hs_peer *previous, *next;
     uint8_t address[16]; /* IPv4 as in ::ffff:a.b.c.d */
     size_t n_connections;
+    hs_work_client tasks, disk_calls;
     hs_client_memory budget;
 };
 

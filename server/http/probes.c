@@ -92,9 +92,14 @@ static void gauges_print(const hs_server *server, FILE *out)
                      server->state == HS_SERVER_SERVING);
     hs__metric_print(out, "headscope_connections", "Open connections.", (double)server->n_connections);
     hs__metric_print(out, "headscope_queue_depth", "Requests waiting for a worker.",
-                     (double)server->tasks.n_queued);
+                     (double)server->tasks.queue.n_waiting);
     hs__metric_print(out, "headscope_queue_limit", "Limit of queue_depth.",
                      (double)server->options->queue_max);
+    hs__metric_print(out, "headscope_disk_queue_depth", "Requests waiting for a disk or a database.",
+                     (double)server->disk.queue.n_waiting);
+    hs__metric_print(out, "headscope_queue_dropped_total",
+                     "Waiting requests refused for a client with fewer of them.",
+                     (double)(server->tasks.queue.n_dropped + server->disk.queue.n_dropped));
     hs__metric_print(out, "headscope_packed_requests_total", "Requests computed in one pass with others.",
                      (double)server->tasks.n_shared);
     hs__metric_print(out, "headscope_workers", "Worker threads.", (double)server->tasks.options.n_workers);

@@ -45,9 +45,12 @@ static void refuse_unknown(hs_exchange *x, const char *id)
     hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "There is no run '%s'. GET /corpora lists all runs.", id);
 }
 
-/* Answers with the error. option: the wrong query parameter, or NULL. */
+/* Answers with the error. option: the wrong query parameter, or NULL. A call that was ended early is answered
+ * by whoever ended it. */
 static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_error *err)
 {
+    if (st == HS_CANCELLED)
+        return;
     const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
                        : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
                        : st == HS_TOO_LARGE ? MHD_HTTP_UNPROCESSABLE_CONTENT
@@ -67,10 +70,13 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
                                : err->text);
 }
 
-/* Lets a read go on, which adds so many bytes to the answer. */
+/* Lets a read go on, which adds so many bytes to the answer, unless its call was ended early. */
 static hs_status allow(void *data, size_t n_bytes, hs_error *err)
 {
-    return hs__exchange_claim(data, n_bytes, err);
+    hs_exchange *x = data;
+    if (atomic_load(&x->disk_call.work.cancelled))
+        return hs_fail(err, HS_CANCELLED, "cancelled");
+    return hs__exchange_claim(x, n_bytes, err);
 }
 
 /* ---- starting a run ---- */
@@ -122,7 +128,7 @@ typedef struct receiving {
     hs_disk_call abandon;
 } receiving;
 
-static void abandon_work(hs_disk_call *call)
+static void abandon_run(hs_disk_call *call)
 {
     receiving *r = call->data;
     hs__upload_abandon(r->upload);
@@ -141,8 +147,8 @@ static void receiving_end(void *user_data)
         free(r);
         return;
     }
-    r->abandon = (hs_disk_call){.work = abandon_work, .done = abandon_done, .data = r};
-    hs__disk_submit(r->disk, &r->abandon);
+    r->abandon = (hs_disk_call){.run = abandon_run, .done = abandon_done, .data = r};
+    hs__disk_continue(r->disk, &r->abandon);
 }
 
 static const char *given(const hs_query *q, size_t k)
@@ -431,32 +437,41 @@ enum { COMPARISON_JSON, COMPARISON_HTML, COMPARISON_CSV, COMPARISON_FORMATS };
 static const hs_format comparison_formats[COMPARISON_FORMATS] = {
     {"json", "application/json"}, {"html", "text/html"}, {"csv", "text/csv"}};
 
-static hs_status compared_json_write(FILE *out, const void *comparison, hs_error *err)
+/* A comparison to be written. */
+typedef struct compared {
+    const json_t *json;
+    const hs__read_check *check;
+} compared;
+
+static hs_status compared_json_write(FILE *out, const void *data, hs_error *err)
 {
-    return json_dumpf(comparison, out, JSON_COMPACT | JSON_REAL_PRECISION(12))
+    const compared *c = data;
+    return json_dumpf(c->json, out, JSON_COMPACT | JSON_REAL_PRECISION(12))
                ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
                : HS_OK;
 }
 
-static hs_status compared_html_write(FILE *out, const void *comparison, hs_error *err)
+static hs_status compared_html_write(FILE *out, const void *data, hs_error *err)
 {
-    return hs__comparison_html_write(out, comparison, err);
+    const compared *c = data;
+    return hs__comparison_html_write(out, c->json, c->check, err);
 }
 
-static hs_status compared_csv_write(FILE *out, const void *comparison, hs_error *err)
+static hs_status compared_csv_write(FILE *out, const void *data, hs_error *err)
 {
+    const compared *c = data;
     (void)err;
-    hs__comparison_csv_write(out, comparison);
+    hs__comparison_csv_write(out, c->json);
     return HS_OK;
 }
 
 /* Answers with a comparison in a format, or refuses if memory is short. */
-static void answer_compared(hs_exchange *x, const json_t *comparison, size_t format)
+static void answer_compared(hs_exchange *x, const compared *comparison, size_t format)
 {
-    static hs_status (*const writers[COMPARISON_FORMATS])(
-        FILE * out, const void *comparison, hs_error *err) = {[COMPARISON_JSON] = compared_json_write,
-                                                              [COMPARISON_HTML] = compared_html_write,
-                                                              [COMPARISON_CSV] = compared_csv_write};
+    static hs_status (*const writers[COMPARISON_FORMATS])(FILE * out, const void *data, hs_error *err) = {
+        [COMPARISON_JSON] = compared_json_write,
+        [COMPARISON_HTML] = compared_html_write,
+        [COMPARISON_CSV] = compared_csv_write};
     hs_error err = {0};
     const hs_status st = hs__exchange_answer_written(x, comparison_formats[format].media_type,
                                                      writers[format], comparison, &err);
@@ -483,7 +498,7 @@ static void compare(hs_exchange *x, const char *with, size_t format)
     if (st)
         refuse(x, st, st == HS_NO_MEMORY || st == HS_IO || st == HS_CANCELLED ? NULL : "with", &err);
     else
-        answer_compared(x, comparison, format);
+        answer_compared(x, &(compared){comparison, &check}, format);
     json_decref(comparison);
 }
 

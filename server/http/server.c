@@ -93,7 +93,7 @@ static void server_abort(hs_server *server)
     for (hs_connection *c = server->connections; c; c = c->next) {
         hs__connection_cut(c);
         if (c->end)
-            c->end(c->exchange, HS_TASK_ABANDONED);
+            c->end(c->exchange, HS_WORK_ABANDONED);
     }
     hs__loop_wake(server);
 }
@@ -296,7 +296,7 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     server->started_ns = hs_clock_ns();
     server->budget.max = options->client_memory_max;
     server->peers = (hs_peers){.all = &server->budget, .budget_max = options->client_memory_max / 2};
-    server->disk.loop = &server->loop;
+    hs__disk_init(&server->disk, &server->loop);
     hs__fetch_init(&server->fetch);
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);

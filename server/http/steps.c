@@ -58,15 +58,34 @@ void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
 
 /* ---- disk calls ---- */
 
-static void disk_work(hs_disk_call *call)
+static void disk_run(hs_disk_call *call)
 {
     hs_exchange *x = call->data;
     x->on_disk(x);
 }
 
+static void refuse_late(hs_exchange *x)
+{
+    hs__exchange_refuse(
+        x, MHD_HTTP_GATEWAY_TIMEOUT,
+        "The request exceeded the server's deadline of %g s. Request less, or try again later.",
+        (double)x->server->options->deadline_ms / 1e3);
+}
+
+/* Answers a call that was ended before it ran, or that stopped for it. */
+static void disk_refuse(hs_exchange *x, const hs_disk_call *call)
+{
+    if (call->work.end == HS_WORK_TIMED_OUT)
+        refuse_late(x);
+    else if (call->work.end == HS_WORK_CROWDED)
+        hs__exchange_refuse_now(x, HS_DISK_IS_BUSY);
+}
+
 static void disk_done(hs_disk_call *call)
 {
     hs_exchange *x = call->data;
+    if (!x->answered && (!call->ran || x->phase == HS_PHASE_ANSWERING))
+        disk_refuse(x, call);
     hs__exchange_resume(x);
     if (x->phase == HS_PHASE_ANSWERING)
         return;
@@ -76,14 +95,34 @@ static void disk_done(hs_disk_call *call)
     hs__connection_watch(x->connection, NULL);
 }
 
-static enum MHD_Result on_disk(hs_exchange *x, void (*function)(hs_exchange *exchange))
+static void disk_end(hs_exchange *x, hs_work_end why)
 {
+    hs__disk_cancel(&x->disk_call, why);
+}
+
+/* Suspends the exchange for a disk call. Returns false if it refused the exchange instead. Only a client
+ * whose request is complete may leave: the others are found when they send no more. */
+static bool on_disk(hs_exchange *x, void (*function)(hs_exchange *exchange))
+{
+    hs_disk *disk = &x->server->disk;
     x->on_disk = function;
     x->loaded = x->server->state != HS_SERVER_LOADING;
-    x->disk_call = (hs_disk_call){.work = disk_work, .done = disk_done, .data = x};
+    x->disk_call = (hs_disk_call){.work = {.client = &x->connection->peer->disk_calls,
+                                           .admitted = x->route->receive && x->phase != HS_PHASE_BEGINNING},
+                                  .run = disk_run,
+                                  .done = disk_done,
+                                  .data = x};
+    if (!hs__disk_submit(disk, &x->disk_call)) {
+        hs__exchange_refuse_now(x, HS_DISK_IS_BUSY);
+        return false;
+    }
     hs__exchange_suspend(x);
-    hs__disk_submit(&x->server->disk, &x->disk_call);
-    return MHD_YES;
+    if (x->phase == HS_PHASE_ANSWERING)
+        hs__connection_watch(x->connection, disk_end);
+    else
+        hs__connection_end_late(x->connection, disk_end);
+    hs__connection_expect(x->connection, x->server->options->deadline_ms);
+    return true;
 }
 
 /* ---- begin: the headers are in ---- */
@@ -113,6 +152,13 @@ static enum MHD_Result reply_and_close(hs_exchange *x)
     return hs__reply(x);
 }
 
+/* Goes on after the route's `begin`. */
+static enum MHD_Result begun(hs_exchange *x)
+{
+    x->phase = HS_PHASE_RECEIVING;
+    return x->answered && hs__admission_body_unwanted(x) ? reply_and_close(x) : MHD_YES;
+}
+
 static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method, const char *version)
 {
     x->phase = HS_PHASE_BEGINNING;
@@ -126,16 +172,9 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
     if (hs__admission_refuses(x, method, url, version))
         return reply_and_close(x);
     if (!x->answered && x->route->begin)
-        return on_disk(x, x->route->begin);
+        return on_disk(x, x->route->begin) ? MHD_YES : begun(x);
     x->phase = HS_PHASE_RECEIVING;
     return MHD_YES;
-}
-
-/* Goes on after the route's `begin`. */
-static enum MHD_Result begun(hs_exchange *x)
-{
-    x->phase = HS_PHASE_RECEIVING;
-    return x->answered && hs__admission_body_unwanted(x) ? reply_and_close(x) : MHD_YES;
 }
 
 /* ---- receive ---- */
@@ -172,7 +211,9 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
     }
     memcpy(x->body + x->body_bytes, upload, n_bytes);
     x->body_bytes += n_bytes;
-    return x->route->receive && x->body_bytes >= PIECE_BYTES ? on_disk(x, x->route->receive) : MHD_YES;
+    if (x->route->receive && x->body_bytes >= PIECE_BYTES)
+        (void)on_disk(x, x->route->receive); /* never refused */
+    return MHD_YES;
 }
 
 /* ---- answer: the request is whole ---- */
@@ -188,23 +229,22 @@ static void on_task_done(hs_task *task)
 {
     hs_exchange *x = task->data;
     x->response = task->response;
-    if (task->end == HS_TASK_DONE && task->started_ns) {
+    if (task->work.end == HS_WORK_DONE && task->started_ns) {
         hs__access_stages(x);
         if (x->response.status >= 500 && *x->response.error.text)
             hs__log("error", "request %s: %s", x->id, x->response.error.text);
     }
-    if (task->end == HS_TASK_TIMED_OUT)
-        hs__exchange_refuse(
-            x, MHD_HTTP_GATEWAY_TIMEOUT,
-            "The request exceeded the server's deadline of %g s. Request less, or try again later.",
-            (double)x->server->options->deadline_ms / 1e3);
+    if (task->work.end == HS_WORK_TIMED_OUT)
+        refuse_late(x);
+    else if (task->work.end == HS_WORK_CROWDED)
+        hs__exchange_refuse_now(x, HS_QUEUE_IS_FULL);
     if (x->response.status == MHD_HTTP_SERVICE_UNAVAILABLE)
         x->retry_after = "1";
-    x->answered = true;
+    x->answered = task->work.end != HS_WORK_ABANDONED;
     hs__exchange_resume(x);
 }
 
-static void task_end(hs_exchange *x, hs_task_end why)
+static void task_end(hs_exchange *x, hs_work_end why)
 {
     hs__tasks_cancel(&x->task, why);
 }
@@ -228,6 +268,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
         hs__line_stream_begin(x);
         return hs__reply(x);
     }
+    x->task.work.client = &x->connection->peer->tasks;
     x->task.done = on_task_done;
     x->task.data = x;
     if (!hs__tasks_submit(&server->tasks, &x->task)) {
@@ -248,7 +289,7 @@ static enum MHD_Result answer(hs_exchange *x)
     if (x->route->place == HS_PLACE_WORKER)
         return on_worker(x);
     if (x->route->place == HS_PLACE_DISK)
-        return on_disk(x, x->route->answer);
+        return on_disk(x, x->route->answer) ? MHD_YES : hs__reply(x);
     x->route->answer(x);
     return x->suspended ? MHD_YES : hs__reply(x);
 }
@@ -273,7 +314,7 @@ enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char 
     }
     if (x->phase == HS_PHASE_RECEIVING)
         return answer(x);
-    return x->task.end == HS_TASK_ABANDONED ? MHD_NO : hs__reply(x);
+    return x->answered ? hs__reply(x) : MHD_NO; /* the client left */
 }
 
 /* ---- the end ---- */

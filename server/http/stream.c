@@ -24,7 +24,7 @@ typedef struct stream {
     char buffer[STREAM_BYTES];
 } stream;
 
-static void work(hs_disk_call *call)
+static void run(hs_disk_call *call)
 {
     stream *s = call->data;
     s->n_filled = s->source.fill(s->source.data, s->buffer, sizeof s->buffer);
@@ -34,11 +34,11 @@ static void on_again(uv_timer_t *timer)
 {
     stream *s = timer->data;
     hs__connection_unwatch(s->x->connection);
-    hs__disk_submit(&s->x->server->disk, &s->call);
+    hs__disk_continue(&s->x->server->disk, &s->call);
 }
 
 /* Ends the stream if the client leaves between two disk calls. */
-static void on_departure(hs_exchange *x, hs_task_end why)
+static void on_departure(hs_exchange *x, hs_work_end why)
 {
     stream *s = x->user_data;
     (void)why;
@@ -66,14 +66,15 @@ static void refill(stream *s)
 {
     s->n_sent = 0;
     s->n_filled = 0;
-    s->call = (hs_disk_call){.work = work, .done = done, .data = s};
+    s->call = (hs_disk_call){
+        .work.client = &s->x->connection->peer->disk_calls, .run = run, .done = done, .data = s};
     if (!s->timed) {
         uv_timer_init(&s->x->server->loop, &s->timer);
         s->timer.data = s;
         s->timed = true;
     }
     hs__exchange_suspend(s->x);
-    hs__disk_submit(&s->x->server->disk, &s->call);
+    hs__disk_continue(&s->x->server->disk, &s->call);
 }
 
 static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)

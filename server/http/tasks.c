@@ -1,4 +1,4 @@
-/* tasks.c - a FIFO queue in front of the model workers; a full queue refuses with 503. */
+/* tasks.c - a queue in front of the model workers; a full queue refuses with 503. */
 #include "server/http/tasks.h"
 
 #include "model/clock.h"
@@ -9,12 +9,24 @@
 
 enum { YIELD = 10 }; /* niceness: a tenth of the loop's weight */
 
+static hs_task *task_of(hs_work *work)
+{
+    return (hs_task *)(void *)((char *)work - offsetof(hs_task, work));
+}
+
+static void on_dropped(hs_work *work)
+{
+    hs_task *task = task_of(work);
+    task->done(task);
+}
+
 hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs_tasks_options *options,
                          hs_error *err)
 {
     const size_t n_workers = options->n_workers;
     hs_status st = HS_OK;
     *tasks = (hs_tasks){.loop = loop, .api = api, .options = *options};
+    tasks->queue = (hs_work_queue){.waiting_max = options->queue_max, .dropped = on_dropped};
     tasks->batches = calloc(n_workers, sizeof *tasks->batches);
     tasks->idle = calloc(n_workers, sizeof(hs_batch *));
     if (!tasks->batches || !tasks->idle) {
@@ -43,24 +55,6 @@ void hs__tasks_finish(hs_tasks *tasks)
     *tasks = (hs_tasks){0};
 }
 
-static void queue_append(hs_tasks *tasks, hs_task *task)
-{
-    task->state = HS_TASK_QUEUED;
-    task->next = NULL;
-    task->previous = tasks->last;
-    *(tasks->last ? &tasks->last->next : &tasks->first) = task;
-    tasks->last = task;
-    tasks->n_queued++;
-}
-
-static void queue_remove(hs_tasks *tasks, hs_task *task)
-{
-    *(task->previous ? &task->previous->next : &tasks->first) = task->next;
-    *(task->next ? &task->next->previous : &tasks->last) = task->previous;
-    task->state = HS_TASK_OUTSIDE;
-    tasks->n_queued--;
-}
-
 /* Gives workers a lower priority than the event loop. With all cores busy, the loop would otherwise wait for
  * a whole time slice. On Linux the priority is the calling thread's, and pool threads keep it. */
 static void yield_to_loop(void)
@@ -87,17 +81,19 @@ static void on_loop(uv_work_t *work, int status);
 static void batch_fill(hs_tasks *tasks, hs_batch *batch)
 {
     const size_t n_workers = tasks->options.n_workers;
-    const size_t fair = (tasks->n_queued + n_workers - 1) / n_workers;
+    const size_t fair = (tasks->queue.n_waiting + n_workers - 1) / n_workers;
     const size_t most = fair < tasks->options.batch_max ? fair : tasks->options.batch_max;
     size_t n_bytes = 0;
+    hs_work *next = hs__work_queue_next(&tasks->queue);
     batch->n_members = 0;
     do {
-        hs_task *task = tasks->first;
+        hs_task *task = task_of(next);
         n_bytes += task->request.body_bytes;
-        queue_remove(tasks, task);
+        hs__work_queue_take(&tasks->queue, next);
         batch->members[batch->n_members++] = task;
-    } while (tasks->first && batch->n_members < most &&
-             n_bytes + tasks->first->request.body_bytes <= HS_BATCH_BYTES);
+        next = hs__work_queue_next(&tasks->queue);
+    } while (next && batch->n_members < most &&
+             n_bytes + task_of(next)->request.body_bytes <= HS_BATCH_BYTES);
 }
 
 static void batch_start(hs_tasks *tasks, hs_batch *batch)
@@ -112,7 +108,6 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
     batch->n_threads = n_cores > tasks->n_running ? n_cores - tasks->n_running + 1 : 1;
     for (size_t i = 0; i < batch->n_members; i++) {
         hs_task *task = batch->members[i];
-        task->state = HS_TASK_RUNNING;
         task->batch = batch;
         task->started_ns = now;
         task->request.n_threads = batch->n_threads;
@@ -129,7 +124,7 @@ static void queue_serve(hs_tasks *tasks)
         tasks->change = NULL;
         change(tasks->change_data);
     }
-    while (!tasks->change && tasks->first && tasks->n_idle) {
+    while (!tasks->change && hs__work_queue_next(&tasks->queue) && tasks->n_idle) {
         hs_batch *batch = tasks->idle[--tasks->n_idle];
         batch_fill(tasks, batch);
         batch_start(tasks, batch);
@@ -148,7 +143,7 @@ static void on_loop(uv_work_t *work, int status)
         hs_task *task = batch->members[i];
         if (i + 1 == n_members)
             tasks->idle[tasks->n_idle++] = batch; /* the batch may be filled again from here on */
-        task->state = HS_TASK_OUTSIDE;
+        hs__work_finish(&task->work);
         task->done(task);
     }
     queue_serve(tasks);
@@ -174,30 +169,19 @@ hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err)
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
 {
-    const bool at_once = tasks->n_idle && !tasks->first;
-    if (!at_once && !task->admitted && tasks->n_queued >= tasks->options.queue_max)
+    if (!hs__work_queue_add(&tasks->queue, &task->work, tasks->n_idle > 0))
         return false;
     task->tasks = tasks;
     task->queued_ns = hs_clock_ns();
     task->started_ns = 0;
-    task->end = HS_TASK_DONE;
-    atomic_store(&task->cancelled, 0);
-    task->request.cancelled = &task->cancelled;
-    queue_append(tasks, task);
+    task->request.cancelled = &task->work.cancelled;
     queue_serve(tasks);
     return true;
 }
 
-void hs__tasks_cancel(hs_task *task, hs_task_end end)
+void hs__tasks_cancel(hs_task *task, hs_work_end end)
 {
-    if (task->state == HS_TASK_OUTSIDE || task->end != HS_TASK_DONE)
-        return;
-    task->end = end;
-    atomic_store(&task->cancelled, 1);
-    if (task->state == HS_TASK_QUEUED) {
-        queue_remove(task->tasks, task);
-        task->done(task);
-    } else if (--task->batch->n_unended == 0) {
+    const bool running = task->tasks && hs__work_cancel(&task->tasks->queue, &task->work, end);
+    if (running && --task->batch->n_unended == 0)
         atomic_store(&task->batch->cancelled, 1);
-    }
 }

@@ -4,9 +4,8 @@
  *
  *     loop: hs__tasks_submit -> worker: hs__batch_answer -> loop: done
  *
- * uv_queue_work has no bound, so this file has one. A task goes to a thread only if a worker is idle.
- * Otherwise it waits in a FIFO queue, and is refused if the queue is full. All functions but hs__batch_answer
- * run on the loop thread.
+ * uv_queue_work has no bound, so a task goes to a thread only if a worker is idle. Otherwise it waits in a
+ * queue (work_queue.h). All functions but hs__batch_answer run on the loop thread.
  *
  * A worker takes a batch. If a worker is idle, a task starts at once and alone. If several tasks wait when a
  * worker becomes idle, it takes the first one and the next ones as long as all are short. It takes at most
@@ -16,33 +15,27 @@
 
 #include "api/api.h"
 #include "api/batch_limits.h"
+#include "server/http/work_queue.h"
 
-#include <stdatomic.h>
 #include <uv.h>
 
 typedef struct hs_task hs_task;
 typedef struct hs_batch hs_batch;
 typedef struct hs_tasks hs_tasks;
 
-typedef enum hs_task_state { HS_TASK_OUTSIDE, HS_TASK_QUEUED, HS_TASK_RUNNING } hs_task_state;
-typedef enum hs_task_end { HS_TASK_DONE, HS_TASK_TIMED_OUT, HS_TASK_ABANDONED } hs_task_end;
-
 struct hs_task {
-    hs_request request;          /* set by the submitter; read-only until done */
-    hs_response response;        /* the worker's until done, then the submitter's to finish */
-    bool lines, patient;         /* for a body of lines, as in hs_lines_answer */
-    size_t n_bytes;              /* answered bytes of such a body; the worker's until done */
-    bool admitted;               /* continues an admitted task: never refused */
-    void (*done)(hs_task *task); /* called on the loop, once for each submitted task, never inside a submit */
-    void *data;                  /* the submitter's */
-    hs_task_end end;             /* unless HS_TASK_DONE, there may be no response */
+    hs_work work;         /* its client and `admitted` are the submitter's */
+    hs_request request;   /* set by the submitter; read-only until done */
+    hs_response response; /* the worker's until done, then the submitter's to finish */
+    bool lines, patient;  /* for a body of lines, as in hs_lines_answer */
+    size_t n_bytes;       /* answered bytes of such a body; the worker's until done */
+    /* Called on the loop, once for each submitted task, never inside its own submit. Unless work.end is
+     * HS_WORK_DONE, there may be no response. */
+    void (*done)(hs_task *task);
+    void *data;                     /* the submitter's */
     uint64_t queued_ns, started_ns; /* hs_clock_ns; started_ns is 0 if no worker had it */
-
-    hs_task_state state; /* the rest is private to tasks.c */
-    atomic_int cancelled;
-    hs_tasks *tasks;
-    hs_task *previous, *next;
-    hs_batch *batch; /* while it runs */
+    hs_tasks *tasks;                /* the rest is private to tasks.c */
+    hs_batch *batch;                /* while it runs */
 };
 
 /* A worker and its current batch. */
@@ -70,8 +63,7 @@ struct hs_tasks {
     hs_batch *batches; /* [n_workers] */
     hs_batch **idle;   /* a stack */
     size_t n_idle;
-    hs_task *first, *last; /* waiting */
-    size_t n_queued;
+    hs_work_queue queue;
     size_t n_running;           /* running batches */
     uint64_t n_shared;          /* tasks so far that shared a pass */
     void (*change)(void *data); /* waits for the workers to be idle, or NULL */
@@ -83,7 +75,7 @@ HS_MUST_USE hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *a
                                      const hs_tasks_options *options, hs_error *err);
 void hs__tasks_finish(hs_tasks *tasks); /* no task may be inside; zeroed is allowed */
 
-/* Queues a task. Returns false if the queue is full and the task was not admitted before. */
+/* Queues a task. Returns false if the queue is full (work_queue.h). */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
 /* Calls `change` on the loop as soon as no worker computes; queued tasks start afterwards. It may change what
  * workers use. Returns false if another change waits. */
@@ -92,4 +84,4 @@ HS_MUST_USE bool hs__tasks_when_idle(hs_tasks *tasks, void (*change)(void *data)
 HS_MUST_USE hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err);
 /* Ends a task early; `done` follows. A waiting task ends at once, a task alone in its batch within one layer,
  * others with their batch. Only the first call has an effect. Ignores tasks that are outside. */
-void hs__tasks_cancel(hs_task *task, hs_task_end end);
+void hs__tasks_cancel(hs_task *task, hs_work_end end);

@@ -2,7 +2,8 @@
  *
  * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with
  * errno 28; write:12:kill ends the process there as kill -9 does, before the call does anything. A file of
- * the name FAILING_CALL_SEEN is made when it comes to that; write:12:wait goes on once that is removed. Only
+ * the name FAILING_CALL_SEEN is made when it comes to that; write:12:wait goes on once that is removed.
+ * write:-1:wait lets all calls wait, until the file that the first one made is removed. Only
  * reads and writes of regular files count: a loop's own pipes cannot fail, and libuv aborts when they do.
  * Only opens of paths with FAILING_CALL_PATH in them count; all count without that variable. */
 #define _GNU_SOURCE
@@ -32,9 +33,10 @@ static bool fails(const char *group)
     char *rest;
     if (!chosen || strncmp(chosen, group, n) != 0 || chosen[n] != ':')
         return false;
-    if (atomic_fetch_add(&calls, 1) != strtol(chosen + n + 1, &rest, 10))
+    const long number = atomic_fetch_add(&calls, 1), which = strtol(chosen + n + 1, &rest, 10);
+    if (which >= 0 && number != which)
         return false;
-    if (seen)
+    if (seen && (which >= 0 || number == 0))
         syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, seen, O_CREAT | O_WRONLY, 0600));
     if (strcmp(rest, ":kill") == 0)
         syscall(SYS_kill, getpid(), SIGKILL);

@@ -15,7 +15,7 @@ static void comparison_write(const json_t *json, bool with_page)
     hs__comparison_csv_write(out, json);
     require(!json_dumpf(json, out, JSON_COMPACT | JSON_REAL_PRECISION(12)));
     if (with_page)
-        require(hs__comparison_html_write(out, json, &err) == err.status);
+        require(hs__comparison_html_write(out, json, NULL, &err) == err.status);
     fclose(out);
 }
 

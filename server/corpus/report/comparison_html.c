@@ -368,7 +368,7 @@ static void syntax_write(view *v, FILE *out)
     fputs("</section>\n", out);
 }
 
-static hs_status body_write(view *v, FILE *out, hs_error *err)
+static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_error *err)
 {
     header_write(v, out);
     fputs("<main>\n", out);
@@ -376,19 +376,21 @@ static hs_status body_write(view *v, FILE *out, hs_error *err)
     hs_status st = totals_write(v, out, err);
     syntax_write(v, out);
     for (size_t f = 0; !st && v->n_layers && f < hs__n_compared_figures; f++)
-        st = figure_write(v, &hs__compared_figures[f], out, err);
+        if (!(st = hs__read_allow(check, 0, err)))
+            st = figure_write(v, &hs__compared_figures[f], out, err);
     fputs("</main>\n", out);
     return st;
 }
 
-hs_status hs__comparison_html_write(FILE *file, const json_t *comparison, hs_error *err)
+hs_status hs__comparison_html_write(FILE *file, const json_t *comparison, const hs__read_check *check,
+                                    hs_error *err)
 {
     view v;
     hs_status st = view_init(&v, comparison, err);
     if (!st)
         st = hs__page_write(file, HS__PAGE_HEAD, err);
     if (!st)
-        st = body_write(&v, file, err);
+        st = body_write(&v, check, file, err);
     if (!st)
         st = hs__page_write(file, HS__PAGE_MIDDLE, err);
     if (!st)
