@@ -142,15 +142,16 @@ static bool written_fit(written *w, size_t n_more)
     size_t capacity = w->capacity ? 2 * w->capacity : WRITTEN_BYTES_MIN;
     if (needed <= w->capacity)
         return true;
-    if (capacity < needed || !hs__exchange_reserve(w->x, capacity - w->capacity)) {
+    if (needed <= WRITTEN_BYTES_MIN)
+        hs__exchange_reserve_only(w->x, w->x->reserved_bytes + capacity); /* never refused */
+    else if (capacity < needed || !hs__exchange_reserve(w->x, capacity - w->capacity)) {
         capacity = needed;
         if (hs__exchange_claim(w->x, capacity - w->capacity, &w->err))
             return false;
     }
     char *bytes = realloc(w->bytes, capacity);
     if (!bytes) {
-        (void)hs_fail(&w->err, HS_NO_MEMORY,
-                      "Out of memory."); /* the exchange is refused, which returns it */
+        (void)hs_fail(&w->err, HS_NO_MEMORY, "Out of memory."); /* its end returns the reservation */
         return false;
     }
     w->bytes = bytes;

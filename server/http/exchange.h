@@ -74,7 +74,8 @@ void hs__exchange_refuse_now(hs_exchange *exchange, const char *detail);
 /* Answers with 500 because memory is short. */
 void hs__exchange_refuse_memory(hs_exchange *exchange);
 /* Answers with compact JSON, numbers with six digits. Releases json; NULL: memory is short. The text is
- * reserved while it is written. */
+ * reserved while it is written. A small one, such as the answer to a change that was made, is never refused.
+ */
 void hs__exchange_answer_json(hs_exchange *exchange, int status, json_t *json);
 /* Answers with what `write` writes, which is reserved meanwhile. Returns its failure, HS_NO_MEMORY or
  * HS_TOO_LARGE, as hs__exchange_claim, and then has no answer. Any thread that owns the exchange. */

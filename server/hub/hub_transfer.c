@@ -251,6 +251,9 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
     hs__curl.easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
     hs__curl.easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
     hs__curl.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    hs__curl.easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a cancelled transfer waits for no name server */
+#endif
     hs__curl.easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
     hs__curl.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
     hs__curl.easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
