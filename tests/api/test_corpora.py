@@ -161,6 +161,22 @@ def test_uploads_without_a_text_are_refused(keeping, tmp_path, kind, body, why):
     assert keeping.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
 
 
+def test_an_unclosed_quotation_mark_costs_its_own_line(keeping):
+    rows = ["id,text", *(f"{n},the river" for n in range(1, 100))]
+    rows[5] = '5,"never closed'
+    for query, done, bad in (("", 98, [6]), ("&no_quotes=true", 99, []), ("&no_quotes=false", 98, [6])):
+        sent = send(keeping, "\n".join(rows).encode(), OPTIONS + query, {"Content-Type": "text/csv"})
+        run = wait(keeping, sent.headers["Location"])
+        assert (run["state"], run["texts_done"], run["bad_lines"], run["bad_lines_total"]) == ("done", done, bad, len(bad))
+    assert send(keeping, b"text\na", OPTIONS + "&no_quotes=no", {"Content-Type": "text/csv"}).json()["pointer"] == "/no_quotes"
+
+
+def test_a_bad_record_counts_with_all_its_lines(keeping):
+    body = b'["one text",\n{"text":\n"a second",\n"never closed: 3\n}, {"text": "lost"}\n]\n'
+    run = wait(keeping, send(keeping, body, OPTIONS, {"Content-Type": "application/json"}).headers["Location"])
+    assert (run["texts_done"], run["bad_lines"], run["bad_lines_total"]) == (1, [2], 5)
+
+
 def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
     body = gzip.compress(b"bad\n" * 20000)
     run = wait(keeping, send(keeping, body).headers["Location"])

@@ -748,7 +748,7 @@ def half_done(start_standing, long_run, tmp_path):
 
 @pytest.mark.parametrize(("arguments", "what"), [
     (["--attention-threshold", "0.4"], "attention_threshold"), (["--split-special-tokens"], "split_special_tokens"), (["--special-tokens", "mask"], "special_tokens"),
-    (["--sentence-ends", "!"], "sentence_ends"), (["--field", "body"], "field"), (["--input-format", "text"], "input_format"),
+    (["--sentence-ends", "!"], "sentence_ends"), (["--field", "body"], "field"), (["--no-quotes"], "no_quotes"), (["--input-format", "text"], "input_format"),
     (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--thresholds", "0.3"], "thresholds"),
     (["--shard", "0/2"], "n_shards"), (["--backend", "openblas"], "backend"),
 ])

@@ -2,7 +2,7 @@
  * order of their lines. Each record has a text inside the file, or a reason why it has none. A second
  * reading gives the same records.
  *
- * The first byte of the input chooses the format and the field. */
+ * The first byte of the input chooses the format, the field and the reading of quotation marks. */
 #include "model/utf8.h"
 #include "server/corpus/input/conllu_words.h"
 #include "server/corpus/input/record_stream.h"
@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+enum { WITH_FIELD = 0x80, WITHOUT_QUOTES = 0x40 };
 
 /* Checks that words ascend in the text, and that their heads are among them. */
 static void sentence_read(const hs__record *line, const hs_text *text)
@@ -75,8 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int fd = memfd_create("texts", MFD_CLOEXEC);
     if (!size || fd < 0)
         return 0;
-    settings.format = (hs__text_format)(data[0] % HS__FORMATS);
-    snprintf(settings.field, sizeof settings.field, "%s", data[0] & 0x80 ? "a.b" : "");
+    settings.format = (hs__text_format)(data[0] % WITHOUT_QUOTES % HS__FORMATS);
+    settings.no_quotes = data[0] & WITHOUT_QUOTES;
+    snprintf(settings.field, sizeof settings.field, "%s", data[0] & WITH_FIELD ? "a.b" : "");
     require(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const hs_status st = all_read(path, &settings, &first);

@@ -33,13 +33,16 @@ struct hs__record_stream {
     file_kind *kinds;     /* [n_paths] */
     char *buffer;         /* [READ_BYTES]; filled from start to end */
     size_t start, end;
-    bool ended; /* the open file has no more */
+    bool ended;  /* the open file has no more */
+    char *again; /* bytes that a broken quoted field took, to be read before the buffer */
+    size_t again_at, again_end, again_capacity;
     hs__splitter scan;
     bool header_due; /* the next record is one */
     char *line;      /* grows to HS__RECORD_BYTES_MAX */
     size_t line_bytes, line_capacity;
     bool line_too_long;
     uint64_t line_in_file; /* where the record begins */
+    uint64_t last_line;    /* where it ends */
     uint64_t n_newlines;   /* passed in the open file */
     hs__stream_place place;
     hs_digest *digest;
@@ -110,16 +113,38 @@ void hs__record_stream_close(hs__record_stream *input)
     free(input->kinds);
     free(input->buffer);
     free(input->line);
+    free(input->again);
     free(input);
 }
 
 /* ---- bytes ---- */
 
+static uint64_t newlines_count(const char *bytes, size_t n)
+{
+    uint64_t n_newlines = 0;
+    for (const char *at = bytes, *end = bytes + n; n && (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        n_newlines++;
+    return n_newlines;
+}
+
+/* Returns the bytes that are at hand: those to be read again, then those of the buffer. */
+static const char *bytes_next(const hs__record_stream *input, size_t *ret_n)
+{
+    const bool again = input->again_at < input->again_end;
+    *ret_n = again ? input->again_end - input->again_at : input->end - input->start;
+    return again ? input->again + input->again_at : input->buffer + input->start;
+}
+
+/* Passes some of the bytes that are at hand. */
 static void bytes_pass(hs__record_stream *input, size_t n)
 {
-    const char *from = input->buffer + input->start;
-    for (const char *at = from, *end = from + n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-        input->n_newlines++;
+    size_t n_left;
+    const char *from = bytes_next(input, &n_left);
+    input->n_newlines += newlines_count(from, n);
+    if (input->again_at < input->again_end) { /* they are hashed and counted */
+        input->again_at += n;
+        return;
+    }
     hs_digest_add(input->digest, from, n);
     input->place.n_bytes += n;
     input->bytes_in_file += n;
@@ -134,6 +159,17 @@ static hs_status buffer_fill(hs__record_stream *input, hs_error *err)
     input->start = 0;
     const hs_status st = hs__unpacked_read(input->stream, input->buffer, READ_BYTES, &input->end, err);
     input->ended = input->end == 0;
+    return st;
+}
+
+/* Finds the bytes at hand; reads more if there are none. *ret_n: 0 at the end of the file. */
+static hs_status bytes_find(hs__record_stream *input, const char **ret, size_t *ret_n, hs_error *err)
+{
+    *ret = bytes_next(input, ret_n);
+    if (*ret_n || input->ended)
+        return HS_OK;
+    const hs_status st = buffer_fill(input, err);
+    *ret = bytes_next(input, ret_n);
     return st;
 }
 
@@ -195,19 +231,58 @@ static hs_status line_append(hs__record_stream *input, const char *bytes, size_t
     return HS_OK;
 }
 
+/* Takes the last n bytes of the record back, to be read again. */
+static hs_status bytes_return(hs__record_stream *input, size_t n, hs_error *err)
+{
+    const char *rest = input->line + input->line_bytes - n;
+    if (input->again_at < input->again_end) {
+        input->again_at -= n; /* all of them came from there */
+    } else if (n) {
+        char *more = n > input->again_capacity ? realloc(input->again, n) : input->again;
+        if (!more)
+            return hs_fail(err, HS_NO_MEMORY, "no memory to read %zu bytes again", n);
+        memcpy(more, rest, n);
+        input->again = more;
+        input->again_capacity = n > input->again_capacity ? n : input->again_capacity;
+        input->again_at = 0;
+        input->again_end = n;
+    }
+    input->n_newlines -= newlines_count(rest, n);
+    input->line_bytes -= n;
+    return HS_OK;
+}
+
+/* Ends a record with a broken quoted field after n bytes and the line end there. 0: it is sound. */
+static hs_status line_break(hs__record_stream *input, size_t n, hs_error *err)
+{
+    hs_status st = HS_OK;
+    if (!n)
+        return HS_OK;
+    if (n < input->line_bytes) { /* else the line itself is too long */
+        st = bytes_return(input, input->line_bytes - n - 1, err);
+        input->line_bytes = n;
+        input->line_too_long = false;
+    }
+    input->last_line = input->line_in_file + newlines_count(input->line, input->line_bytes);
+    return st;
+}
+
 /* Reads the next record of the open file into input->line. *ret_found: false at its end. */
 static hs_status line_read(hs__record_stream *input, bool *ret_found, hs_error *err)
 {
     bool begun = false;
+    const char *from;
+    size_t n;
     hs__record_piece piece = {0};
     input->line_bytes = 0;
     input->line_too_long = *ret_found = false;
     while (!piece.ended) {
-        hs_status st = input->start == input->end && !input->ended ? buffer_fill(input, err) : HS_OK;
-        if (st || input->ended)
+        hs_status st = bytes_find(input, &from, &n, err);
+        if (st)
             return st;
-        const char *from = input->buffer + input->start;
-        piece = hs__splitter_next(&input->scan, from, input->end - input->start);
+        if (!n)
+            return line_break(input, hs__splitter_end(&input->scan), err);
+        piece = hs__splitter_next(&input->scan, from, n);
         bytes_pass(input, piece.n_before);
         if (!begun)
             input->line_in_file = input->n_newlines + 1;
@@ -216,9 +291,11 @@ static hs_status line_read(hs__record_stream *input, bool *ret_found, hs_error *
         st = line_append(input, from + piece.n_before, piece.n_record, err);
         if (st)
             return st;
-        bytes_pass(input, piece.n_passed - piece.n_before);
+        bytes_pass(input, piece.n_record);
+        input->last_line = input->n_newlines + 1;
+        bytes_pass(input, piece.n_passed - piece.n_before - piece.n_record);
     }
-    return HS_OK;
+    return line_break(input, piece.n_broken, err);
 }
 
 static bool is_blank(const char *bytes, size_t n)
@@ -232,6 +309,7 @@ static bool is_blank(const char *bytes, size_t n)
 static void line_describe(hs__record_stream *input, hs__record *ret_line)
 {
     size_t n = input->line_bytes;
+    const bool ends_line = n && !input->line_too_long && input->line[n - 1] == '\n'; /* at the file's end */
     n -= n && input->line[n - 1] == '\r';
     *ret_line = (hs__record){.bytes = input->line ? input->line : "",
                              .n_bytes = n,
@@ -239,6 +317,7 @@ static void line_describe(hs__record_stream *input, hs__record *ret_line)
                              .layout = input->scan.layout,
                              .file = input->file,
                              .line = input->line_in_file,
+                             .n_lines = input->last_line - ends_line - input->line_in_file + 1,
                              .number = input->place.n_lines};
 }
 

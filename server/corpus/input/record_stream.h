@@ -3,7 +3,8 @@
  * Files are plain, gzip or zstd (unpack.h) in any of the formats of text_format.h, "-" is standard
  * input. The stream holds one record at a time, of bounded size, so memory does not depend on the files. It
  * hashes every byte: a resumed run skips the same records and detects changed input. Blank records are
- * skipped and counted; headers of tables are skipped.
+ * skipped and counted; headers of tables are skipped. A row with a broken quoted field (splitter.h) ends with
+ * the line where the field began, and the next line is the next record.
  *
  *     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) */
 #pragma once
@@ -17,8 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HS__RECORD_BYTES_MAX ((size_t)4 << 20)
-#define HS__INPUT_FILES_MAX  4096
+#define HS__INPUT_FILES_MAX 4096
 
 typedef struct hs__record_stream hs__record_stream;
 
@@ -28,9 +28,10 @@ typedef struct hs__record {
     size_t n_bytes;
     bool too_long; /* bytes holds only its beginning */
     hs__record_layout layout;
-    size_t file;     /* index among the paths */
-    uint64_t line;   /* first line in its file, from 1 */
-    uint64_t number; /* among all records that are not blank, from 0 */
+    size_t file;      /* index among the paths */
+    uint64_t line;    /* first line in its file, from 1 */
+    uint64_t n_lines; /* that it is in: 1 or more */
+    uint64_t number;  /* among all records that are not blank, from 0 */
 } hs__record;
 
 /* A position of the stream between two records. */

@@ -2,7 +2,6 @@
 #include "server/corpus/input/record_text.h"
 
 #include "server/corpus/input/conllu.h"
-#include "server/corpus/input/csv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +56,7 @@ static hs_status json_find(const char *field, const char *record, size_t n, hs__
 static hs_status column_copy(const hs__record_layout *layout, size_t column, const char *what,
                              const char *record, size_t n, char *to, size_t *ret_n, hs__record_text *ret)
 {
-    hs__csv_row row = {record, n, layout->delimiter, 0};
+    hs__csv_row row = {record, n, layout->csv, 0};
     for (size_t k = 0; k <= column; k++) {
         if (row.at > row.n_bytes) {
             snprintf(ret->why, sizeof ret->why, "a row of %zu fields; the %s is in number %zu", k, what,
@@ -65,7 +64,9 @@ static hs_status column_copy(const hs__record_layout *layout, size_t column, con
             return HS_BAD_REQUEST;
         }
         if (!hs__csv_next_field(&row, to, ret_n))
-            return none(ret, "a quotation mark that is not closed, or closed before its field ends");
+            return none(ret,
+                        "a quotation mark that is not closed, or closed before its field ends; no_quotes "
+                        "makes it an ordinary character");
     }
     return HS_OK;
 }
@@ -74,7 +75,7 @@ static hs_status column_copy(const hs__record_layout *layout, size_t column, con
  * it. scratch holds n bytes. */
 static size_t fields_count(const hs__record_layout *layout, const char *record, size_t n, char *scratch)
 {
-    hs__csv_row row = {record, n, layout->delimiter, 0};
+    hs__csv_row row = {record, n, layout->csv, 0};
     size_t n_field, n_fields = 0;
     for (size_t k = 1; row.at <= n && hs__csv_next_field(&row, scratch, &n_field); k++)
         n_fields = n_field ? k : n_fields;

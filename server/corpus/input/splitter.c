@@ -6,7 +6,9 @@
 static void record_begin(hs__splitter *scan)
 {
     scan->begun = scan->quoted = scan->escaped = false;
-    scan->field_begins = scan->line_begins = true;
+    scan->line_begins = true;
+    scan->csv = HS__CSV_FIELD;
+    scan->n_row = scan->line_end = 0;
 }
 
 void hs__splitter_init(hs__splitter *scan, const hs__record_layout *layout)
@@ -15,17 +17,22 @@ void hs__splitter_init(hs__splitter *scan, const hs__record_layout *layout)
     record_begin(scan);
 }
 
+static bool row_is_broken(const hs__splitter *scan)
+{
+    return scan->line_end && (scan->csv == HS__CSV_BROKEN || scan->n_row >= HS__RECORD_BYTES_MAX);
+}
+
 /* Each returns true if the record ends with the byte c. */
 
 static bool ends_row(hs__splitter *scan, char c)
 {
-    if (c == '"' && (scan->quoted || scan->field_begins)) {
-        scan->quoted = !scan->quoted;
-        scan->field_begins = !scan->quoted; /* "" inside quotes is one, and goes on */
-        return false;
-    }
-    scan->field_begins = !scan->quoted && c == scan->layout.delimiter;
-    return c == '\n' && !scan->quoted;
+    scan->csv = hs__csv_step(scan->csv, scan->layout.csv, c);
+    if (scan->csv == HS__CSV_FIELD || scan->csv == HS__CSV_END)
+        scan->line_end = 0;
+    else if (scan->csv == HS__CSV_QUOTED && c == '\n' && !scan->line_end)
+        scan->line_end = scan->n_row;
+    scan->n_row++;
+    return scan->csv == HS__CSV_END || row_is_broken(scan);
 }
 
 static bool ends_block(hs__splitter *scan, char c)
@@ -91,8 +98,20 @@ hs__record_piece hs__splitter_next(hs__splitter *scan, const char *bytes, size_t
         scan->begun = true;
         if (!ends_here(scan, bytes[i]))
             continue;
+        const size_t n_broken = row_is_broken(scan) ? scan->line_end : 0;
         record_begin(scan);
-        return (hs__record_piece){.n_passed = i + 1, .n_before = from, .n_record = i - from, .ended = true};
+        return (hs__record_piece){.n_passed = i + 1,
+                                  .n_before = from,
+                                  .n_record = i - from + (n_broken > 0),
+                                  .ended = true,
+                                  .n_broken = n_broken};
     }
     return (hs__record_piece){.n_passed = n, .n_before = from, .n_record = n - from};
+}
+
+size_t hs__splitter_end(hs__splitter *scan)
+{
+    const size_t n_broken = scan->csv == HS__CSV_QUOTED ? scan->line_end : 0;
+    record_begin(scan);
+    return n_broken;
 }

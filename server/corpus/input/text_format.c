@@ -3,7 +3,6 @@
 #include "server/corpus/input/text_format.h"
 
 #include "model/utf8.h"
-#include "server/corpus/input/csv.h"
 #include "server/corpus/input/splitter.h"
 
 #include <ctype.h>
@@ -72,6 +71,7 @@ typedef struct peek {
     const char *bytes;
     size_t n;
     const char *field; /* of the text */
+    char quote;        /* of csv and tsv; 0: none */
 } peek;
 
 /* Refuses files whose first bytes belong to no text. */
@@ -102,7 +102,7 @@ static bool record_first(const peek *p, const hs__record_layout *layout, peek *r
 {
     hs__splitter scan;
     hs__splitter_init(&scan, layout);
-    *ret = (peek){.field = p->field};
+    *ret = (peek){.field = p->field, .quote = p->quote};
     for (size_t at = 0; at < p->n;) {
         const hs__record_piece piece = hs__splitter_next(&scan, p->bytes + at, p->n - at);
         ret->bytes = p->bytes + at + piece.n_before;
@@ -184,11 +184,11 @@ static bool column_find(const peek *p, char delimiter, hs__record_layout *ret)
 {
     peek header;
     *ret = (hs__record_layout){.format = delimiter == '\t' ? HS__FORMAT_TSV : HS__FORMAT_CSV,
-                               .delimiter = delimiter};
+                               .csv = {delimiter, p->quote}};
     if (!record_first(p, ret, &header))
         return false;
     header.n -= header.n && header.bytes[header.n - 1] == '\r';
-    hs__csv_row row = {header.bytes, header.n, delimiter, 0};
+    hs__csv_row row = {header.bytes, header.n, ret->csv, 0};
     char *name = malloc(header.n + 1);
     size_t n;
     bool found = false, sound = name != NULL;
@@ -251,7 +251,7 @@ static hs_status label_layout(const char *path, const peek *p, hs__text_format f
                        "'%s' is read as %s, which has no labels: give JSON lines, a JSON array, CSV or TSV "
                        "with the label_field '%s'",
                        path, hs__input_format_name(format), p->field);
-    if (!column_find(p, ret->delimiter, &of_label))
+    if (!column_find(p, ret->csv.delimiter, &of_label))
         return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the label_field", path, p->field);
     ret->label_column = of_label.column;
     return HS_OK;
@@ -260,7 +260,8 @@ static hs_status label_layout(const char *path, const peek *p, hs__text_format f
 hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *given,
                                  hs__record_layout *ret, hs_error *err)
 {
-    const peek p = {bytes, n, *given->field ? given->field : "text"};
+    const char quote = given->no_quotes ? '\0' : '"';
+    const peek p = {bytes, n, *given->field ? given->field : "text", quote};
     hs__text_format format = given->format ? given->format : format_of_path(path);
     hs_status st = text_check(path, &p, err);
     *ret = (hs__record_layout){0};
@@ -278,6 +279,6 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
                      hs__input_format_name(format), given->field);
     ret->format = format;
     if (!st && *given->label_field)
-        st = label_layout(path, &(peek){bytes, n, given->label_field}, format, ret, err);
+        st = label_layout(path, &(peek){bytes, n, given->label_field, quote}, format, ret, err);
     return st;
 }

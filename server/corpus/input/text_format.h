@@ -6,11 +6,13 @@
 #pragma once
 
 #include "model/status.h"
+#include "server/corpus/input/csv.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HS__FIELD_BYTES 128
+#define HS__FIELD_BYTES      128
+#define HS__RECORD_BYTES_MAX ((size_t)4 << 20)
 
 /* corpora.db stores these numbers. */
 typedef enum hs__text_format {
@@ -33,6 +35,7 @@ typedef struct hs__input_format {
     hs__text_format format;            /* AUTO: detected for each file */
     char field[HS__FIELD_BYTES];       /* name in objects, or header of a column; "": text */
     char label_field[HS__FIELD_BYTES]; /* the same of a text's label; "": texts have none */
+    bool no_quotes;                    /* quotation marks of csv and tsv are ordinary characters */
 } hs__input_format;
 
 const char *hs__input_format_name(hs__text_format format); /* "jsonl" */
@@ -43,7 +46,7 @@ bool hs__input_format_of_type(const char *type, size_t n, hs__text_format *ret_f
 /* The format of a file's records. */
 typedef struct hs__record_layout {
     hs__text_format format; /* not AUTO */
-    char delimiter;         /* of csv and tsv */
+    hs__csv_dialect csv;    /* of csv and tsv */
     size_t n_columns;       /* of their header */
     size_t column;          /* the text's, from 0 */
     size_t label_column;    /* the label's, if there are labels */

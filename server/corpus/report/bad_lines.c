@@ -63,7 +63,7 @@ static void insert(hs__bad_lines *bad, const hs__bad_line *line)
 void hs__bad_lines_add(hs__bad_lines *bad, const hs__bad_line *line)
 {
     pthread_mutex_lock(&bad->lock);
-    bad->count++;
+    bad->count += line->n_lines;
     insert(bad, line);
     pthread_mutex_unlock(&bad->lock);
 }

@@ -12,6 +12,7 @@
 typedef struct hs__bad_line {
     size_t file;
     uint64_t line;
+    uint64_t n_lines; /* of the record that begins there; counted only */
     char why[128];
 } hs__bad_line;
 
@@ -20,7 +21,8 @@ typedef struct hs__bad_lines hs__bad_lines;
 hs__bad_lines *hs__bad_lines_create(void);      /* NULL if memory is short */
 void hs__bad_lines_destroy(hs__bad_lines *bad); /* NULL is fine */
 
-/* Adds a line. Lines may come in any order; the list keeps those with the lowest file and line. */
+/* Adds a record and counts its lines. Lines may come in any order; the list keeps those with the lowest file
+ * and line. */
 void hs__bad_lines_add(hs__bad_lines *bad, const hs__bad_line *line);
 uint64_t hs__bad_lines_count(hs__bad_lines *bad);
 

@@ -77,6 +77,7 @@ hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err)
                                                       .n_bytes = n,
                                                       .file = line->file,
                                                       .line = line->line,
+                                                      .n_lines = line->n_lines,
                                                       .number = line->number,
                                                       .too_long = line->too_long,
                                                       .layout = line->layout};

@@ -12,7 +12,7 @@
 typedef struct hs__block_line {
     size_t start, n_bytes; /* in bytes */
     size_t file;
-    uint64_t line, number;
+    uint64_t line, n_lines, number;
     bool too_long;
     hs__record_layout layout;
 } hs__block_line;

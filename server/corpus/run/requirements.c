@@ -36,7 +36,7 @@ enum {
 
 /* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
  * worker one being parsed. */
-#define TEXTS_BYTES        (HS__QUEUE_BYTES + (HS__CORPUS_BLOCK + 2) * HS__RECORD_BYTES_MAX + HS__UNPACK_MEMORY_MAX)
+#define TEXTS_BYTES        (HS__QUEUE_BYTES + (HS__CORPUS_BLOCK + 3) * HS__RECORD_BYTES_MAX + HS__UNPACK_MEMORY_MAX)
 #define TEXTS_WORKER_BYTES (4 * HS__RECORD_BYTES_MAX)
 
 /* Numbers of elements that determine the sizes. */

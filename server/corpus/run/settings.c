@@ -112,6 +112,18 @@ static hs_status read_field(const char *text, const hs_model *model, hs__corpus_
     return read_name(text, ret->input.field, sizeof ret->input.field, err);
 }
 
+static hs_status read_no_quotes(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                hs_error *err)
+{
+    static const hs_field flag = {.kind = HS_FIELD_FLAG};
+    hs_error why = {0};
+    (void)model;
+    json_t *value = hs_field_json(&flag, text, &why);
+    ret->input.no_quotes = json_is_true(value);
+    json_decref(value);
+    return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
+}
+
 /* Returns true if the model gives each text one of the labels that can be counted. */
 static bool gives_labels(const hs_model *model)
 {
@@ -218,6 +230,9 @@ static const setting_row rows[HS__SETTINGS] = {
     [HS__SETTING_FIELD] = {{"field", HS_FIELD_TEXT, "NAME",
                             "member of JSON objects (a.b for nested ones) or column with the text (text)"},
                            read_field},
+    [HS__SETTING_NO_QUOTES] = {{"no_quotes", HS_FIELD_FLAG, NULL,
+                                "treat quotation marks in CSV and TSV as ordinary characters"},
+                               read_no_quotes},
     [HS__SETTING_LABEL_FIELD] =
         {{"label_field", HS_FIELD_TEXT, "NAME",
           "member or column with each text's label, for a model that classifies texts"},
@@ -343,6 +358,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "input_format", json_string(hs__input_format_name(s->input.format)));
     if (*s->input.field)
         json_object_set_new(identity, "field", json_string(s->input.field));
+    if (s->input.no_quotes)
+        json_object_set_new(identity, "no_quotes", json_true());
     if (*s->input.label_field)
         json_object_set_new(identity, "label_field", json_string(s->input.label_field));
     if (s->effects_share > 0)

@@ -174,8 +174,11 @@ typedef struct hs__counted_text {
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
 {
-    hs__bad_line entry = {.file = line->file, .line = line->line};
-    snprintf(entry.why, sizeof entry.why, "%s", why);
+    hs__bad_line entry = {.file = line->file, .line = line->line, .n_lines = line->n_lines};
+    if (line->n_lines > 1)
+        snprintf(entry.why, sizeof entry.why, "%.98s (%llu lines)", why, (unsigned long long)line->n_lines);
+    else
+        snprintf(entry.why, sizeof entry.why, "%s", why);
     hs__bad_lines_add(shared->bad, &entry);
     if (!shared->job->strict)
         return HS_OK;
