@@ -397,7 +397,7 @@ static int exit_code_of(const hs_command *command, hs_status st, const hs_error 
 {
     if (st != HS_CANCELLED)
         return st ? hs__command_failed(command, err) : HS_EXIT_DONE;
-    fprintf(stderr, "headscope corpus: stopped and saved. Run the same command with --resume to continue.\n");
+    fprintf(stderr, "headscope corpus: %s. Run the same command with --resume to continue.\n", err->text);
     return HS_EXIT_SIGNAL + atomic_load(&stop);
 }
 

@@ -98,13 +98,29 @@ static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *p
     return hs__corpus_run(job, err);
 }
 
+/* Takes the progress from a checkpoint: a run that was cancelled in the middle of texts has counted more. */
+static void progress_take(hs_runs *c, const hs__corpus_results *results)
+{
+    char *bad_lines = results->bad ? bad_lines_text(results->bad) : NULL;
+    pthread_mutex_lock(&c->lock);
+    c->progress.texts = results->stats ? hs_corpus_stats_texts(results->stats) : 0;
+    c->progress.bad_lines = results->bad ? hs__bad_lines_count(results->bad) : 0;
+    c->progress.blank_lines = results->place.n_blank;
+    c->progress.empty_texts = results->n_empty + results->place.n_blank;
+    free(c->bad_lines);
+    c->bad_lines = bad_lines ? bad_lines : strdup("[]");
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* Writes the report of a cancelled run if at least one text was counted. */
-static hs_status part_report(const hs_runs *c, const char *id, hs_error *err)
+static hs_status part_report(hs_runs *c, const char *id, hs_error *err)
 {
     char dir[HS__RUN_PATH_MAX];
-    hs__corpus_results results;
+    hs__corpus_results results = {0};
     hs__run_path(c, id, "", dir);
     hs_status st = hs__run_checkpoint_load(dir, &results, err);
+    if (!st || st == HS_NOT_FOUND)
+        progress_take(c, &results);
     if (!st && hs_corpus_stats_texts(results.stats))
         st = hs__corpus_report_write(&results, dir, NULL, err);
     hs__corpus_results_finish(&results);

@@ -2,6 +2,7 @@
 import csv
 import json
 import random
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import served_models
+from conftest import served_models, unsanitized, until
 from corpus_runs import arrays, assert_same, command, corpus, report
 from test_corpora import send, wait
 from test_methods import documented
@@ -206,3 +207,40 @@ def test_models_that_give_no_single_label(headscope, tmp_path, task, n, more):
     done = corpus(headscope, tmp_path / "t.jsonl", "--model", folder, "-o", tmp_path / "out", "--label-field", "label",
                   small=False)
     assert done.returncode in (1, 2) and "one of 2 to 128 labels" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    """A model and texts of which a block's effects take minutes."""
+    folder = tmp_path_factory.mktemp("endless")
+    task_head.add(family_bert.write_random(folder / "m", n_layers=12, n_heads=24, hidden=192, positions=512),
+                  "SequenceClassification", 2)
+    lines = "".join(json.dumps({"text": "war " * 600, "label": 0}) + "\n" for _ in range(16))
+    (folder / "t.jsonl").write_text(lines)
+    return folder
+
+
+@pytest.mark.slow
+@unsanitized
+def test_cancel_does_not_wait_for_effects(start_server, endless, tmp_path):
+    server = start_server("--model", f"x={endless / 'm'}", "--state", str(tmp_path / "state"), "--workers", "1")
+    options = "model=x&max_tokens=512&label_field=label&effects_share=1"
+    path = send(server, (endless / "t.jsonl").read_bytes(), options).headers["Location"]
+    wait(server, path, ("running",))
+    until(lambda: server.get(path).json()["precision"])
+    assert server.request("POST", f"{path}/cancel", b"").status == 202
+    said = wait(server, path)
+    assert said["state"] == "cancelled" and said["texts_done"] == 0
+    assert server.get(f"{path}/report").status == 404
+
+
+@pytest.mark.slow
+@unsanitized
+def test_an_interrupt_does_not_wait_for_effects(headscope, endless, tmp_path):
+    run = subprocess.Popen(command(headscope, "corpus", endless / "t.jsonl", "--model", endless / "m", "-o", tmp_path / "out",
+                                   "--max-tokens", 512, "--label-field", "label", "--effects-share", 1, "--workers", 1),
+                           stderr=subprocess.PIPE, text=True)
+    assert "texts" in run.stderr.readline()  # of the progress
+    run.send_signal(signal.SIGINT)
+    assert "stopped before the first checkpoint" in run.communicate()[1] and run.returncode == 128 + signal.SIGINT
+    assert not (tmp_path / "out" / "state").exists()

@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 
 #define PROGRESS_MS 250
+/* Time that a stop leaves the workers for the blocks that they have begun. */
+#define STOP_SECONDS 5.0
 
 typedef struct run {
     const hs__corpus_job *job;
@@ -37,6 +39,7 @@ typedef struct run {
     uint64_t n_saves;                    /* of this session */
     double seconds_before, share_before; /* of the sessions before */
     double started, saved, reported;     /* seconds of the monotonic clock */
+    double hurried;                      /* when the stop was seen; 0: not yet */
 } run;
 
 static bool stopped(const run *r)
@@ -260,21 +263,31 @@ static hs_status failure(run *r, hs_error *err)
         return HS_OK;
     pthread_mutex_lock(&r->shared.failure_lock);
     const hs_status st = r->shared.failure.status;
-    hs_fail(err, st, "%s", r->shared.failure.text);
+    hs_fail(err, st, "%s",
+            st != HS_CANCELLED              ? r->shared.failure.text
+            : r->n_saves || r->texts_before ? "stopped; texts since the last checkpoint are not in it"
+                                            : "stopped before the first checkpoint");
     pthread_mutex_unlock(&r->shared.failure_lock);
     return st;
 }
 
-/* Drops blocks that no worker has started and restores the workers' priority, if the system permits it. */
+/* Drops blocks that no worker has started and restores the workers' priority, if the system permits it.
+ * Later, cancels the passes of the other blocks: effects of heads can take minutes. These blocks are then
+ * counted in part, so nothing is saved after the last checkpoint. */
 static void hurry(run *r)
 {
+    const double now = hs_clock_seconds();
+    r->hurried = r->hurried > 0 ? r->hurried : now;
+    if (now - r->hurried > STOP_SECONDS)
+        atomic_store(&r->shared.abandoned, 1);
     if (hs__queue_drop(&r->shared.queue, &r->results.place))
         r->results.done = false;
     for (size_t i = 0; r->job->yielding && i < r->job->n_workers; i++)
         (void)pthread_setschedparam(r->workers[i].thread, SCHED_OTHER, &(struct sched_param){0});
 }
 
-/* Waits until all blocks are counted, then merges all statistics into those of the first worker. */
+/* Waits until all blocks are counted, then merges all statistics into those of the first worker.
+ * HS_CANCELLED: a stop cancelled some. */
 static hs_status gather(run *r, hs_error *err)
 {
     for (;;) {
@@ -415,17 +428,20 @@ static hs_status pairs_expect(run *r, hs_error *err)
     return st ? st : hs__pairs_expect(r->job, r->shared.pairs, r->n_pushed, r->n_records, err);
 }
 
-/* Keeps the maps of the first example. The workers have nothing to do. */
+/* Keeps the maps of the first example. The workers have nothing to do. If the run is stopped meanwhile, the
+ * input is no longer done, so that the next session makes them. */
 static hs_status one_text_keep(run *r, hs_error *err)
 {
     const hs__example *examples;
     json_t *kept = NULL;
+    hs_error why = {0};
     if (!hs__example_sample_list(r->results.sample, &examples))
         return HS_OK;
-    const hs_status st = hs__one_text_make(r->job, r->workers[0].workspace, &examples[0], &kept, err);
+    const hs_status st = hs__one_text_make(r->job, r->workers[0].workspace, &examples[0], &kept, &why);
     if (!st && kept)
         json_object_set_new(r->results.names, HS__CORPUS_ONE_TEXT, kept);
-    return st;
+    r->results.done = st != HS_CANCELLED;
+    return st && st != HS_CANCELLED ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
 
 /* Waits for the counts of an input that was read to its end, and checks and completes them. A stop in the
@@ -558,9 +574,11 @@ static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
 static hs_status run_complete(run *r, hs_error *err)
 {
     const hs_status st = r->results.done ? HS_OK : run_through(r, err);
+    hs_error why = {0};
     if (st)
         return st;
-    return r->results.done ? finish(r, err) : hs_fail(err, HS_CANCELLED, "stopped");
+    const hs_status ended = r->results.done ? finish(r, &why) : HS_CANCELLED;
+    return ended ? hs_fail(err, ended, "%s", ended == HS_CANCELLED ? "stopped and saved" : why.text) : HS_OK;
 }
 
 /* Completes the file of pairs; st is the status of the run, which is set before. */

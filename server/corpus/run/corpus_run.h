@@ -71,6 +71,7 @@ static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_
     return job->input_names ? job->input_names[i] : job->inputs[i];
 }
 
-/* Runs until the input ends, then writes the reports. HS_CANCELLED: stopped and saved, resume continues.
+/* Runs until the input ends, then writes the reports. HS_CANCELLED: stopped and saved, resume continues. If
+ * the blocks that workers have begun take too long, a stop leaves the last checkpoint, if there is one.
  * HS_INVALID: dir holds another run, or it holds a run and resume is false. */
 HS_MUST_USE hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err);

@@ -139,19 +139,18 @@ static bool is_chosen(const hs__corpus_labelling *g, uint64_t number)
 }
 
 static hs_status effects_count(hs__corpus_labelling *g, hs_workspace *ws, const hs_sequence *sequence,
-                               size_t label, hs_error *err)
+                               size_t label, const hs_run_control *control, hs_error *err)
 {
-    static const hs_run_control alone = {0};
     const hs_selection selection = hs_select_all(hs_model_shape(g->job->model), HS_EFFECTS_TAPS);
     hs_sequence baseline = *sequence;
     baseline.capture = NULL;
     hs_status st = hs_capture_create(hs_engine_runtime(g->job->engine), hs_model_shape(g->job->model),
                                      &selection, sequence->n_tokens, &baseline.capture, err);
     if (!st)
-        st = hs_engine_compute(g->job->engine, ws, &baseline, 1, NULL, NULL, err);
+        st = hs_engine_compute(g->job->engine, ws, &baseline, 1, NULL, control, err);
     const hs_effects_options options = effects_options(g, &baseline, label);
     if (!st)
-        st = hs_effects_compute(g->job->engine, ws, &options, &alone, g->effects, err);
+        st = hs_effects_compute(g->job->engine, ws, &options, control, g->effects, err);
     if (!st)
         hs_labels_effects_add(g->labels, label, g->effects);
     hs_capture_destroy(baseline.capture);
@@ -159,13 +158,14 @@ static hs_status effects_count(hs__corpus_labelling *g, hs_workspace *ws, const 
 }
 
 hs_status hs__corpus_labelling_count(hs__corpus_labelling *g, hs_workspace *ws, const hs_sequence *sequences,
-                                     const hs__text_label *texts, size_t n_texts, hs_error *err)
+                                     const hs__text_label *texts, size_t n_texts,
+                                     const hs_run_control *control, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t k = 0; k < n_texts && !st; k++) {
         st = prediction_count(g, sequences[k].capture, k, texts[k].label, err);
         if (!st && is_chosen(g, texts[k].number))
-            st = effects_count(g, ws, &sequences[k], texts[k].label, err);
+            st = effects_count(g, ws, &sequences[k], texts[k].label, control, err);
     }
     return st;
 }

@@ -36,7 +36,9 @@ void hs__corpus_labelling_finish(hs__corpus_labelling *labelling);
 /* Keeps the figures of head h of layer l of the pass's text k. */
 void hs__corpus_labelling_keep(hs__corpus_labelling *labelling, size_t k, size_t l, size_t h,
                                const hs_corpus_observation *observation);
-/* Counts the texts that the workspace has just processed. Their captures keep LAST_STATE. */
+/* Counts the texts that the workspace has just processed. Their captures keep LAST_STATE. Fails with
+ * HS_CANCELLED as hs_engine_run; some texts are counted then. */
 HS_MUST_USE hs_status hs__corpus_labelling_count(hs__corpus_labelling *labelling, hs_workspace *ws,
                                                  const hs_sequence *sequences, const hs__text_label *texts,
-                                                 size_t n_texts, hs_error *err);
+                                                 size_t n_texts, const hs_run_control *control,
+                                                 hs_error *err);

@@ -114,8 +114,8 @@ static hs_status text_count(const hs__corpus_masking *m, const hs_capture *captu
 }
 
 hs_status hs__corpus_masking_count(hs__corpus_masking *m, hs_workspace *ws, const hs_sequence *sequences,
-                                   const hs_corpus_text *texts, size_t n_texts, hs_corpus_stats *stats,
-                                   hs_error *err)
+                                   const hs_corpus_text *texts, size_t n_texts, const hs_run_control *control,
+                                   hs_corpus_stats *stats, hs_error *err)
 {
     const hs_engine *engine = m->job->engine;
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
@@ -131,7 +131,7 @@ hs_status hs__corpus_masking_count(hs__corpus_masking *m, hs_workspace *ws, cons
                                sequences[k].n_tokens, &masked[k].capture, err);
     }
     if (!st)
-        st = hs_engine_compute(engine, ws, masked, n_texts, NULL, NULL, err);
+        st = hs_engine_compute(engine, ws, masked, n_texts, NULL, control, err);
     for (size_t k = 0; k < n_texts && !st; k++)
         st = text_count(m, masked[k].capture, &texts[k], stats, err);
     for (size_t k = 0; k < n_texts; k++)

@@ -21,7 +21,9 @@ HS_MUST_USE hs_status hs__corpus_masking_init(hs__corpus_masking *masking, const
                                               hs_error *err);
 void hs__corpus_masking_finish(hs__corpus_masking *masking);
 
-/* Masks and counts the texts that the workspace has just processed, in one pass. */
+/* Masks and counts the texts that the workspace has just processed, in one pass. Fails with HS_CANCELLED as
+ * hs_engine_run. */
 HS_MUST_USE hs_status hs__corpus_masking_count(hs__corpus_masking *masking, hs_workspace *ws,
                                                const hs_sequence *sequences, const hs_corpus_text *texts,
-                                               size_t n_texts, hs_corpus_stats *stats, hs_error *err);
+                                               size_t n_texts, const hs_run_control *control,
+                                               hs_corpus_stats *stats, hs_error *err);

@@ -178,7 +178,8 @@ static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture
                                   .capture = capture,
                                   .interventions = job->settings.fields.interventions,
                                   .n_interventions = job->settings.fields.n_interventions};
-    return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL, NULL, err);
+    return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL,
+                             &(hs_run_control){.cancelled = job->stop}, err);
 }
 
 static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__example *example, json_t **ret,

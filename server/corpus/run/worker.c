@@ -80,6 +80,7 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
     const hs__corpus_job *job = shared->job;
     const hs_shape *shape = hs_model_shape(job->model);
     shared->options = hs__corpus_options_of(job);
+    shared->control = (hs_run_control){.cancelled = &shared->abandoned};
     shared->selection = (hs_selection){.layers = job->settings.fields.layers,
                                        .n_layers = job->settings.fields.n_layers,
                                        .heads = hs_all_numbers,
@@ -511,6 +512,7 @@ static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *p
 static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
+    const hs_run_control *control = &worker->shared->control;
     const size_t T = job->settings.fields.max_tokens;
     const hs_observer observer = {.attention = worker->maps,
                                   .similarity = worker->maps + T * T,
@@ -520,14 +522,14 @@ static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_e
                                   .residual = job->settings.fields.residual};
     hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
-        st =
-            hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer, NULL, err);
+        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer, control,
+                               err);
     if (!st && worker->labelling.labels)
         st = hs__corpus_labelling_count(&worker->labelling, worker->workspace, pass->sequences,
-                                        pass->labelled, pass->n, err);
+                                        pass->labelled, pass->n, control, err);
     if (!st && worker->masking.ids)
         st = hs__corpus_masking_count(&worker->masking, worker->workspace, pass->sequences, pass->whole,
-                                      pass->n, worker->stats, err);
+                                      pass->n, control, worker->stats, err);
     return st;
 }
 

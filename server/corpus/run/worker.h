@@ -19,6 +19,8 @@ typedef struct hs__corpus_shared {
     hs__pairs_file *pairs; /* or NULL */
     hs__text_index *index; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
+    atomic_int abandoned;   /* non-zero: passes end with HS_CANCELLED; then no save is possible */
+    hs_run_control control; /* of all passes; reads abandoned */
     pthread_mutex_t failure_lock;
     hs_error failure;   /* the first one */
     atomic_bool failed; /* set after it */
@@ -58,7 +60,7 @@ size_t hs__corpus_together(const hs__corpus_job *job);
  * tokens are cut off. */
 size_t hs__worker_map_floats(const hs__corpus_settings *settings);
 
-/* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
+/* Fills the options, the selection and the control of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);
 
 /* Saved counts; each may be NULL. */
