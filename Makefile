@@ -189,7 +189,7 @@ test-slow: packages-build packages-test
 # The tests in Python run on this machine; what they start is a script that starts the program under qemu.
 ARM64       := build/arm64
 ARM64_TESTS := tests/api/test_reference.py::test_every_figure[distilbert-default] \
-    tests/api/test_reference.py::test_every_figure[distilbert-openblas] tests/api/test_reference.py::test_short_texts_and_pairs \
+    tests/api/test_reference.py::test_every_figure[distilbert-cblas] tests/api/test_reference.py::test_short_texts_and_pairs \
     tests/api/test_families.py::test_short_texts_and_pairs tests/api/test_byte_pairs.py tests/api/test_formats.py \
     tests/api/test_reference_corpus.py::test_an_experiment_is_the_references[cka]
 .PHONY: test-arm64 arm64

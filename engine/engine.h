@@ -20,7 +20,7 @@ typedef struct hs_engine hs_engine;
 typedef struct hs_workspace hs_workspace;
 
 /* Implementation of the matrix products with weights: our kernels or a library. */
-typedef enum hs_products { HS_PRODUCTS_DEFAULT, HS_PRODUCTS_NATIVE, HS_PRODUCTS_OPENBLAS } hs_products;
+typedef enum hs_products { HS_PRODUCTS_DEFAULT, HS_PRODUCTS_NATIVE, HS_PRODUCTS_CBLAS } hs_products;
 typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16, HS_PRECISION_INT8 } hs_precision;
 
 typedef struct hs_engine_options {
@@ -36,10 +36,14 @@ HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_architectur
                                        hs_error *err);
 void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
 
+/* Returns the instruction set of this CPU's native kernels, and writes the library behind HS_PRODUCTS_CBLAS
+ * with its version and kernel to ret_cblas, or why it cannot be used. Loads the library. */
+const char *hs_products_describe(char *ret_cblas, size_t n_bytes);
+
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
 const hs_architecture *hs_engine_architecture(const hs_engine *engine);
 const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's */
-const char *hs_engine_products(const hs_engine *engine);  /* "native", "openblas" */
+const char *hs_engine_products(const hs_engine *engine);  /* "native", or the library of CBLAS: "openblas" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
 
 /* Creates scratch memory for passes of up to tokens_max tokens, summed over the sequences of a plan.

@@ -49,7 +49,7 @@ typedef struct hs__linear_kind {
                 size_t row_chunk, size_t column_chunk);
 } hs__linear_kind;
 
-extern const hs__linear_kind hs__linear_native, hs__linear_int8, hs__linear_openblas;
+extern const hs__linear_kind hs__linear_native, hs__linear_int8, hs__linear_cblas;
 /* The first members of every implementation. */
 struct hs__linear {
     const hs__linear_kind *kind;
@@ -101,3 +101,6 @@ static inline size_t hs__chunk_start(size_t n, size_t n_chunks, size_t index)
 {
     return n / n_chunks * index + (n % n_chunks < index ? n % n_chunks : index);
 }
+
+/* Writes OpenBLAS's version and kernel, or why it cannot be used. Loads it. */
+void hs__cblas_describe(char *ret_text, size_t n_bytes);

@@ -5,6 +5,8 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* The library's functions that are used. */
@@ -12,14 +14,16 @@ typedef struct openblas {
     __typeof__(cblas_sgemm) *sgemm;
     __typeof__(openblas_get_num_threads) *get_num_threads;
     __typeof__(openblas_set_num_threads) *set_num_threads;
+    __typeof__(openblas_get_config) *get_config;
+    __typeof__(openblas_get_corename) *get_corename;
 } openblas;
 
-typedef struct openblas_linear {
+typedef struct cblas_linear {
     hs__linear base;
     openblas library;
     float *weight; /* [n_out][n_in] */
     float *bias;   /* [n_out] */
-} openblas_linear;
+} cblas_linear;
 
 /* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to do. */
 static hs_status library_load(openblas *ret, hs_error *err)
@@ -35,11 +39,13 @@ static hs_status library_load(openblas *ret, hs_error *err)
         void **function;
     } list[] = {{"cblas_sgemm", (void **)&ret->sgemm},
                 {"openblas_get_num_threads", (void **)&ret->get_num_threads},
-                {"openblas_set_num_threads", (void **)&ret->set_num_threads}};
+                {"openblas_set_num_threads", (void **)&ret->set_num_threads},
+                {"openblas_get_config", (void **)&ret->get_config},
+                {"openblas_get_corename", (void **)&ret->get_corename}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!library || !(*list[i].function = dlsym(library, list[i].name)))
             return hs_fail(err, HS_UNSUPPORTED,
-                           "the openblas backend needs OpenBLAS (%s): install Debian's package "
+                           "the cblas backend needs OpenBLAS (%s): install Debian's package "
                            "libopenblas0-pthread, or use native",
                            dlerror());
     /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
@@ -49,45 +55,59 @@ static hs_status library_load(openblas *ret, hs_error *err)
     return HS_OK;
 }
 
-static void layout(hs__linear *base, hs__arena *arena)
+void hs__cblas_describe(char *ret_text, size_t n_bytes)
 {
-    openblas_linear *linear = (openblas_linear *)base;
+    openblas library;
+    hs_error err = {0};
+    if (library_load(&library, &err)) {
+        snprintf(ret_text, n_bytes, "%s", err.text);
+        return;
+    }
+    /* The configuration begins "OpenBLAS 0.3.21 NO_LAPACKE ...". */
+    const char *config = library.get_config(), *space = strchr(config, ' ');
+    const int length = (int)(space ? strcspn(space + 1, " ") + (size_t)(space + 1 - config) : strlen(config));
+    snprintf(ret_text, n_bytes, "%.*s, %s", length, config, library.get_corename());
+}
+
+static void cblas_layout(hs__linear *base, hs__arena *arena)
+{
+    cblas_linear *linear = (cblas_linear *)base;
     linear->weight = hs__arena_floats(arena, base->n_out * base->n_in);
     linear->bias = hs__arena_floats(arena, base->n_out);
 }
 
-static void fill(hs__linear *base, const hs__linear_source *source, float *rows)
+static void cblas_fill(hs__linear *base, const hs__linear_source *source, float *rows)
 {
-    openblas_linear *linear = (openblas_linear *)base;
+    cblas_linear *linear = (cblas_linear *)base;
     (void)rows;
     hs__linear_read_weights(source, 0, base->n_out, linear->weight);
     hs__linear_read_biases(source, linear->bias);
 }
 
-static hs_status openblas_create(const hs__linear_source *source, const hs__kernels *kernels,
-                                 hs_precision precision, hs__linear **ret_linear, hs_error *err)
+static hs_status cblas_create(const hs__linear_source *source, const hs__kernels *kernels,
+                              hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
     (void)precision; /* always fp32 here: the engine checks it */
-    openblas_linear plan = {0};
+    cblas_linear plan = {0};
     const hs_status st = library_load(&plan.library, err);
     if (st)
         return st;
-    hs__linear_init(&plan.base, &hs__linear_openblas, source, kernels);
+    hs__linear_init(&plan.base, &hs__linear_cblas, source, kernels);
     return hs__linear_build(&plan.base, 0, source, ret_linear, err);
 }
 
 /* Divides by rows only: the library blocks the rest. */
-static hs__linear_split openblas_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
+static hs__linear_split cblas_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
 {
     (void)linear;
     return (hs__linear_split){.n_row_chunks = n_threads < n_rows ? n_threads : n_rows, .n_column_chunks = 1};
 }
 
-static void openblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
-                         float *y, size_t row_chunk, size_t column_chunk)
+static void cblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                      size_t row_chunk, size_t column_chunk)
 {
     (void)column_chunk;
-    const openblas_linear *linear = (const openblas_linear *)base;
+    const cblas_linear *linear = (const cblas_linear *)base;
     const size_t n_out = base->n_out, row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
     const int m = (int)rows, n = (int)n_out, k = (int)base->n_in;
@@ -100,12 +120,12 @@ static void openblas_run(const hs__linear *base, hs__linear_split split, size_t 
         base->activate(rows, n_out, out, n_out);
 }
 
-const hs__linear_kind hs__linear_openblas = {
+const hs__linear_kind hs__linear_cblas = {
     .name = "openblas",
-    .create = openblas_create,
-    .bytes = sizeof(openblas_linear),
-    .layout = layout,
-    .fill = fill,
-    .split = openblas_split,
-    .run = openblas_run,
+    .create = cblas_create,
+    .bytes = sizeof(cblas_linear),
+    .layout = cblas_layout,
+    .fill = cblas_fill,
+    .split = cblas_split,
+    .run = cblas_run,
 };

@@ -13,8 +13,8 @@ static hs_status bf16_choose(hs_engine *engine, hs_error *err)
     const hs__bf16_kernels *bf16 = hs__bf16_kernels_select();
     if (!bf16)
         return hs_fail(err, HS_UNSUPPORTED, "this CPU has no AVX512_BF16, which bf16 needs: use fp32");
-    if (engine->linear == &hs__linear_openblas)
-        return hs_fail(err, HS_UNSUPPORTED, "the openblas backend computes in fp32 only");
+    if (engine->linear == &hs__linear_cblas)
+        return hs_fail(err, HS_UNSUPPORTED, "the cblas backend computes in fp32 only: use native");
     engine->conversion = &bf16->conversion;
     return HS_OK;
 }
@@ -37,11 +37,17 @@ static hs_status int8_choose(hs_engine *engine, hs_error *err)
 
 static hs_status products_choose(hs_engine *engine, const hs_engine_options *options, hs_error *err)
 {
-    engine->linear = options->products == HS_PRODUCTS_OPENBLAS ? &hs__linear_openblas : &hs__linear_native;
+    engine->linear = options->products == HS_PRODUCTS_CBLAS ? &hs__linear_cblas : &hs__linear_native;
     engine->products = engine->linear->name;
     if (options->precision == HS_PRECISION_BF16)
         return bf16_choose(engine, err);
     return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
+}
+
+const char *hs_products_describe(char *ret_cblas, size_t n_bytes)
+{
+    hs__cblas_describe(ret_cblas, n_bytes);
+    return hs__kernels_select()->name;
 }
 
 void hs_engine_destroy(hs_engine *engine)

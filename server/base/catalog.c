@@ -138,7 +138,7 @@ static hs_products products_of(const char *name)
 {
     if (!name)
         return HS_PRODUCTS_DEFAULT;
-    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_NATIVE;
+    return strcmp(name, "native") == 0 ? HS_PRODUCTS_NATIVE : HS_PRODUCTS_CBLAS;
 }
 
 static hs_precision precision_of(const char *name)

@@ -7,7 +7,7 @@
 #include <limits.h>
 
 enum { HS_CATALOG_MAX = 64 };
-#define HS_BACKEND_NAMES   "native|openblas"
+#define HS_BACKEND_NAMES   "native|cblas|openblas" /* openblas is an older name of cblas */
 #define HS_PRECISION_NAMES "fp32|bf16|int8"
 #define HS_MODEL_ARGUMENT  "[NAME=]DIR"
 #define HS_MODEL_HELP                                                                                        \

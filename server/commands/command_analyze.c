@@ -66,8 +66,8 @@ static const hs_option own_options[] = {
     {"names", 0, "NAMES", "of binary arrays: hooks, as TransformerLens has them, one a layer", hs__set_choice,
      AT(names), 0, 0, "hooks"},
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
-    {"backend", 0, "NAME", "native or openblas (native)", hs__set_choice, AT(catalog.backend), 0, 0,
-     HS_BACKEND_NAMES},
+    {"backend", 0, "NAME", "matrix products: native, or cblas, which loads OpenBLAS (native)", hs__set_choice,
+     AT(catalog.backend), 0, 0, HS_BACKEND_NAMES},
     {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };

@@ -62,8 +62,8 @@ static const hs_option own_options[] = {
      NULL},
     {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
     {"save", 0, "SECONDS", "interval of checkpoints (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
-    {"backend", 0, "NAME", "native or openblas (native)", hs__set_choice, AT(catalog.backend), 0, 0,
-     HS_BACKEND_NAMES},
+    {"backend", 0, "NAME", "matrix products: native, or cblas, which loads OpenBLAS (native)", hs__set_choice,
+     AT(catalog.backend), 0, 0, HS_BACKEND_NAMES},
     {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 if the CPU supports it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };

@@ -86,13 +86,15 @@ static int completion_print(void)
 
 static int version_print(void)
 {
-    printf("headscope %s\ncompiler  %s %s\nproducts  native, openblas\n", HS_VERSION,
+    char library[128];
+    const char *kernels = hs_products_describe(library, sizeof library);
+    printf("headscope %s\ncompiler  %s %s\nproducts  native (%s), cblas (%s)\n", HS_VERSION,
 #if defined __clang__
-           "clang", __clang_version__
+           "clang", __clang_version__,
 #else
-           "gcc", __VERSION__
+           "gcc", __VERSION__,
 #endif
-    );
+           kernels, library);
     return HS_EXIT_DONE;
 }
 

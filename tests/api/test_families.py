@@ -78,7 +78,7 @@ def check_heads(answer, heads):
             assert_close(answer[name][l, h], expected[l, h], 1e-5 * scale)
 
 
-@pytest.mark.parametrize("backend", ["default", "openblas"])
+@pytest.mark.parametrize("backend", ["default", "cblas"])
 @pytest.mark.parametrize("family, variant", MODELS)
 def test_maps(folder_of, tmp_path, family, variant, backend):
     folder = folder_of(family, variant)

@@ -65,12 +65,13 @@ def test_it_is_close_in_every_family(tmp_path, family):
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_openblas_refuses_other_precisions(precision):
-    done = headscope("analyze", "--precision", precision, "--backend", "openblas")
+    done = headscope("analyze", "--precision", precision, "--backend", "cblas")
     assert done.returncode == 1 and b"headscope analyze: " in done.stderr
 
 
 @pytest.mark.parametrize(("backend", "code", "said"), [
-    ("native", 0, b""), ("openblas", 1, b"install Debian's package libopenblas0-pthread, or use native")])
+    ("native", 0, b""), *((name, 1, b"install Debian's package libopenblas0-pthread, or use native")
+                          for name in ("cblas", "openblas"))])
 def test_openblas_is_loaded_when_it_is_used(tmp_path, backend, code, said):
     (tmp_path / "libopenblas.so.0").touch()  # as if it were damaged or not there
     done = subprocess.run([HEADSCOPE, "analyze", "-", "--outputs", "summary", "--backend", backend], input=TEXT, capture_output=True,

@@ -395,7 +395,7 @@ START_TEST(architectures_agree_with_doubles)
     const hs_architecture architecture = architectures[_i].make();
     for (size_t t = 0; t < N_LENGTHS; t++)
         check_pass(&architecture, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
-    check_pass(&architecture, HS_PRODUCTS_OPENBLAS, 33, NULL, 0);
+    check_pass(&architecture, HS_PRODUCTS_CBLAS, 33, NULL, 0);
 }
 END_TEST
 
@@ -404,7 +404,7 @@ START_TEST(padded_rows_agree_with_doubles)
     shape = &padded;
     const hs_architecture architecture = architectures[_i].make();
     check_pass(&architecture, HS_PRODUCTS_NATIVE, 17, NULL, 0);
-    check_pass(&architecture, HS_PRODUCTS_OPENBLAS, 17, NULL, 0);
+    check_pass(&architecture, HS_PRODUCTS_CBLAS, 17, NULL, 0);
     shape = &small;
 }
 END_TEST

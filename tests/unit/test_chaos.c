@@ -87,7 +87,7 @@ typedef struct engine_case {
 } engine_case;
 
 static const engine_case engines[] = {{0, {.products = HS_PRODUCTS_DEFAULT}},
-                                      {0, {.products = HS_PRODUCTS_OPENBLAS}},
+                                      {0, {.products = HS_PRODUCTS_CBLAS}},
                                       {0, {.precision = HS_PRECISION_INT8}},
                                       {1, {.products = HS_PRODUCTS_DEFAULT}}};
 

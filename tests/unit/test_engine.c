@@ -147,7 +147,7 @@ START_TEST(backends_agree)
     texts expected, got;
     texts_make(native, &expected);
     run(native, expected.sequences, TEXTS, 1);
-    hs_engine *other = make_engine(&model, &(hs_engine_options){.products = HS_PRODUCTS_OPENBLAS});
+    hs_engine *other = make_engine(&model, &(hs_engine_options){.products = HS_PRODUCTS_CBLAS});
     ck_assert_str_eq(hs_engine_products(other), "openblas");
     for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
         texts_make(other, &got);
@@ -312,7 +312,7 @@ static double attention_moved(const hs_capture *a, const hs_capture *b)
  * model of many layers has rows that tip over. An engine that cannot compute in it is refused. */
 static void check_precision(const hs_shape *shape, hs_precision precision, const char *name, double tolerance)
 {
-    static const hs_products backends[] = {HS_PRODUCTS_NATIVE, HS_PRODUCTS_OPENBLAS};
+    static const hs_products backends[] = {HS_PRODUCTS_NATIVE, HS_PRODUCTS_CBLAS};
     const hs_architecture model = make_model(shape);
     hs_engine *exact = make_engine(&model, &(hs_engine_options){0});
     texts expected, got;

@@ -79,7 +79,7 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
 
 static hs_products products_of(const char *name)
 {
-    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_NATIVE;
+    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_CBLAS : HS_PRODUCTS_NATIVE;
 }
 
 static hs_precision precision_of(const char *name)
