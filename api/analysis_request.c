@@ -96,30 +96,30 @@ static int check_names(json_t *body, bool tokens_only, hs__problem *problem)
     return 0;
 }
 
-static int find_model(const hs_api *api, const json_t *value, hs__analysis_request *analysis,
-                      hs__problem *problem)
+static int refuse_model(hs_api *api, const json_t *value, hs__problem *problem)
 {
-    analysis->model = 0;
-    if (!value)
-        return 0;
-    if (!json_is_string(value))
-        return hs__refuse_value(problem, "/model", value, "a string");
-    for (size_t i = 0; i < api->n_models; i++) {
-        if (api->models[i].serial && strlen(api->models[i].name) == json_string_length(value) &&
-            strcmp(api->models[i].name, json_string_value(value)) == 0) {
-            analysis->model = i;
-            return 0;
-        }
-    }
+    hs__served_model *models[HS__MODELS_MAX];
     char names[512] = "";
-    for (size_t i = 0; i < api->n_models; i++) {
+    const size_t n_models = hs__models_list(api, models);
+    for (size_t i = 0; i < n_models; i++) {
         const size_t n = strlen(names);
-        if (api->models[i].serial)
-            snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", models[i]->name);
+        hs__model_release(api, models[i]);
     }
     return hs__refuse(problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
                       hs__clip(json_string_value(value), json_string_length(value)), json_string_value(value),
                       names);
+}
+
+static int find_model(hs_api *api, const json_t *value, hs__analysis_request *analysis, hs__problem *problem)
+{
+    if (value && !json_is_string(value))
+        return hs__refuse_value(problem, "/model", value, "a string");
+    analysis->model = hs__model_find(api, json_string_value(value), json_string_length(value));
+    if (analysis->model)
+        return 0;
+    return value ? refuse_model(api, value, problem)
+                 : hs__refuse(problem, 404, "/model", "no model is loaded: start the server with --model");
 }
 
 /* Refuses a body without exactly one input, or with fields that belong to another one. */
@@ -151,11 +151,9 @@ static int check_input(const json_t *body, hs__problem *problem)
     return 0;
 }
 
-int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
+int hs__analysis_request_read(hs_api *api, const hs_request *request, bool tokens_only,
                               hs__analysis_request *ret_analysis, hs__problem *problem)
 {
-    if (api->n_models == 0)
-        return hs__refuse(problem, 404, "/model", "no model is loaded: start the server with --model");
     if (parse_body(request, &ret_analysis->body, problem))
         return problem->status;
     json_t *body = ret_analysis->body;
@@ -164,7 +162,7 @@ int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool
     if (check_names(body, tokens_only, problem) ||
         find_model(api, json_object_get(body, "model"), ret_analysis, problem))
         return problem->status;
-    const hs__served_model *model = &api->models[ret_analysis->model];
+    const hs__served_model *model = ret_analysis->model;
     hs__fields_default(model, ret_analysis);
     if (check_input(body, problem))
         return problem->status;

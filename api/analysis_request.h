@@ -96,7 +96,7 @@ typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     hs__input input;
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
-    size_t model;            /* number in the api's list */
+    hs__served_model *model; /* a reference of the job */
     size_t max_tokens;
     hs__outputs outputs;
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
@@ -134,7 +134,7 @@ typedef struct hs__analysis_request {
 
 /* Reads the body for /analyze, or with tokens_only the fewer fields of /tokenize. Release with
  * hs__analysis_request_finish, also after a refusal. */
-int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
+int hs__analysis_request_read(hs_api *api, const hs_request *request, bool tokens_only,
                               hs__analysis_request *ret_analysis, hs__problem *problem);
 
 void hs__analysis_request_finish(hs__analysis_request *analysis); /* zeroed is fine */

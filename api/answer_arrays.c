@@ -190,15 +190,6 @@ static hs_bytes bytes_of(const char *text)
     return (hs_bytes){text, strlen(text)};
 }
 
-/* Returns the model's hash. Computes it if hs_api_hash_models has not finished. */
-static const char *model_sha256(const hs__answer *a, char hex[HS_SHA256_HEX])
-{
-    if (atomic_load(&a->model->hashed))
-        return a->model->sha256;
-    hs_model_sha256(a->model->model, hex);
-    return hex;
-}
-
 /* Calls add for the total of each output. */
 static void each_total(const hs__answer *a, void *to, void (*add)(void *to, const char *name, uint64_t total))
 {
@@ -222,7 +213,8 @@ static void add_total(void *to, const char *name, uint64_t total)
 static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
 {
     char hex[HS_SHA256_HEX];
-    const hs_bytes sha256 = bytes_of(model_sha256(a, hex)), name = bytes_of(a->model->name);
+    hs_model_sha256(a->model->model, hex);
+    const hs_bytes sha256 = bytes_of(hex), name = bytes_of(a->model->name);
     for (size_t i = 0; i < a->encoding->n_tokens; i++)
         tokens[i] = bytes_of(hs__answer_token(a, i));
     hs_arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
@@ -309,7 +301,8 @@ hs_status hs__answer_write_safetensors(hs_buffer *b, const hs__answer *a, hs_err
         return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
     write_token_list(&tokens, a);
     metadata_add(&m, "model", bytes_of(a->model->name));
-    metadata_add(&m, "model_sha256", bytes_of(model_sha256(a, hex)));
+    hs_model_sha256(a->model->model, hex);
+    metadata_add(&m, "model_sha256", bytes_of(hex));
     metadata_add(&m, "request", (hs_bytes){a->request->body, a->request->body_bytes});
     metadata_add(&m, "truncated", bytes_of(a->encoding->truncated ? "true" : "false"));
     if (a->analysis->prompt)

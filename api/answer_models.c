@@ -73,41 +73,44 @@ static void write_prompts(hs_buffer *b, const hs_model *model)
 }
 
 /* Member names are those of HuggingFace's config.json if it has them. */
+static void write_model(hs_buffer *b, const hs__served_model *served, bool is_default)
+{
+    const hs_model *model = served->model;
+    const hs_shape *s = served->shape;
+    char text[640], sha256[HS_SHA256_HEX];
+    hs_buffer_text(b, "{\"name\":");
+    hs__json_string(b, served->name, strlen(served->name));
+    snprintf(text, sizeof text,
+             ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
+             "\"num_key_value_heads\":%zu,"
+             "\"hidden_size\":%zu,"
+             "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
+             "\"max_tokens\":%zu,\"mlm\":%s,\"causal\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\","
+             "\"precision\":\"%s\"",
+             is_default ? "true" : "false", hs_model_architecture(model)->family,
+             hs_tokenizer_kind(hs_model_tokenizer(model)), s->n_layers, s->n_heads, hs_shape_kv_heads(s),
+             s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
+             hs_model_predicts_masks(model) ? "true" : "false",
+             hs_model_architecture(model)->causal ? "true" : "false", hs_model_bytes(model),
+             hs_engine_products(served->engine), hs_engine_precision(served->engine));
+    hs_buffer_text(b, text);
+    write_positions(b, model);
+    write_windows(b, hs_model_architecture(model));
+    write_task(b, model);
+    write_prompts(b, model);
+    write_text(b, "sha256", hs_model_sha256_known(model, sha256) ? sha256 : NULL);
+    hs_buffer_text(b, "}");
+}
+
 void hs__models_write(hs_buffer *b, hs_api *api)
 {
+    hs__served_model *models[HS__MODELS_MAX];
+    const size_t n_models = hs__models_list(api, models);
     hs_buffer_text(b, "{\"models\":[");
-    for (size_t i = 0; i < api->n_models; i++) {
-        hs__served_model *model = &api->models[i];
-        if (!model->serial)
-            continue;
-        const hs_shape *s = model->shape;
-        char text[640];
-        hs_buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
-        hs__json_string(b, model->name, strlen(model->name));
-        snprintf(text, sizeof text,
-                 ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
-                 "\"num_key_value_heads\":%zu,"
-                 "\"hidden_size\":%zu,"
-                 "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
-                 "\"max_tokens\":%zu,\"mlm\":%s,\"causal\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\","
-                 "\"precision\":\"%s\"",
-                 i ? "false" : "true", hs_model_architecture(model->model)->family,
-                 hs_tokenizer_kind(hs_model_tokenizer(model->model)), s->n_layers, s->n_heads,
-                 hs_shape_kv_heads(s), s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size,
-                 s->n_positions, hs_model_predicts_masks(model->model) ? "true" : "false",
-                 hs_model_architecture(model->model)->causal ? "true" : "false", hs_model_bytes(model->model),
-                 hs_engine_products(model->engine), hs_engine_precision(model->engine));
-        hs_buffer_text(b, text);
-        write_positions(b, model->model);
-        write_windows(b, hs_model_architecture(model->model));
-        write_task(b, model->model);
-        write_prompts(b, model->model);
-        hs_buffer_text(b, ",\"sha256\":");
-        if (atomic_load(&model->hashed))
-            hs__json_string(b, model->sha256, strlen(model->sha256));
-        else
-            hs_buffer_text(b, "null");
-        hs_buffer_text(b, "}");
+    for (size_t i = 0; i < n_models; i++) {
+        hs_buffer_text(b, i ? "," : "");
+        write_model(b, models[i], i == 0);
+        hs__model_release(api, models[i]);
     }
     hs_buffer_text(b, "]}");
 }

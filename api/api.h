@@ -12,9 +12,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+enum { HS_MODEL_NAME_BYTES = 256 }; /* of the name of a served model; includes the NUL */
+
 typedef struct hs_api hs_api;
 
 typedef struct hs_api_options {
+    size_t n_workers;         /* passes of one model at a time; each model has as many workspaces; 0: 1 */
     size_t answer_bytes_max;  /* 0: 256 MiB; larger answers are refused before anything is computed */
     size_t capture_bytes_max; /* 0: 1 GiB; limit of the heads that one request captures */
     /* Limit of the captures of all running requests; others wait. Raised to capture_bytes_max if smaller. */
@@ -24,28 +27,45 @@ typedef struct hs_api_options {
 } hs_api_options;
 
 HS_MUST_USE hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err);
-/* Adds a model under a name, which is copied. The first model is the default. Borrows model and engine until
- * they are removed. Must not run while requests do; hs_api_worker_update then prepares each worker. */
-HS_MUST_USE hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
-                                       const hs_engine *engine, hs_error *err);
-/* Replaces the model and engine of a served name by others, or with NULL for both removes the name. The first
- * model cannot be removed. Same conditions as hs_api_add_model. Fails with HS_NOT_FOUND. */
-HS_MUST_USE hs_status hs_api_replace_model(hs_api *api, const char *name, const hs_model *model,
-                                           const hs_engine *engine, hs_error *err);
-void hs_api_destroy(hs_api *api); /* NULL is fine */
+void hs_api_destroy(hs_api *api); /* NULL is fine; no request and no user may be left */
 
-/* Computes the missing SHA-256 of models (about 1 s per GB). For a thread of its own; models must not change
- * meanwhile. Until then GET /models has null, and npz and safetensors answers compute the hash of their model
- * themselves. */
+/* ---- the served models ----
+ *
+ * A list of names. The first model is the default. A request uses the model that its name stood for when it
+ * was read: replacing or removing a model neither stops requests nor waits for them. Any thread may change
+ * the list at any time. */
+
+typedef struct hs_api_model {
+    const char *name; /* copied */
+    const hs_model *model;
+    const hs_engine *engine;
+    /* Called once nobody uses the model any more, on the thread of its last user. NULL: the caller keeps
+     * model and engine until the api is destroyed. */
+    void (*free)(void *user_data);
+    void *user_data;
+} hs_api_model;
+
+/* Serves a model: adds its name to the list, or replaces the model of that name. Allocates the model's
+ * workspaces first. On failure nothing has changed, and `free` is not called. Fails with HS_INVALID if
+ * hs_api_model_use holds the old model, with HS_TOO_LARGE and with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_api_model_put(hs_api *api, const hs_api_model *model, hs_error *err);
+/* Removes a name. The default stays. Fails with HS_NOT_FOUND, and as hs_api_model_put. */
+HS_MUST_USE hs_status hs_api_model_remove(hs_api *api, const char *name, hs_error *err);
+
+/* A served model and its users. */
+typedef struct hs__served_model hs_served_model;
+
+/* Returns the model of a name and keeps it from being replaced or removed until hs_api_model_release. NULL or
+ * "" is the default. Returns NULL if there is no such model. */
+hs_served_model *hs_api_model_use(hs_api *api, const char *name);
+void hs_api_model_release(hs_api *api, hs_served_model *served); /* NULL is fine */
+const char *hs_served_name(const hs_served_model *served);
+const hs_model *hs_served_weights(const hs_served_model *served);
+const hs_engine *hs_served_engine(const hs_served_model *served);
+
+/* Computes the missing SHA-256 of models (about 1 s per GB). For a thread of its own. Until then GET /models
+ * has null, and npz and safetensors answers compute the hash of their model themselves. */
 void hs_api_hash_models(hs_api *api);
-
-/* A worker's workspaces, one for every model. Serves one request, or one hs_job_run, at a time. */
-typedef struct hs_api_worker hs_api_worker;
-HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err);
-void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
-/* Follows a change of the models: frees workspaces of models that left and makes those of new ones. The
- * worker must be idle, and engines that left must still exist. */
-HS_MUST_USE hs_status hs_api_worker_update(hs_api_worker *worker, const hs_api *api, hs_error *err);
 
 typedef enum hs_operation { HS_ANALYZE, HS_TOKENIZE, HS_MODELS, HS_OPENAPI } hs_operation;
 
@@ -89,13 +109,13 @@ typedef struct hs_response {
     bool body_static;
     bool vary_encoding; /* Accept-Encoding could have changed the body: send Vary */
     double stage_ms[HS_STAGE_COUNT];
-    size_t n_tokens;   /* computed for this request, for metrics; 0 when the cache had the heads */
-    const char *model; /* name, owned by the api; NULL: refused before the model was known */
-    hs_error error;    /* cause of a 500, for the log; not part of the body */
+    size_t n_tokens; /* computed for this request, for metrics; 0 when the cache had the heads */
+    char model[HS_MODEL_NAME_BYTES]; /* its name; "": refused before the model was known */
+    hs_error error;                  /* cause of a 500, for the log; not part of the body */
 } hs_response;
 
 /* Answers one request: runs the three steps of a job, below. */
-void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request, hs_response *ret_response);
+void hs_api_handle(hs_api *api, const hs_request *request, hs_response *ret_response);
 void hs_response_finish(hs_response *response);
 /* Releases a response and keeps a large body's memory for the next answer, within bounds: faulting in new
  * pages costs as much as writing them. */
@@ -163,8 +183,8 @@ bool hs_lines_refused(const hs_request *request, hs_response *ret_response);
  * number of the first line. Stops before a line whose answer is over the memory budget; a first line over
  * the budget is refused, or with `patient` left for later. ret_response has 200 and the answers, or 500
  * if memory was short. *ret_n_bytes of the body were answered. */
-void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
-                     const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes);
+void hs_lines_answer(hs_api *api, const hs_request *request, bool patient, const hs_run_control *control,
+                     hs_response *ret_response, size_t *ret_n_bytes);
 
 /* Returns true if Accept-Encoding (may be NULL) allows gzip with a weight at least that of identity. */
 bool hs_gzip_accepted(const char *accept_encoding);
@@ -172,7 +192,7 @@ bool hs_gzip_accepted(const char *accept_encoding);
 /* One request in three steps, so that several short ones can share one pass of the engine:
  *
  *     job = hs_job_create(api, &request);         parses, validates, tokenizes, searches the cache, plans
- *     hs_job_run(worker, jobs, n_jobs, &control); forward passes of the jobs that need any
+ *     hs_job_run(jobs, n_jobs, &control); forward passes of the jobs that need any
  *     hs_job_answer(job, &response);              analyses and encodes; on any thread
  *     hs_job_destroy(job);
  *
@@ -192,7 +212,7 @@ bool hs_job_crowded(const hs_job *job);
  * one model that need the same layers share a pass. Cancelled requests are refused. control is as in
  * hs_engine_run; NULL means {0}. Failures are recorded in the jobs and reported by hs_job_answer. Returns the
  * number of jobs that shared a pass with another. */
-size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
+size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
 
 void hs_job_answer(hs_job *job, hs_response *ret_response);
 

@@ -9,32 +9,48 @@
 #include "api/head_cache.h"
 #include "api/memory_budget.h"
 
+#include <pthread.h>
+
 #define HS__MODELS_MAX 64
 
+/* A model that requests use, or used when it was served. Lives until its last user is done. */
 typedef struct hs__served_model {
-    char *name;               /* owned; kept after a removal, for responses that name it */
-    uint64_t serial;          /* differs between all models ever served; 0: removed */
+    char name[HS_MODEL_NAME_BYTES];
+    uint64_t serial;          /* differs between all models ever served */
     const char *list_command; /* of hs_api_options */
     const hs_model *model;
     const hs_engine *engine;
     const hs_shape *shape;
-    atomic_bool hashed; /* sha256 can be read */
-    char sha256[HS_SHA256_HEX];
+    void (*free)(void *user_data); /* as in hs_api_model */
+    void *user_data;
+    size_t n_references;       /* the list's and the jobs'; the api's lock guards the rest */
+    size_t n_users;            /* of hs_api_model_use; each has a reference, too */
+    hs_workspace **workspaces; /* the first n_free are free */
+    size_t n_free;
 } hs__served_model;
 
 struct hs_api {
     hs_api_options options; /* with the defaults filled in */
-    hs__served_model models[HS__MODELS_MAX];
-    size_t n_models;      /* slots in use or removed; a slot never moves */
+    pthread_mutex_t lock;   /* of the models */
+    pthread_cond_t workspace_freed;
+    hs__served_model *models[HS__MODELS_MAX];
+    size_t n_models;
     uint64_t last_serial; /* of the models so far */
+    hs_runtime *runtime;  /* of all engines */
     hs__head_cache *cache;
     hs__budget captures;
 };
 
-struct hs_api_worker {
-    hs_workspace *workspaces[HS__MODELS_MAX]; /* one for each model, NULL for removed ones */
-    const hs_engine *engines[HS__MODELS_MAX]; /* that the workspaces are for */
-};
+/* Returns a reference to the model of this name, or with name NULL to the default; NULL if there is none. */
+hs__served_model *hs__model_find(hs_api *api, const char *name, size_t n_name);
+/* Lists references to all models, the default first. Returns how many. */
+size_t hs__models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX]);
+/* Releases a reference; the last one frees the model. NULL is fine. */
+void hs__model_release(hs_api *api, hs__served_model *served);
+
+/* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
+hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);
+void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws);
 
 /* api/openapi.json, linked in by openapi.S. */
 extern const char hs__openapi_json[];

@@ -66,7 +66,7 @@ struct hs_job {
 
 static const hs__served_model *job_model(const hs_job *job)
 {
-    return &job->api->models[job->analysis.model];
+    return job->analysis.model;
 }
 
 /* ---- prepare ---- */
@@ -485,6 +485,7 @@ void hs_job_destroy(hs_job *job)
     for (size_t k = 0; k < HS__SOURCES_MAX; k++)
         hs_encoding_finish(&job->source_encodings[k]);
     free(job->text.sentences);
+    hs__model_release(job->api, job->analysis.model);
     hs__analysis_request_finish(&job->analysis);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         free(job->own[kind]);
@@ -615,10 +616,10 @@ static hs_start start_of(const pass_part *part)
         .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
 }
 
-static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worker,
-                          const hs_run_control *control, hs_sequence *sequences, hs_error *err)
+static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control *control,
+                          hs_sequence *sequences, hs_error *err)
 {
-    const hs_job *first = parts[0].job;
+    hs_job *first = parts[0].job;
     const hs_engine *engine = job_model(first)->engine;
     const hs_shape *shape = hs_engine_shape(engine);
     hs_start starts[HS_SHARED_TOKENS];
@@ -638,9 +639,12 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
         st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
                                &sequences[i].capture, err);
     }
-    return st ? st
-              : hs_engine_compute(engine, worker->workspaces[first->analysis.model], sequences, n, NULL,
-                                  control, err);
+    if (st)
+        return st;
+    hs_workspace *ws = hs__workspace_take(first->api, first->analysis.model);
+    st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
+    hs__workspace_return(first->api, first->analysis.model, ws);
+    return st;
 }
 
 /* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */
@@ -657,13 +661,12 @@ static void part_finish(const pass_part *part, hs_capture *capture, double forwa
         refuse_memory(job, "the heads");
 }
 
-static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker,
-                         const hs_run_control *control)
+static void run_one_pass(const pass_part *parts, size_t n, const hs_run_control *control)
 {
     const double start = hs_clock_ms();
     hs_sequence sequences[HS_SHARED_TOKENS] = {0};
     hs_error err = {0};
-    const hs_status st = pass_run(parts, n, worker, control, sequences, &err);
+    const hs_status st = pass_run(parts, n, control, sequences, &err);
     const double forward_ms = hs_clock_ms() - start;
     size_t n_tokens = 0;
     for (size_t i = 0; i < n; i++)
@@ -683,7 +686,7 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
 }
 
 /* Runs the job's own passes, which stop when its client disconnects. */
-static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
+static void own_passes_run(hs_job *job, const hs_run_control *control)
 {
     const double start = hs_clock_ms();
     const hs__answer answer = answer_describe(job);
@@ -691,7 +694,7 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
     sources_bind(job);
-    hs_workspace *ws = worker->workspaces[job->analysis.model];
+    hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
         const hs__own_passes *passes = hs__own_passes_by_kind[kind];
         if (!(own_pending(job) >> kind & 1))
@@ -702,6 +705,7 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
         else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
             refuse_error(job);
     }
+    hs__workspace_return(job->api, job->analysis.model, ws);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 
@@ -717,7 +721,7 @@ static void cancelled_refuse(hs_job *const *jobs, size_t n_jobs)
     }
 }
 
-size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
+size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
     static const hs_run_control alone = {0};
     pass_part parts[HS_SHARED_TOKENS];
@@ -726,10 +730,10 @@ size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, con
     cancelled_refuse(jobs, n_jobs);
     /* Terminates: each round computes its sequences or refuses their jobs. */
     for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
-        run_one_pass(parts, n, worker, control);
+        run_one_pass(parts, n, control);
     for (size_t i = 0; i < n_jobs; i++) {
         if (jobs[i] && own_pending(jobs[i]))
-            own_passes_run(jobs[i], worker, control);
+            own_passes_run(jobs[i], control);
         n_shared += jobs[i] && jobs[i]->shared;
     }
     return n_shared;
@@ -872,5 +876,6 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
     }
     memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
     ret_response->n_tokens = job->n_tokens_computed;
-    ret_response->model = job->n_sequences ? job_model(job)->name : NULL;
+    if (job->n_sequences)
+        memcpy(ret_response->model, job_model(job)->name, sizeof ret_response->model);
 }

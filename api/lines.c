@@ -88,13 +88,14 @@ static void answer_add(hs_api *api, hs_response *all, hs_buffer *body, hs_respon
     for (int stage = 0; stage < HS_STAGE_COUNT; stage++)
         all->stage_ms[stage] += one->stage_ms[stage];
     all->n_tokens += one->n_tokens;
-    all->model = all->model ? all->model : one->model;
+    if (!*all->model)
+        memcpy(all->model, one->model, sizeof all->model);
     all->error = all->error.status ? all->error : one->error;
     hs_response_recycle(api, one);
 }
 
-void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
-                     const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes)
+void hs_lines_answer(hs_api *api, const hs_request *request, bool patient, const hs_run_control *control,
+                     hs_response *ret_response, size_t *ret_n_bytes)
 {
     line lines[HS_LINES_MAX];
     hs_job *jobs[HS_LINES_MAX];
@@ -103,7 +104,7 @@ void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *reque
     *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};
     for (size_t i = 0; i < n; i++)
         jobs[i] = lines[i].job;
-    hs_job_run(worker, jobs, n, control);
+    hs_job_run(jobs, n, control);
     for (size_t i = 0; i < n; i++) {
         hs_response one;
         line_answer(&lines[i], &one);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@
 /* The SHA-256 of the weights, the only mutable state of a model: computed once, under the lock. */
 typedef struct fingerprint {
     pthread_mutex_t lock;
-    bool known;
+    atomic_bool known; /* hex does not change any more */
     char hex[HS_SHA256_HEX];
 } fingerprint;
 
@@ -334,6 +335,7 @@ static bool hash_shards(const hs__shards *shards, hs_digest *digest)
 static void hash_weights(const hs_model *model, char ret_hex[HS_SHA256_HEX])
 {
     hs_digest *digest = hs_digest_create();
+    *ret_hex = '\0';
     bool whole = digest && hash_shards(&model->shards, digest);
     for (size_t i = 0; whole && i < HS_SENTENCE_DENSE_MAX; i++)
         whole = hash_shards(&model->sentence[i], digest);
@@ -346,12 +348,21 @@ void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX])
 {
     fingerprint *sum = model->fingerprint;
     pthread_mutex_lock(&sum->lock);
-    if (!sum->known) {
+    if (!atomic_load(&sum->known)) {
         hash_weights(model, sum->hex);
-        sum->known = true;
+        atomic_store(&sum->known, *sum->hex != '\0');
     }
     memcpy(ret_hex, sum->hex, HS_SHA256_HEX);
     pthread_mutex_unlock(&sum->lock);
+}
+
+bool hs_model_sha256_known(const hs_model *model, char ret_hex[HS_SHA256_HEX])
+{
+    const fingerprint *sum = model->fingerprint;
+    if (!atomic_load(&sum->known))
+        return false;
+    memcpy(ret_hex, sum->hex, HS_SHA256_HEX);
+    return true;
 }
 
 const char *hs_model_files_sha256(const hs_model *model)

@@ -60,8 +60,11 @@ void hs_model_release_pages(const hs_model *model);
 
 /* Computes the SHA-256 of the weight files in name order, in hex, those of a sentence encoder's dense layers
  * last. The first call reads all of them (about 1 s per GB), so call it from a background thread; later calls
- * are free. Safe on any thread. The result is empty if a weight file was truncated after it was opened. */
+ * are free. Safe on any thread. The result is empty if a weight file was truncated after it was opened, and
+ * if memory was short; the next call then tries again. */
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
+/* Returns true and the hash if hs_model_sha256 has computed it. Never waits. Any thread. */
+bool hs_model_sha256_known(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
 
 /* Returns the SHA-256 of config.json and the tokenizer's files as they were opened, in hex. Borrowed. */
 const char *hs_model_files_sha256(const hs_model *model);

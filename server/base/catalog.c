@@ -2,9 +2,9 @@
 #include "server/base/catalog.h"
 
 #include "model/files/hub_cache.h"
+#include "server/base/memory_left.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,21 +148,28 @@ static hs_precision precision_of(const char *name)
     return strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_INT8;
 }
 
-hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_model_place *place,
-                                 hs_catalog_model *ret, hs_error *err)
+/* ---- opening ---- */
+
+static hs_status engine_pack(const hs_catalog_options *options, hs_catalog_model *model, hs_error *err)
 {
     const hs_engine_options engine = {.products = products_of(options->backend),
                                       .precision = precision_of(options->precision)};
+    const hs_status st =
+        hs_engine_create(options->runtime, hs_model_architecture(model->model), &engine, &model->engine, err);
+    if (!st)
+        hs_model_release_pages(model->model);
+    return st;
+}
+
+hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_model_place *place,
+                                 hs_catalog_model *ret, hs_error *err)
+{
     *ret = (hs_catalog_model){0};
-    snprintf(ret->name, sizeof ret->name, "%s", place->name);
     hs_status st = hs__model_place_open(place, &ret->model, err);
     if (!st)
-        st =
-            hs_engine_create(options->runtime, hs_model_architecture(ret->model), &engine, &ret->engine, err);
+        st = engine_pack(options, ret, err);
     if (st)
         hs__catalog_model_close(ret);
-    else
-        hs_model_release_pages(ret->model);
     return st;
 }
 
@@ -173,93 +180,75 @@ void hs__catalog_model_close(hs_catalog_model *model)
     *model = (hs_catalog_model){0};
 }
 
-/* Guards the slots of the catalog against threads that look models up. */
-static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
+/* ---- serving ---- */
 
-/* Returns the slot of a name, whether served or removed; n_models if there is none. The lock is held. */
-static size_t slot_named(const hs_catalog *catalog, const char *name)
+static void model_free(void *user_data)
 {
-    size_t i = 0;
-    while (i < catalog->n_models && strcmp(catalog->models[i].name, name) != 0)
-        i++;
-    return i;
+    hs__catalog_model_close(user_data);
+    free(user_data);
 }
 
-static hs_status slot_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err)
+/* Gives the model to the api. Takes ownership of it, also on failure. */
+static hs_status model_serve(const char *name, hs_catalog_model *model, hs_api *api, hs_error *err)
 {
-    const size_t i = slot_named(catalog, model->name);
-    hs_catalog_model *slot = &catalog->models[i];
-    const bool served = i < catalog->n_models && slot->model;
-    if (served && slot->n_users)
-        return hs_fail(err, HS_INVALID, "a corpus run uses '%s'", model->name);
-    if (!served && !model->model)
-        return hs_fail(err, HS_NOT_FOUND, "there is no model '%s'", model->name);
-    if (i == HS_CATALOG_MAX)
-        return hs_fail(err, HS_INVALID, "more than %d models since the start", HS_CATALOG_MAX);
-    const hs_status st =
-        served ? hs_api_replace_model(catalog->api, model->name, model->model, model->engine, err)
-               : hs_api_add_model(catalog->api, model->name, model->model, model->engine, err);
+    hs_catalog_model *owned = malloc(sizeof *owned);
+    if (!owned) {
+        hs__catalog_model_close(model);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
+    }
+    *owned = *model;
+    const hs_api_model served = {name, owned->model, owned->engine, model_free, owned};
+    const hs_status st = hs_api_model_put(api, &served, err);
     if (st)
-        return st;
-    const hs_catalog_model old = i < catalog->n_models ? *slot : (hs_catalog_model){0};
-    *slot = *model;
-    *model = old;
-    catalog->n_models += i == catalog->n_models;
-    return HS_OK;
-}
-
-hs_status hs__catalog_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err)
-{
-    pthread_mutex_lock(&slots);
-    const hs_status st = slot_put(catalog, model, err);
-    pthread_mutex_unlock(&slots);
+        model_free(owned);
     return st;
 }
 
-hs_catalog_model *hs__catalog_use(hs_catalog *catalog, const char *name)
+/* Refuses a model whose weights do not fit into memory. */
+static hs_status memory_check(const hs_model *model, hs_error *err)
 {
-    pthread_mutex_lock(&slots);
-    const size_t i = name && *name ? slot_named(catalog, name) : 0;
-    hs_catalog_model *slot = i < catalog->n_models && catalog->models[i].model ? &catalog->models[i] : NULL;
-    if (slot)
-        slot->n_users++;
-    pthread_mutex_unlock(&slots);
-    return slot;
+    const uint64_t needed = hs_model_bytes(model), available = hs__memory_available();
+    if (needed < available)
+        return HS_OK;
+    return hs_fail(err, HS_TOO_LARGE, "the model needs %.1f GB of memory, and %.1f GB are free",
+                   (double)needed / 1e9, (double)available / 1e9);
 }
 
-void hs__catalog_release(hs_catalog_model *model)
+hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_model_place *place,
+                                const atomic_int *cancelled, hs_api *api, hs_error *err)
 {
-    pthread_mutex_lock(&slots);
-    if (model)
-        model->n_users--;
-    pthread_mutex_unlock(&slots);
+    hs_catalog_model model = {0};
+    hs_status st = hs__model_place_open(place, &model.model, err);
+    if (!st)
+        st = memory_check(model.model, err);
+    if (!st)
+        st = engine_pack(options, &model, err);
+    if (!st && atomic_load(cancelled))
+        st = hs_fail(err, HS_CANCELLED, "cancelled");
+    if (!st)
+        return model_serve(place->name, &model, api, err);
+    hs__catalog_model_close(&model);
+    return st;
 }
 
-hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog, hs_error *err)
+hs_status hs__catalog_open(const hs_catalog_options *options, hs_api **ret_api, hs_error *err)
 {
     const size_t n = hs__catalog_places(options);
-    *ret_catalog = (hs_catalog){0};
-    hs_status st = hs_api_create(&options->api, &ret_catalog->api, err);
+    hs_api *api = NULL;
+    hs_status st = hs_api_create(&options->api, &api, err);
     for (size_t i = 0; !st && i < n; i++) {
+        const hs_model_place *place = hs__catalog_place(options, i);
         hs_catalog_model model;
-        st = hs__catalog_model_open(options, hs__catalog_place(options, i), &model, err);
-        if (st)
-            break;
-        if (slot_named(ret_catalog, model.name) < ret_catalog->n_models)
-            st = hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", model.name);
+        if (hs__catalog_find(options, place->name) < i)
+            st = hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", place->name);
         else
-            st = hs__catalog_put(ret_catalog, &model, err);
-        hs__catalog_model_close(&model);
+            st = hs__catalog_model_open(options, place, &model, err);
+        if (!st)
+            st = model_serve(place->name, &model, api, err);
     }
     if (st)
-        hs__catalog_close(ret_catalog);
+        hs_api_destroy(api);
+    else
+        *ret_api = api;
     return st;
-}
-
-void hs__catalog_close(hs_catalog *catalog)
-{
-    hs_api_destroy(catalog->api);
-    for (size_t i = 0; i < catalog->n_models; i++)
-        hs__catalog_model_close(&catalog->models[i]);
-    *catalog = (hs_catalog){0};
 }

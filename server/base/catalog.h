@@ -1,4 +1,5 @@
-/* catalog.h - the models of a command: opened, packed and registered in one hs_api. */
+/* catalog.h - the models that a command names: parses their places, opens them and serves them in an hs_api.
+ */
 #pragma once
 
 #include "api/api.h"
@@ -31,20 +32,6 @@ typedef struct hs_catalog_options {
     hs_api_options api;
 } hs_catalog_options;
 
-/* One model with its engine. */
-typedef struct hs_catalog_model {
-    char name[HS_MODEL_NAME_BYTES];
-    hs_model *model; /* NULL after a removal */
-    hs_engine *engine;
-    size_t n_users; /* see hs__catalog_use */
-} hs_catalog_model;
-
-typedef struct hs_catalog {
-    hs_api *api;
-    hs_catalog_model models[HS_CATALOG_MAX];
-    size_t n_models; /* slots in use or removed */
-} hs_catalog;
-
 /* Adds "NAME=DIR" or "DIR", or several separated by commas. DIR is a folder, org/name[@revision] of the hub,
  * or the name of the embedded model. The default NAME follows from DIR. value must outlive the opening. */
 HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
@@ -63,24 +50,23 @@ HS_MUST_USE hs_status hs__model_place_dir(const hs_model_place *place, char ret_
 /* Opens a model without an engine. */
 HS_MUST_USE hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err);
 
-/* Opens all models and packs their engines, which takes seconds for large ones. On failure ret_catalog is
- * closed. */
-HS_MUST_USE hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog,
-                                       hs_error *err);
-void hs__catalog_close(hs_catalog *catalog); /* a zeroed catalog is allowed */
+/* A model with its engine. */
+typedef struct hs_catalog_model {
+    hs_model *model;
+    hs_engine *engine;
+} hs_catalog_model;
 
-/* Opens a model and packs its engine, without adding it to a catalog. On failure ret_model is empty. */
+/* Opens a model and packs its engine, which takes seconds for a large one. On failure ret_model is empty. */
 HS_MUST_USE hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_model_place *place,
                                              hs_catalog_model *ret_model, hs_error *err);
 void hs__catalog_model_close(hs_catalog_model *model); /* an empty one is allowed */
 
-/* Serves the model under its name: adds it, or replaces the one of that name, which is then in `model`
- * instead. A model without a `model` removes its name. Fails with HS_NOT_FOUND, or with HS_INVALID while the
- * old model has users, and if it is the default and would be removed; then nothing changes. Must not run
- * while requests do. */
-HS_MUST_USE hs_status hs__catalog_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err);
+/* Creates an api, opens all models and serves them.
+ * The caller destroys *ret_api, and then the runtime. */
+HS_MUST_USE hs_status hs__catalog_open(const hs_catalog_options *options, hs_api **ret_api, hs_error *err);
 
-/* Finds a model by name and keeps it from being replaced or removed until hs__catalog_release. NULL or "" is
- * the default. Returns NULL if there is no such model. Any thread. */
-hs_catalog_model *hs__catalog_use(hs_catalog *catalog, const char *name);
-void hs__catalog_release(hs_catalog_model *model); /* NULL is allowed */
+/* Opens one more model, packs its engine and serves it under the place's name, instead of the model of that
+ * name if there is one. Refuses a model for which too little memory is free. Stops with HS_CANCELLED before
+ * it is served if *cancelled becomes non-zero. Any thread. */
+HS_MUST_USE hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_model_place *place,
+                                            const atomic_int *cancelled, hs_api *api, hs_error *err);

@@ -87,7 +87,7 @@ static const hs_option bench_table[] = {
 static int bench_main(const hs_command *command, int argc, char **argv)
 {
     hs_catalog_options options = {.n_threads = hs__cores_usable()};
-    hs_catalog catalog = {0};
+    hs_catalog_model model = {0};
     int operand, exit_code;
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
@@ -97,10 +97,10 @@ static int bench_main(const hs_command *command, int argc, char **argv)
                                argv[operand]);
     hs_status st = hs_runtime_create(options.n_threads, &options.runtime, &err);
     if (!st)
-        st = hs__catalog_open(&options, &catalog, &err);
+        st = hs__catalog_model_open(&options, hs__catalog_place(&options, 0), &model, &err);
     if (!st)
-        st = rates_print(catalog.models[0].engine, options.n_threads, &err);
-    hs__catalog_close(&catalog);
+        st = rates_print(model.engine, options.n_threads, &err);
+    hs__catalog_model_close(&model);
     hs_runtime_destroy(options.runtime);
     return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
 }

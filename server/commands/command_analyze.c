@@ -229,8 +229,8 @@ static void progress_show(void *data, size_t n_done)
     fprintf(stderr, "\reffects of %zu heads\r", n_done);
 }
 
-static void request_answer(const analyze_options *options, hs_api *api, hs_api_worker *worker,
-                           const char *format, const char *body, hs_response *ret_response)
+static void request_answer(const analyze_options *options, hs_api *api, const char *format, const char *body,
+                           hs_response *ret_response)
 {
     char query[48];
     snprintf(query, sizeof query, "format=%s%s%s", format, options->names ? "&names=" : "",
@@ -243,15 +243,15 @@ static void request_answer(const analyze_options *options, hs_api *api, hs_api_w
                                 .body_bytes = strlen(body),
                                 .n_threads = options->catalog.n_threads,
                                 .progress = isatty(STDERR_FILENO) ? progress_show : NULL};
-    hs_api_handle(api, worker, &request, ret_response);
+    hs_api_handle(api, &request, ret_response);
 }
 
 /* Writes the figure's numbers to the file of --data. Another answer than 200 is handed back instead. */
-static hs_status data_write(const analyze_options *options, hs_api *api, hs_api_worker *worker,
-                            const char *body, hs_response *response, hs_error *err)
+static hs_status data_write(const analyze_options *options, hs_api *api, const char *body,
+                            hs_response *response, hs_error *err)
 {
     hs_response numbers = {0};
-    request_answer(options, api, worker, "csv", body, &numbers);
+    request_answer(options, api, "csv", body, &numbers);
     if (numbers.status == 200) {
         const hs_status st = hs__path_write(options->data, body_write, &numbers, err);
         hs_response_finish(&numbers);
@@ -265,22 +265,20 @@ static hs_status data_write(const analyze_options *options, hs_api *api, hs_api_
 static hs_status answer_make(analyze_options *options, const char *body, hs_response *ret_response,
                              hs_error *err)
 {
-    hs_catalog catalog = {0};
-    hs_api_worker *worker = NULL;
+    hs_api *api = NULL;
     hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
     options->catalog.api.list_command = "'headscope models [DIR...]'";
     if (!st)
-        st = hs__catalog_open(&options->catalog, &catalog, err);
-    if (!st)
-        st = hs_api_worker_create(catalog.api, &worker, err);
+        st = hs__catalog_open(&options->catalog, &api, err);
     if (!st) {
-        options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0].model));
-        request_answer(options, catalog.api, worker, format_choose(options), body, ret_response);
+        hs_served_model *served = hs_api_model_use(api, NULL);
+        options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(hs_served_weights(served)));
+        hs_api_model_release(api, served);
+        request_answer(options, api, format_choose(options), body, ret_response);
         if (options->data && ret_response->status == 200)
-            st = data_write(options, catalog.api, worker, body, ret_response, err);
+            st = data_write(options, api, body, ret_response, err);
     }
-    hs_api_worker_destroy(worker);
-    hs__catalog_close(&catalog);
+    hs_api_destroy(api);
     hs_runtime_destroy(options->catalog.runtime);
     return st;
 }

@@ -345,7 +345,7 @@ static hs_status interventions_load(const char **setting, char ret_text[INTERVEN
     return HS_OK;
 }
 
-static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs__corpus_job *job,
+static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model, hs__corpus_job *job,
                           hs_error *err)
 {
     hs__setting wrong;
@@ -356,8 +356,8 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
     hs_status st = interventions_load(&settings[HS__SETTING_INTERVENTIONS], interventions, err);
     if (st)
         return st;
-    job->model = catalog->models[0].model;
-    job->engine = catalog->models[0].engine;
+    job->model = model->model;
+    job->engine = model->engine;
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
     if (!st) {
         st = filter_read(o, job, err);
@@ -369,13 +369,13 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
 }
 
 /* Opens the model, reads the settings and runs the job. */
-static hs_status job_run(corpus_options *o, hs_catalog *catalog, hs__corpus_job *job, hs_error *err)
+static hs_status job_run(corpus_options *o, hs_catalog_model *model, hs__corpus_job *job, hs_error *err)
 {
     hs_status st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, err);
     if (!st)
-        st = hs__catalog_open(&o->catalog, catalog, err);
+        st = hs__catalog_model_open(&o->catalog, hs__catalog_place(&o->catalog, 0), model, err);
     if (!st)
-        st = job_fill(o, catalog, job, err);
+        st = job_fill(o, model, job, err);
     if (st)
         return st;
     st = hs__corpus_run(job, err);
@@ -407,7 +407,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
 {
     char dir[4096];
     hs_error err = {0};
-    hs_catalog catalog = {0};
+    hs_catalog_model model = {0};
     teller t = {.terminal = isatty(STDERR_FILENO)};
     hs__corpus_job job = {.inputs = (const char *const *)inputs,
                           .n_inputs = n_inputs,
@@ -428,7 +428,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     if (!st)
         st = outputs_take(o, &job, &err);
     if (!st)
-        st = job_run(o, &catalog, &job, &err);
+        st = job_run(o, &model, &job, &err);
     if (!st)
         outcome_print(&job, &t);
     else if (!was_there)
@@ -436,7 +436,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     *ret_n_shards = job.n_shards;
     json_decref(t.bad);
     hs__corpus_settings_finish(&job.settings);
-    hs__catalog_close(&catalog);
+    hs__catalog_model_close(&model);
     hs_runtime_destroy(o->catalog.runtime);
     return exit_code_of(command, st, &err);
 }

@@ -60,17 +60,14 @@ static hs_status answer_read(const hs_response *response, json_t **ret_answer, h
 
 static hs_status answer_make(scores_options *options, json_t **ret_answer, hs_error *err)
 {
-    hs_catalog catalog = {0};
-    hs_api_worker *worker = NULL;
+    hs_api *api = NULL;
     hs_response response = {0};
     char *body = body_make(options);
     hs_status st = body ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the request");
     if (!st)
         st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
     if (!st)
-        st = hs__catalog_open(&options->catalog, &catalog, err);
-    if (!st)
-        st = hs_api_worker_create(catalog.api, &worker, err);
+        st = hs__catalog_open(&options->catalog, &api, err);
     if (!st) {
         const hs_request request = {.operation = HS_ANALYZE,
                                     .content_type = "application/json",
@@ -78,12 +75,11 @@ static hs_status answer_make(scores_options *options, json_t **ret_answer, hs_er
                                     .body = body,
                                     .body_bytes = strlen(body),
                                     .n_threads = options->catalog.n_threads};
-        hs_api_handle(catalog.api, worker, &request, &response);
+        hs_api_handle(api, &request, &response);
         st = answer_read(&response, ret_answer, err);
     }
     hs_response_finish(&response);
-    hs_api_worker_destroy(worker);
-    hs__catalog_close(&catalog);
+    hs_api_destroy(api);
     hs_runtime_destroy(options->catalog.runtime);
     free(body);
     return st;

@@ -80,6 +80,7 @@ static void memory_share(hs_server_options *options)
 {
     const size_t ordinary = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
     hs_api_options *api = &options->catalog.api;
+    api->n_workers = options->n_workers;
     const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : ordinary;
     const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
     if (!options->client_memory_max)

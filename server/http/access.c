@@ -56,7 +56,7 @@ static void line_log(const hs_exchange *x, int status, uint64_t bytes_out, doubl
                                        {"ms", NULL, ms},
                                        {"id", x->id, 0}};
     size_t n = 8;
-    if (x->response.model)
+    if (*x->response.model)
         fields[n++] = (hs_log_field){"model", x->response.model, 0};
     for (int i = 0; *x->stages && i <= HS_STAGE_COUNT; i++)
         fields[n++] = (hs_log_field){stage_fields[i], NULL, stage_ms(x, i)};
@@ -96,7 +96,7 @@ void hs__access_record_unread(const hs_connection *connection, const char *path,
     char message[24];
     const hs_log_field fields[] = {
         {"client", connection->client, 0}, {"path", path, 0}, {"status", NULL, status}};
-    hs__metrics_count(&connection->server->metrics, "none", "none", status, NULL);
+    hs__metrics_count(&connection->server->metrics, "none", "none", status, "");
     snprintf(message, sizeof message, "refused %d", status);
     hs__log_fields(message, fields, sizeof fields / sizeof *fields);
 }

@@ -11,5 +11,4 @@
 
 /* Fills the responses of n <= HS_BATCH_MAX tasks, except cancelled ones. control is that of shared passes;
  * each task's `cancelled` ends its own work. Returns the number of tasks that shared a pass. Any thread. */
-size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *tasks, size_t n,
-                        const hs_run_control *control);
+size_t hs__batch_answer(hs_api *api, hs_task *const *tasks, size_t n, const hs_run_control *control);

@@ -55,7 +55,7 @@ void hs__exchange_destroy(hs_exchange *x)
     assert(!x->suspended);
     x->server->metrics.in_flight -= x->phase != HS_PHASE_OPENED;
     hs__exchange_reserve_only(x, 0);
-    hs_response_recycle(x->server->catalog.api, &x->response);
+    hs_response_recycle(x->server->api, &x->response);
     if (x->user_data)
         x->user_data_free(x->user_data);
     if (x->prepared)

@@ -1,8 +1,7 @@
-/* fetch.c - the thread that fetches a model, and the swap on the loop. */
+/* fetch.c - the thread that fetches, loads, serves or removes a model. */
 #include "server/http/fetch.h"
 
 #include "server/base/log.h"
-#include "server/base/memory_left.h"
 #include "server/http/service.h"
 #include "server/hub/hub_pull.h"
 
@@ -16,7 +15,6 @@ void hs__fetch_init(hs_fetch *fetch)
 
 void hs__fetch_finish(hs_fetch *fetch)
 {
-    hs__catalog_model_close(&fetch->model);
     pthread_mutex_destroy(&fetch->lock);
 }
 
@@ -70,57 +68,42 @@ static void on_file(void *data, const char *file, uint64_t n_bytes)
     fetch->before = fetch->progress.n_received;
 }
 
-/* Refuses a model whose weights and their packed copy do not fit into memory. */
-static hs_status memory_check(const hs_model *model, hs_error *err)
-{
-    const uint64_t needed = hs_model_bytes(model), available = hs__memory_available();
-    if (needed < available)
-        return HS_OK;
-    return hs_fail(err, HS_TOO_LARGE, "the model needs %.1f GB of memory, and %.1f GB are free",
-                   (double)needed / 1e9, (double)available / 1e9);
-}
-
 static hs_status model_fetch(hs_fetch *fetch, hs_error *err)
 {
     const hs__pull_watch watch = {
         .progress = on_bytes, .file_done = on_file, .stop = is_cancelled, .data = fetch};
-    const hs_catalog_options *options = &fetch->server->options->catalog;
+    const hs_server *server = fetch->server;
     char dir[PATH_MAX];
     hs_hub_name name;
-    hs_model *model = NULL;
-    hs_status st = HS_OK;
-    if (fetch->place.n_dir && hs_hub_name_parse(fetch->place.dir, fetch->place.n_dir, &name))
-        st = hs__hub_pull(&name, &watch, dir, err);
-    if (st)
-        return st;
+    if (fetch->place.n_dir && hs_hub_name_parse(fetch->place.dir, fetch->place.n_dir, &name)) {
+        const hs_status st = hs__hub_pull(&name, &watch, dir, err);
+        if (st)
+            return st;
+    }
     state_set(fetch, HS_FETCH_LOADING, "");
-    st = hs__model_place_open(&fetch->place, &model, err);
-    if (!st)
-        st = memory_check(model, err);
-    hs_model_close(model);
-    if (!st && atomic_load(&fetch->cancelled))
-        st = hs_fail(err, HS_CANCELLED, "cancelled");
-    return st ? st : hs__catalog_model_open(options, &fetch->place, &fetch->model, err);
+    return hs__catalog_add_model(&server->options->catalog, &fetch->place, &fetch->cancelled, server->api,
+                                 err);
 }
 
+/* Fetches and serves the model, then hashes it. */
 static void fetch_work(uv_work_t *work)
 {
     hs_fetch *fetch = work->data;
-    fetch->error = (hs_error){0};
-    (void)model_fetch(fetch, &fetch->error);
+    if (model_fetch(fetch, &fetch->error) == HS_OK)
+        hs_api_hash_models(fetch->server->api);
 }
 
-static void dispose_work(uv_work_t *work)
+/* Removes the model, and frees it if no request uses it. */
+static void remove_work(uv_work_t *work)
 {
     hs_fetch *fetch = work->data;
-    hs__catalog_model_close(&fetch->model);
-    hs_api_hash_models(fetch->server->catalog.api);
+    fetch->error.status = hs_api_model_remove(fetch->server->api, fetch->place.name, &fetch->error);
 }
 
 /* ---- on the loop ---- */
 
-/* Tells the outcome. From now on the next change may begin. */
-static void on_disposed(uv_work_t *work, int status)
+/* Announces the outcome. From now on the next change may begin. */
+static void on_done(uv_work_t *work, int status)
 {
     hs_fetch *fetch = work->data;
     const hs_error *err = &fetch->error;
@@ -136,62 +119,13 @@ static void on_disposed(uv_work_t *work, int status)
         hs__log("error", "fetching a model: %s", err->text);
 }
 
-/* Frees what is left and hashes new weights on a thread. */
-static void dispose(hs_fetch *fetch)
+static void change_start(hs_fetch *fetch, void (*function)(uv_work_t *work))
 {
-    fetch->dispose.data = fetch;
-    uv_queue_work(&fetch->server->loop, &fetch->dispose, dispose_work, on_disposed);
-}
-
-/* Swaps the model while no worker computes. If a worker lacks memory for the new one, the old one returns. */
-static hs_status swap(hs_fetch *fetch, hs_error *err)
-{
-    hs_server *server = fetch->server;
-    char name[HS_MODEL_NAME_BYTES];
-    snprintf(name, sizeof name, "%s", fetch->model.name);
-    hs_status st = hs__catalog_put(&server->catalog, &fetch->model, err);
-    if (!st && (st = hs__tasks_update_workers(&server->tasks, err))) {
-        snprintf(fetch->model.name, sizeof fetch->model.name, "%s", name);
-        if (hs__catalog_put(&server->catalog, &fetch->model, NULL) ||
-            hs__tasks_update_workers(&server->tasks, NULL))
-            hs__log("error", "no memory to go back to the models from before");
-    }
-    return st;
-}
-
-static void change(void *data)
-{
-    hs_fetch *fetch = data;
-    (void)swap(fetch, &fetch->error);
-    dispose(fetch);
-}
-
-/* Models stay as they are while a thread hashes them after the start. */
-static void change_request(hs_fetch *fetch)
-{
-    fetch->ready = fetch->server->loading.hashing;
-    if (fetch->ready || hs__tasks_when_idle(&fetch->server->tasks, change, fetch))
-        return;
-    (void)hs_fail(&fetch->error, HS_CANCELLED, "another change of the models is under way");
-    dispose(fetch);
-}
-
-void hs__fetch_hashed(hs_fetch *fetch)
-{
-    if (fetch->ready)
-        change_request(fetch);
-}
-
-static void on_fetched(uv_work_t *work, int status)
-{
-    hs_fetch *fetch = work->data;
-    (void)status;
-    if (!fetch->error.status && atomic_load(&fetch->cancelled))
-        (void)hs_fail(&fetch->error, HS_CANCELLED, "cancelled");
-    if (fetch->error.status)
-        dispose(fetch);
-    else
-        change_request(fetch);
+    fetch->running = true;
+    fetch->error = (hs_error){0};
+    atomic_store(&fetch->cancelled, 0);
+    fetch->work.data = fetch;
+    uv_queue_work(&fetch->server->loop, &fetch->work, function, on_done);
 }
 
 /* Finds the place of a model by its name of the hub, or by its name on the command line. */
@@ -242,10 +176,7 @@ hs_status hs__fetch_start(hs_server *server, const char *name, hs_error *err)
         fetch->place.dir = fetch->progress.request; /* which stays until the next fetch */
     fetch->before = 0;
     fetch->removed = NULL;
-    fetch->running = true;
-    atomic_store(&fetch->cancelled, 0);
-    fetch->work.data = fetch;
-    uv_queue_work(&server->loop, &fetch->work, fetch_work, on_fetched);
+    change_start(fetch, fetch_work);
     return HS_OK;
 }
 
@@ -258,12 +189,10 @@ hs_status hs__fetch_remove(hs_server *server, const char *name,
     if (st)
         return st;
     fetch->server = server;
-    fetch->running = true;
-    fetch->error = (hs_error){0};
     fetch->removed = removed;
     fetch->removed_data = data;
-    fetch->model = (hs_catalog_model){0};
-    snprintf(fetch->model.name, sizeof fetch->model.name, "%s", name);
-    change_request(fetch);
+    fetch->place = (hs_model_place){0};
+    snprintf(fetch->place.name, sizeof fetch->place.name, "%s", name);
+    change_start(fetch, remove_work);
     return HS_OK;
 }

@@ -35,7 +35,7 @@ static void load(uv_work_t *work)
     const hs_server_options *o = server->options;
     if (o->pull && pull_missing(loading, &o->catalog, &loading->error))
         return;
-    if (hs__catalog_open(&o->catalog, &loading->catalog, &loading->error))
+    if (hs__catalog_open(&o->catalog, &loading->api, &loading->error))
         return;
     const hs_tasks_options options = {
         .n_workers = o->n_workers,
@@ -43,22 +43,21 @@ static void load(uv_work_t *work)
         .queue_max = o->queue_max,
         .batch_max = o->batch_max ? o->batch_max : HS_BATCH_MAX,
     };
-    if (hs__tasks_init(&loading->tasks, &server->loop, loading->catalog.api, &options, &loading->error))
-        hs__catalog_close(&loading->catalog);
+    if (hs__tasks_init(&loading->tasks, &server->loop, loading->api, &options, &loading->error)) {
+        hs_api_destroy(loading->api);
+        loading->api = NULL;
+    }
 }
 
 static void hash(uv_work_t *work)
 {
     hs_server *server = work->data;
-    hs_api_hash_models(server->catalog.api);
+    hs_api_hash_models(server->api);
 }
 
 static void on_hashed(uv_work_t *work, int status)
 {
-    hs_server *server = work->data;
-    (void)status;
-    server->loading.hashing = false;
-    hs__fetch_hashed(&server->fetch);
+    (void)work, (void)status;
 }
 
 static void on_loaded(uv_work_t *work, int status)
@@ -70,10 +69,9 @@ static void on_loaded(uv_work_t *work, int status)
     if (loading->error.status == HS_CANCELLED)
         loading->error = (hs_error){0}; /* the server stops in order */
     server->tasks = loading->tasks;
-    server->catalog = loading->catalog;
+    server->api = loading->api;
     loading->loaded(server);
-    loading->hashing = server->state == HS_SERVER_SERVING;
-    if (loading->hashing)
+    if (server->state == HS_SERVER_SERVING)
         uv_queue_work(&server->loop, &loading->work, hash, on_hashed);
 }
 

@@ -3,6 +3,6 @@
 
 #include "server/http/service.h"
 
-/* Opens server->catalog and server->tasks, or sets server->loading.error, and then calls `loaded` on the
+/* Opens server->api and server->tasks, or sets server->loading.error, and then calls `loaded` on the
  * loop. After success the same thread computes the checksums of the models' files. */
 void hs__loading_start(hs_server *server, void (*loaded)(hs_server *server));

@@ -66,15 +66,18 @@ static const char *method_known(const char *method)
 void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
                        const char *model)
 {
-    const hs_metric_series new = {method_known(method), route, model ? model : "", status, 0};
+    const char *known = method_known(method);
     hs_metric_series *s = metrics->series, *end = s + metrics->n_series;
-    while (s < end && (s->status != status || strcmp(s->method, new.method) != 0 ||
-                       strcmp(s->route, route) != 0 || strcmp(s->model, new.model) != 0))
+    while (s < end && (s->status != status || strcmp(s->method, known) != 0 || strcmp(s->route, route) != 0 ||
+                       strcmp(s->model, model) != 0))
         s++;
-    if (s == end && metrics->n_series == HS_METRIC_SERIES_MAX)
+    if (s == end && metrics->n_series == HS_METRIC_SERIES_MAX) {
         s--; /* the last series counts the rest */
-    else if (s == end)
-        metrics->series[metrics->n_series++] = new;
+    } else if (s == end) {
+        *s = (hs_metric_series){.method = known, .route = route, .status = status};
+        snprintf(s->model, sizeof s->model, "%s", model);
+        metrics->n_series++;
+    }
     s->count++;
 }
 

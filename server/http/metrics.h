@@ -13,9 +13,10 @@ typedef struct hs_histogram {
     double sum; /* seconds */
 } hs_histogram;
 
-/* Requests of one kind. The strings live as long as the program or the api. */
+/* Requests of one kind. */
 typedef struct hs_metric_series {
-    const char *method, *route, *model;
+    const char *method, *route; /* static */
+    char model[HS_MODEL_NAME_BYTES];
     int status;
     uint64_t count;
 } hs_metric_series;
@@ -37,7 +38,7 @@ void hs__histogram_add(hs_histogram *histogram, double seconds);
 /* Prints one metric with # HELP and # TYPE: a counter if its name ends in _total, else a gauge. */
 void hs__metric_print(FILE *out, const char *name, const char *help, double value);
 
-/* Counts one request. method is any that a client sent; model may be NULL. */
+/* Counts one request. method is any that a client sent; model is "" if it is not known. */
 void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
                        const char *model);
 

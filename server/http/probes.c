@@ -112,9 +112,9 @@ static void gauges_print(const hs_server *server, FILE *out)
                      "Log lines dropped because standard error was full.", (double)hs__log_dropped());
     hs__metric_print(out, "headscope_uptime_seconds", "Time since the start.",
                      (double)(hs_clock_ns() - server->started_ns) / 1e9);
-    if (!server->catalog.api)
+    if (!server->api)
         return;
-    hs_api_cache_stats(server->catalog.api, &cache);
+    hs_api_cache_stats(server->api, &cache);
     hs__metric_print(out, "headscope_cache_hits_total", "Requests answered from the cache.",
                      (double)cache.hits);
     hs__metric_print(out, "headscope_cache_misses_total", "Requests that needed a forward pass.",

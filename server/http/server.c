@@ -151,7 +151,7 @@ static void on_loaded(hs_server *server)
     if (server->state != HS_SERVER_LOADING)
         return;
     server->state = HS_SERVER_SERVING;
-    if (server->runs && hs__runs_start(server->runs, &server->catalog, &server->options->catalog, &err))
+    if (server->runs && hs__runs_start(server->runs, server->api, &server->options->catalog, &err))
         hs__log("error", "corpus runs: %s", err.text);
     start_log(server);
     dprintf(STDOUT_FILENO, "headscope is ready on %s\n", server->address); /* serves without a reader, too */
@@ -315,7 +315,7 @@ static void server_finish(hs_server *server)
     uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
     hs__fetch_finish(&server->fetch);
-    hs__catalog_close(&server->catalog);
+    hs_api_destroy(server->api);
     free(server->tokens);
 }
 

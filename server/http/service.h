@@ -50,9 +50,9 @@ typedef struct hs_probe {
 typedef struct hs_loading {
     uv_work_t work;
     void (*loaded)(hs_server *server);
-    bool running, hashing; /* the loop's */
-    atomic_bool stopped;   /* set by the loop: a download ends early */
-    hs_catalog catalog;
+    bool running;        /* the loop's */
+    atomic_bool stopped; /* set by the loop: a download ends early */
+    hs_api *api;
     hs_tasks tasks;
     hs_error error;
 } hs_loading;
@@ -75,9 +75,9 @@ struct hs_server {
     uv_signal_t on_terminate, on_interrupt;
     uint64_t drain_ns; /* when the first of these signals came; 0: none did */
     hs_loading loading;
-    hs_catalog catalog; /* empty until it is loaded */
-    hs_runs *runs;      /* NULL without a state folder */
-    hs_links *links;    /* NULL without a state folder, or if it cannot keep them */
+    hs_api *api;     /* NULL until it is loaded */
+    hs_runs *runs;   /* NULL without a state folder */
+    hs_links *links; /* NULL without a state folder, or if it cannot keep them */
     hs_tasks tasks;
     hs_fetch fetch;
     hs_disk disk;

@@ -24,7 +24,6 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs
                          hs_error *err)
 {
     const size_t n_workers = options->n_workers;
-    hs_status st = HS_OK;
     *tasks = (hs_tasks){.loop = loop, .api = api, .options = *options};
     tasks->queue = (hs_work_queue){.waiting_max = options->queue_max, .dropped = on_dropped};
     tasks->batches = calloc(n_workers, sizeof *tasks->batches);
@@ -35,21 +34,13 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs
         *tasks = (hs_tasks){0};
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n_workers);
     }
-    while (!st && tasks->n_idle < n_workers) {
-        hs_batch *batch = &tasks->batches[tasks->n_idle];
-        st = hs_api_worker_create(api, &batch->worker, err);
-        tasks->idle[tasks->n_idle] = batch;
-        tasks->n_idle += !st;
-    }
-    if (st)
-        hs__tasks_finish(tasks);
-    return st;
+    for (; tasks->n_idle < n_workers; tasks->n_idle++)
+        tasks->idle[tasks->n_idle] = &tasks->batches[tasks->n_idle];
+    return HS_OK;
 }
 
 void hs__tasks_finish(hs_tasks *tasks)
 {
-    while (tasks->n_idle)
-        hs_api_worker_destroy(tasks->idle[--tasks->n_idle]->worker);
     free(tasks->idle);
     free(tasks->batches);
     *tasks = (hs_tasks){0};
@@ -70,8 +61,7 @@ static void on_worker(uv_work_t *work)
     hs_batch *batch = work->data;
     yield_to_loop();
     const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
-    batch->n_shared =
-        hs__batch_answer(batch->tasks->api, batch->worker, batch->members, batch->n_members, &control);
+    batch->n_shared = hs__batch_answer(batch->tasks->api, batch->members, batch->n_members, &control);
 }
 
 static void on_loop(uv_work_t *work, int status);
@@ -119,12 +109,7 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
 
 static void queue_serve(hs_tasks *tasks)
 {
-    if (tasks->change && !tasks->n_running) {
-        void (*change)(void *data) = tasks->change;
-        tasks->change = NULL;
-        change(tasks->change_data);
-    }
-    while (!tasks->change && hs__work_queue_next(&tasks->queue) && tasks->n_idle) {
+    while (hs__work_queue_next(&tasks->queue) && tasks->n_idle) {
         hs_batch *batch = tasks->idle[--tasks->n_idle];
         batch_fill(tasks, batch);
         batch_start(tasks, batch);
@@ -147,24 +132,6 @@ static void on_loop(uv_work_t *work, int status)
         task->done(task);
     }
     queue_serve(tasks);
-}
-
-bool hs__tasks_when_idle(hs_tasks *tasks, void (*change)(void *data), void *data)
-{
-    if (tasks->change)
-        return false;
-    tasks->change = change;
-    tasks->change_data = data;
-    queue_serve(tasks);
-    return true;
-}
-
-hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err)
-{
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < tasks->options.n_workers && !st; i++)
-        st = hs_api_worker_update(tasks->batches[i].worker, tasks->api, err);
-    return st;
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)

@@ -41,7 +41,6 @@ struct hs_task {
 /* A worker and its current batch. */
 struct hs_batch {
     hs_tasks *tasks;
-    hs_api_worker *worker;
     hs_task *members[HS_BATCH_MAX];
     size_t n_members, n_unended; /* unended: not cancelled */
     size_t n_shared;             /* members that shared a pass; the worker's while it runs */
@@ -64,24 +63,17 @@ struct hs_tasks {
     hs_batch **idle;   /* a stack */
     size_t n_idle;
     hs_work_queue queue;
-    size_t n_running;           /* running batches */
-    uint64_t n_shared;          /* tasks so far that shared a pass */
-    void (*change)(void *data); /* waits for the workers to be idle, or NULL */
-    void *change_data;
+    size_t n_running;  /* running batches */
+    uint64_t n_shared; /* tasks so far that shared a pass */
 };
 
-/* Creates the workers. Any thread, before the first submit. On failure tasks is finished. */
+/* Any thread, before the first submit. On failure tasks is finished. */
 HS_MUST_USE hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api,
                                      const hs_tasks_options *options, hs_error *err);
 void hs__tasks_finish(hs_tasks *tasks); /* no task may be inside; zeroed is allowed */
 
 /* Queues a task. Returns false if the queue is full (work_queue.h). */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
-/* Calls `change` on the loop as soon as no worker computes; queued tasks start afterwards. It may change what
- * workers use. Returns false if another change waits. */
-HS_MUST_USE bool hs__tasks_when_idle(hs_tasks *tasks, void (*change)(void *data), void *data);
-/* Prepares every worker for changed models. Only inside such a change. */
-HS_MUST_USE hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err);
 /* Ends a task early; `done` follows. A waiting task ends at once, a task alone in its batch within one layer,
  * others with their batch. Only the first call has an effect. Ignores tasks that are outside. */
 void hs__tasks_cancel(hs_task *task, hs_work_end end);

@@ -5,14 +5,16 @@
 hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret,
                             hs__setting *ret_wrong, hs_error *err)
 {
-    ret->served = hs__catalog_use(c->catalog, row->model);
+    ret->api = c->api;
+    ret->served = hs_api_model_use(c->api, row->model);
     if (!ret->served)
         return hs_fail(
             err, HS_NOT_FOUND,
             "this server no longer serves the model '%.100s'; start it with that model, or delete the run",
             row->model);
-    ret->job = (hs__corpus_job){
-        .model = ret->served->model, .engine = ret->served->engine, .model_name = row->model};
+    ret->job = (hs__corpus_job){.model = hs_served_weights(ret->served),
+                                .engine = hs_served_engine(ret->served),
+                                .model_name = row->model};
     const char *texts[HS__SETTINGS];
     hs_error why = {0};
     json_t *given = json_loads(row->settings, 0, NULL);
@@ -29,7 +31,7 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
 void hs__run_plan_finish(hs__run_plan *plan)
 {
     hs__corpus_settings_finish(&plan->job.settings);
-    hs__catalog_release(plan->served);
+    hs_api_model_release(plan->api, plan->served);
     plan->served = NULL;
 }
 

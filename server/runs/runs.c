@@ -43,9 +43,9 @@ hs_status hs__runs_open(const char *dir, size_t n_workers, uint64_t bytes_max, h
     return HS_OK;
 }
 
-hs_status hs__runs_start(hs_runs *c, hs_catalog *catalog, const hs_catalog_options *options, hs_error *err)
+hs_status hs__runs_start(hs_runs *c, hs_api *api, const hs_catalog_options *options, hs_error *err)
 {
-    c->catalog = catalog;
+    c->api = api;
     c->options = options;
     if (pthread_create(&c->thread, NULL, hs__run_queue_main, c))
         return hs_fail(err, HS_NO_MEMORY, "no thread for corpus runs");

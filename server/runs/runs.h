@@ -36,7 +36,7 @@ typedef struct hs_run_request {
 HS_MUST_USE hs_status hs__runs_open(const char *dir, size_t n_workers, uint64_t bytes_max, hs_runs **ret_runs,
                                     hs_error *err);
 /* Starts the thread once the models are loaded. */
-HS_MUST_USE hs_status hs__runs_start(hs_runs *runs, hs_catalog *catalog, const hs_catalog_options *options,
+HS_MUST_USE hs_status hs__runs_start(hs_runs *runs, hs_api *api, const hs_catalog_options *options,
                                      hs_error *err);
 /* Returns HS_OK if runs can be requested; else err says why not, in words for clients. */
 HS_MUST_USE hs_status hs__runs_check(hs_runs *runs, hs_error *err);

@@ -14,7 +14,7 @@ struct hs_runs {
     size_t n_workers;
     uint64_t bytes_max;
     int lock_fd; /* locked while this server uses the folder */
-    hs_catalog *catalog;
+    hs_api *api;
     const hs_catalog_options *options;
     pthread_t thread;
     bool started;
@@ -50,7 +50,8 @@ typedef struct hs__run_row {
 
 /* The job that a row describes, and what it needs. */
 typedef struct hs__run_plan {
-    hs_catalog_model *served; /* in use until hs__run_plan_finish */
+    hs_api *api;
+    hs_served_model *served; /* in use until hs__run_plan_finish */
     hs__corpus_job job;
     hs__requirements needs;
 } hs__run_plan;

@@ -35,9 +35,9 @@ struct hs_upload {
 /* Returns false if there is no such model. */
 static bool model_read(const hs_runs *c, const char *text, hs__run_row *ret)
 {
-    hs_catalog_model *model = hs__catalog_use(c->catalog, text);
-    snprintf(ret->model, sizeof ret->model, "%s", model ? model->name : text);
-    hs__catalog_release(model);
+    hs_served_model *model = hs_api_model_use(c->api, text);
+    snprintf(ret->model, sizeof ret->model, "%s", model ? hs_served_name(model) : text);
+    hs_api_model_release(c->api, model);
     return model != NULL;
 }
 

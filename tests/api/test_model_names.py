@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, MINI, PATIENCE, until
+from conftest import HEADSCOPE, MINI, PATIENCE, occupied, until
 from hub import Hub
 
 FILES = {name: (Path(MINI) / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors")}
@@ -84,6 +84,22 @@ def test_models_change_while_requests_run(server):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_change_does_not_wait_for_a_long_request(start_server, place):
+    server = start_server("--pull", "--workers", "2", environment=place)
+    with occupied(server) as client:  # by the default model, which is loaded again meanwhile
+        assert fetch(server, NAME)["state"] == "done"
+        assert fetch(server, "mini")["state"] == "done"
+        assert server.request("DELETE", "/models/small-bert").status == 204
+        assert server.post("/analyze", TEXT).status == 200
+        client.setblocking(False)
+        with pytest.raises(BlockingIOError):  # no answer yet
+            client.recv(1)
+        assert server.metric("workers_busy") == 1
+    server.wait_metric("workers_busy", lambda n: n == 0)
+    assert server.post("/analyze", TEXT).status == 200
+    assert names(server) == ["mini"]
 
 
 def test_one_change_at_a_time_and_cancelled(server, hub):

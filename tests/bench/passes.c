@@ -70,48 +70,48 @@ static json_t *machine_tell(const hs_runtime *runtime, size_t n_cores)
 }
 
 /* Opens the model as `serve` does, with a workspace for every worker. */
-static hs_status start(const bench_options *options, hs_catalog *catalog, json_t **ret_figures, hs_error *err)
+static hs_status start(bench_options *options, hs_api **ret_api, hs_error *err, double *ret_ms)
 {
-    const size_t n_workers = options->catalog.n_threads;
-    hs_api_worker **workers = calloc(n_workers, sizeof(hs_api_worker *));
-    if (!workers)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n_workers);
     const double begin = hs_clock_ms();
-    hs_status st = hs__catalog_open(&options->catalog, catalog, err);
-    for (size_t i = 0; !st && i < n_workers; i++)
-        st = hs_api_worker_create(catalog->api, &workers[i], err);
-    const double ms = hs_clock_ms() - begin;
-    if (!st) {
-        const hs_model *model = catalog->models[0].model;
-        const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
-        const hs_shape *s = hs_model_shape(model);
-        const char *backend = hs_engine_products(catalog->models[0].engine);
-        const char *precision = hs_engine_precision(catalog->models[0].engine);
-        printf("%zu layers, %zu heads, hidden %zu, feed-forward %zu; %s, %s\n", s->n_layers, s->n_heads,
-               s->hidden, s->ffn, backend, precision);
-        printf("loaded in %.0f ms; %.1f MB of weights on disk, %.1f MB resident\n\n", ms,
-               (double)on_disk / 1e6, (double)resident / 1e6);
-        *ret_figures = json_pack(
-            "{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:I}", "layers", (json_int_t)s->n_layers, "heads",
-            (json_int_t)s->n_heads, "hidden", (json_int_t)s->hidden, "ffn", (json_int_t)s->ffn, "vocabulary",
-            (json_int_t)s->vocab_size, "weight_bytes", (json_int_t)on_disk, "backend", backend, "precision",
-            precision, "load_ms", ms, "resident_bytes", (json_int_t)resident);
-    }
-    for (size_t i = 0; i < n_workers; i++)
-        hs_api_worker_destroy(workers[i]);
-    free(workers);
+    options->catalog.api.n_workers = options->catalog.n_threads;
+    const hs_status st = hs__catalog_open(&options->catalog, ret_api, err);
+    *ret_ms = hs_clock_ms() - begin;
     return st;
 }
 
-static hs_status bench_run(const bench_options *options, json_t *figures, hs_error *err)
+static json_t *model_tell(const hs_served_model *served, double ms)
 {
-    hs_catalog catalog = {0};
-    const bench_subject subject = {&catalog, options->catalog.n_threads, options->quick};
+    const hs_model *model = hs_served_weights(served);
+    const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
+    const hs_shape *s = hs_model_shape(model);
+    const char *backend = hs_engine_products(hs_served_engine(served));
+    const char *precision = hs_engine_precision(hs_served_engine(served));
+    printf("%zu layers, %zu heads, hidden %zu, feed-forward %zu; %s, %s\n", s->n_layers, s->n_heads,
+           s->hidden, s->ffn, backend, precision);
+    printf("loaded in %.0f ms; %.1f MB of weights on disk, %.1f MB resident\n\n", ms, (double)on_disk / 1e6,
+           (double)resident / 1e6);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:I}", "layers", (json_int_t)s->n_layers,
+                     "heads", (json_int_t)s->n_heads, "hidden", (json_int_t)s->hidden, "ffn",
+                     (json_int_t)s->ffn, "vocabulary", (json_int_t)s->vocab_size, "weight_bytes",
+                     (json_int_t)on_disk, "backend", backend, "precision", precision, "load_ms", ms,
+                     "resident_bytes", (json_int_t)resident);
+}
+
+static hs_status bench_run(bench_options *options, json_t *figures, hs_error *err)
+{
+    hs_api *api = NULL;
+    hs_served_model *served = NULL;
+    bench_subject subject = {.n_cores = options->catalog.n_threads, .quick = options->quick};
+    double ms;
     json_t *model = NULL, *passes = NULL, *encoding = NULL, *experiments = NULL;
     json_object_set_new(figures, "machine", machine_tell(options->catalog.runtime, subject.n_cores));
-    hs_status st = start(options, &catalog, &model, err);
+    hs_status st = start(options, &api, err, &ms);
     if (st)
         goto out;
+    served = hs_api_model_use(api, NULL);
+    subject.api = api;
+    subject.engine = hs_served_engine(served);
+    model = model_tell(served, ms);
     st = passes_measure(&subject, &passes, err);
     if (st)
         goto out;
@@ -135,7 +135,8 @@ out:
     json_decref(encoding);
     json_decref(passes);
     json_decref(model);
-    hs__catalog_close(&catalog);
+    hs_api_model_release(api, served);
+    hs_api_destroy(api);
     return st;
 }
 

@@ -9,7 +9,8 @@
 #include <jansson.h>
 
 typedef struct bench_subject {
-    const hs_catalog *catalog; /* of one model */
+    hs_api *api; /* of one model */
+    const hs_engine *engine;
     size_t n_cores;
     bool quick; /* fewer lengths and rounds */
 } bench_subject;

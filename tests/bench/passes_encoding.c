@@ -35,7 +35,6 @@ static const answer_format formats[] = {
 /* The service that answers, and the length of its text. */
 typedef struct answerer {
     hs_api *api;
-    hs_api_worker *worker;
     size_t n_tokens;
 } answerer;
 
@@ -55,7 +54,7 @@ static hs_status ask(const answerer *who, const answer_format *format, hs_respon
                                 .body = body,
                                 .body_bytes = strlen(body),
                                 .n_threads = 1};
-    hs_api_handle(who->api, who->worker, &request, ret_response);
+    hs_api_handle(who->api, &request, ret_response);
     if (ret_response->status == 200)
         return HS_OK;
     const int n = ret_response->body_bytes < 300 ? (int)ret_response->body_bytes : 300;
@@ -109,14 +108,12 @@ static hs_status measure(const answerer *who, const answer_format *format, size_
 
 hs_status encoding_measure(const bench_subject *subject, json_t **ret_figures, hs_error *err)
 {
-    const size_t n_positions = hs_engine_shape(subject->catalog->models[0].engine)->n_positions;
-    answerer who = {.api = subject->catalog->api, .n_tokens = n_positions < TOKENS ? n_positions : TOKENS};
+    const size_t n_positions = hs_engine_shape(subject->engine)->n_positions;
+    answerer who = {.api = subject->api, .n_tokens = n_positions < TOKENS ? n_positions : TOKENS};
     hs_response first = {0};
     size_t raw_bytes = 0;
     json_t *figures = json_array();
-    hs_status st = hs_api_worker_create(who.api, &who.worker, err);
-    if (!st)
-        st = ask(&who, &formats[0], &first, err);
+    hs_status st = ask(&who, &formats[0], &first, err);
     if (!st)
         printf("%-18s %9s %9s %9s %9s\n", "format", "MB sent", "ms", "MB/s", "x copy");
     for (size_t i = 0; !st && i < sizeof formats / sizeof *formats; i++)
@@ -125,6 +122,5 @@ hs_status encoding_measure(const bench_subject *subject, json_t **ret_figures, h
         *ret_figures = json_incref(figures);
     json_decref(figures);
     hs_response_finish(&first);
-    hs_api_worker_destroy(who.worker);
     return st;
 }

@@ -167,7 +167,7 @@ hs_status experiments_measure(const bench_subject *subject, json_t **ret_figures
     experiment *e = calloc(1, sizeof *e);
     if (!e)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the measurements");
-    hs_status st = experiment_init(e, subject->catalog->models[0].engine, err);
+    hs_status st = experiment_init(e, subject->engine, err);
     while (!st && e->n_rounds < n_rounds)
         st = round_run(e, err);
     if (!st)

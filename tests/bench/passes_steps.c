@@ -175,7 +175,7 @@ hs_status passes_measure(const bench_subject *subject, json_t **ret_figures, hs_
         hs_fail(err, st, "no memory for the measurements");
         goto out;
     }
-    b->engine = subject->catalog->models[0].engine;
+    b->engine = subject->engine;
     const hs_shape *shape = hs_engine_shape(b->engine);
     for (size_t i = 0; i < TOKENS_MAX; i++)
         b->ids[i] = (int32_t)((i * 7919 + 13) % (shape->vocab_size < 1000 ? shape->vocab_size : 1000));

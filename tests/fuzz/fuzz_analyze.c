@@ -12,7 +12,6 @@
 /* Answers are small in the first, which refuses larger ones; figures take more. */
 enum { SMALL, FIGURES, N_APIS };
 static hs_api *apis[N_APIS];
-static hs_api_worker *workers[N_APIS];
 
 static void start(void)
 {
@@ -28,8 +27,8 @@ static void start(void)
         const hs_api_options options = {.answer_bytes_max = k == SMALL ? 100 << 10 : 32 << 20,
                                         .cache_bytes_max = 64 << 10};
         require(!hs_api_create(&options, &apis[k], NULL) &&
-                !hs_api_add_model(apis[k], "mini", model, engine, NULL) &&
-                !hs_api_worker_create(apis[k], &workers[k], NULL));
+                !hs_api_model_put(apis[k], &(hs_api_model){.name = "mini", .model = model, .engine = engine},
+                                  NULL));
     }
     folder_remove(dir); /* it is mapped */
 }
@@ -122,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     const int k = size && memmem(data, size, "figure", 6) ? FIGURES : SMALL;
     hs_response response;
-    hs_api_handle(apis[k], workers[k], &request, &response);
+    hs_api_handle(apis[k], &request, &response);
     require(response.status == 200 || (response.status >= 400 && response.status < 500));
     if (strcmp(response.content_type, "application/x-npz") == 0)
         check_npz(&response);

@@ -15,15 +15,14 @@ void api_open_cores(const hs_api_options *options, size_t n_cores, api_fixture *
     if (hs_model_open_embedded(&f.model, &err) || hs_runtime_create(n_cores, &f.runtime, &err) ||
         hs_engine_create(f.runtime, hs_model_architecture(f.model), &(hs_engine_options){0}, &f.engine,
                          &err) ||
-        hs_api_create(options, &f.api, &err) || hs_api_add_model(f.api, "mini", f.model, f.engine, &err) ||
-        hs_api_worker_create(f.api, &f.worker, &err))
+        hs_api_create(options, &f.api, &err) ||
+        hs_api_model_put(f.api, &(hs_api_model){.name = "mini", .model = f.model, .engine = f.engine}, &err))
         ck_abort_msg("%s", err.text);
     *ret_fixture = f;
 }
 
 void api_close(api_fixture *fixture)
 {
-    hs_api_worker_destroy(fixture->worker);
     hs_api_destroy(fixture->api);
     hs_engine_destroy(fixture->engine);
     hs_runtime_destroy(fixture->runtime);
@@ -45,7 +44,7 @@ hs_response api_post(api_fixture *fixture, hs_operation operation, const char *b
 {
     hs_request request = api_request(operation, body);
     hs_response response;
-    hs_api_handle(fixture->api, fixture->worker, &request, &response);
+    hs_api_handle(fixture->api, &request, &response);
     return response;
 }
 

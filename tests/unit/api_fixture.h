@@ -10,7 +10,6 @@ typedef struct api_fixture {
     hs_runtime *runtime;
     hs_engine *engine;
     hs_api *api;
-    hs_api_worker *worker;
 } api_fixture;
 
 /* Aborts the test when it cannot be had. The model is named "mini". */

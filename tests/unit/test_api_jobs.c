@@ -67,7 +67,7 @@ START_TEST(jobs_in_one_pass_answer_as_alone)
         ck_assert_ptr_nonnull(jobs[i]);
         ck_assert_uint_gt(hs__job_tokens(jobs[i]), 0);
     }
-    hs_job_run(f.worker, jobs, N_BODIES, NULL);
+    hs_job_run(jobs, N_BODIES, NULL);
     for (size_t i = 0; i < N_BODIES; i++) {
         hs_response together, alone = api_post(&f, HS_ANALYZE, bodies[i]);
         ck_assert_uint_eq(hs__job_tokens(jobs[i]), 0);
@@ -104,7 +104,7 @@ START_TEST(only_short_texts_of_the_same_layers_share_a_pass)
         requests[i].cancelled = cases[i].cancelled ? &cancelled : NULL;
         jobs[i] = hs_job_create(f.api, &requests[i]);
     }
-    ck_assert_uint_eq(hs_job_run(f.worker, jobs, N + 1, NULL), 2);
+    ck_assert_uint_eq(hs_job_run(jobs, N + 1, NULL), 2);
     for (size_t i = 0; i < N; i++) {
         hs_response response;
         ck_assert_uint_eq(hs__job_tokens(jobs[i]), 0);
@@ -153,13 +153,13 @@ START_TEST(cancelled_requests_end_with_504)
         request.query = queries[i];
         request.cancelled = &cancelled;
         hs_response response;
-        hs_api_handle(f.api, f.worker, &request, &response);
+        hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 504);
         hs_response_finish(&response);
 
         atomic_store(&cancelled, 0);
         hs_job *job = hs_job_create(f.api, &request);
-        hs_job_run(f.worker, &job, 1, NULL);
+        hs_job_run(&job, 1, NULL);
         atomic_store(&cancelled, 1);
         hs_job_answer(job, &response);
         hs_job_destroy(job);
@@ -191,7 +191,7 @@ START_TEST(effects_end_between_passes)
     request.progress = give_up;
     request.progress_data = &g;
     hs_response response;
-    hs_api_handle(f.api, f.worker, &request, &response);
+    hs_api_handle(f.api, &request, &response);
     ck_assert_int_eq(response.status, 504);
     ck_assert_uint_eq(g.n_done, 24);
     hs_response_finish(&response);
@@ -223,7 +223,7 @@ START_TEST(too_much_is_refused_before_it_is_computed)
         hs_request request = api_request(HS_ANALYZE, body);
         request.query = cases[i].query;
         hs_response response;
-        hs_api_handle(f.api, f.worker, &request, &response);
+        hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 422);
         ck_assert_uint_eq(response.n_tokens, 0);
         json_t *problem = api_json(&response);
@@ -254,7 +254,7 @@ START_TEST(the_bound_on_the_size_holds)
         hs_request request = api_request(HS_ANALYZE, body);
         request.query = queries[i % 3];
         hs_response response;
-        hs_api_handle(f.api, f.worker, &request, &response);
+        hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 200);
         const size_t bytes = response.body_bytes;
         hs_response_finish(&response);
@@ -262,8 +262,11 @@ START_TEST(the_bound_on_the_size_holds)
         hs_api *tight = NULL;
         ck_assert_int_eq(hs_api_create(&(hs_api_options){.answer_bytes_max = bytes - 1}, &tight, NULL),
                          HS_OK);
-        ck_assert_int_eq(hs_api_add_model(tight, "mini", f.model, f.engine, NULL), HS_OK);
-        hs_api_handle(tight, f.worker, &request, &response);
+        ck_assert_int_eq(
+            hs_api_model_put(tight, &(hs_api_model){.name = "mini", .model = f.model, .engine = f.engine},
+                             NULL),
+            HS_OK);
+        hs_api_handle(tight, &request, &response);
         ck_assert_int_eq(response.status, 422);
         hs_response_finish(&response);
         hs_api_destroy(tight);
@@ -306,7 +309,7 @@ START_TEST(json_is_packed_for_who_accepts_it)
         request.accept_encoding = cases[i].accept_encoding;
         request.query = cases[i].query;
         hs_response response;
-        hs_api_handle(f.api, f.worker, &request, &response);
+        hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 200);
         ck_assert_int_eq(response.content_encoding != NULL, cases[i].packed);
         ck_assert_int_eq(response.vary_encoding, !cases[i].query);
@@ -348,7 +351,7 @@ START_TEST(formats_follow_accept_and_query)
         request.query = cases[i].query;
         request.content_type = "application/json; charset=\"UTF-8\"";
         hs_response response;
-        hs_api_handle(f.api, f.worker, &request, &response);
+        hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 200);
         ck_assert_str_eq(response.content_type, cases[i].type);
         hs_response_finish(&response);

@@ -61,7 +61,7 @@ START_TEST(lines_are_answered_as_far_as_memory_goes)
         hs_response response;
         hs_request request = api_request(HS_ANALYZE, three_lines + at);
         request.content_type = "application/x-ndjson";
-        hs_lines_answer(f.api, f.worker, &request, false, NULL, &response, &n_bytes);
+        hs_lines_answer(f.api, &request, false, NULL, &response, &n_bytes);
         ck_assert_int_eq(response.status, 200);
         ck_assert_ptr_nonnull(strstr(response.body, "\"attentions\":"));
         ck_assert_uint_eq(n_bytes, strlen(BODY) + 1);

@@ -334,7 +334,7 @@ START_TEST(refusals_say_where_and_what_is_allowed)
                            : c->content_type  ? c->content_type
                                               : request.content_type;
     hs_response response;
-    hs_api_handle(fixture.api, fixture.worker, &request, &response);
+    hs_api_handle(fixture.api, &request, &response);
     const int status = response.status;
     ck_assert_str_eq(response.content_type, status < 400 ? "application/json" : "application/problem+json");
     json_t *problem = api_json(&response);

@@ -39,7 +39,7 @@ static hs_response ask(api_fixture *f, const char *query, const char *body, size
     hs_request request = api_request(HS_ANALYZE, body);
     request.query = query;
     request.n_threads = n_threads;
-    hs_api_handle(f->api, f->worker, &request, &response);
+    hs_api_handle(f->api, &request, &response);
     ck_assert_msg(response.status == 200, "%s", response.body);
     return response;
 }
@@ -109,7 +109,7 @@ START_TEST(a_client_that_left_ends_all_threads)
         request.n_threads = THREADS;
         request.cancelled = &cancelled;
         hs_job *job = hs_job_create(f.api, &request);
-        hs_job_run(f.worker, &job, 1, NULL);
+        hs_job_run(&job, 1, NULL);
         atomic_store(&cancelled, 1);
         hs_job_answer(job, &response);
         ck_assert_int_eq(response.status, 504);
@@ -135,7 +135,7 @@ START_TEST(refused_memory_is_a_problem_on_every_thread)
         hs_request request = api_request(HS_ANALYZE, body);
         request.n_threads = THREADS;
         hs_job *job = hs_job_create(f.api, &request);
-        hs_job_run(f.worker, &job, 1, NULL);
+        hs_job_run(&job, 1, NULL);
         const size_t live = chaos_live();
         chaos_refuse(nth);
         hs_job_answer(job, &response);

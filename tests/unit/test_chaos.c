@@ -233,11 +233,11 @@ static hs_request make_request(size_t i)
     };
 }
 
-static hs_response answer(hs_api *api, hs_api_worker *worker, size_t i)
+static hs_response answer(hs_api *api, size_t i)
 {
     hs_request request = make_request(i);
     hs_response response = {0};
-    hs_api_handle(api, worker, &request, &response);
+    hs_api_handle(api, &request, &response);
     return response;
 }
 
@@ -258,11 +258,11 @@ static void check_answer(const hs_response *response, const hs_response *expecte
 START_TEST(a_request_survives_every_refused_allocation)
 {
     hs_api *api = NULL;
-    hs_api_worker *worker = NULL;
     ck_assert_int_eq(hs_api_create(&(hs_api_options){0}, &api, NULL), HS_OK);
-    ck_assert_int_eq(hs_api_add_model(api, "tiny", model, engine, NULL), HS_OK);
-    ck_assert_int_eq(hs_api_worker_create(api, &worker, NULL), HS_OK);
-    hs_response expected = answer(api, worker, (size_t)_i);
+    ck_assert_int_eq(
+        hs_api_model_put(api, &(hs_api_model){.name = "tiny", .model = model, .engine = engine}, NULL),
+        HS_OK);
+    hs_response expected = answer(api, (size_t)_i);
     ck_assert_msg(expected.status == 200 || expected.status == 422, "%.*s", (int)expected.body_bytes,
                   expected.body);
     const size_t live = chaos_live();
@@ -270,7 +270,7 @@ START_TEST(a_request_survives_every_refused_allocation)
     for (size_t nth = 0; refused; nth++) {
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
         chaos_refuse(nth);
-        hs_response response = answer(api, worker, (size_t)_i);
+        hs_response response = answer(api, (size_t)_i);
         refused = chaos_stop();
         check_answer(&response, &expected);
         ck_assert(refused || response.status == expected.status);
@@ -278,26 +278,24 @@ START_TEST(a_request_survives_every_refused_allocation)
         ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
     }
     hs_response_finish(&expected);
-    hs_api_worker_destroy(worker);
     hs_api_destroy(api);
 }
 END_TEST
 
-static hs_status make_api(hs_api **ret_api, hs_api_worker **ret_worker)
+static hs_status make_api(hs_api **ret_api)
 {
     hs_status st = hs_api_create(&(hs_api_options){.cache_bytes_max = 1 << 20}, ret_api, NULL);
     if (!st)
-        st = hs_api_add_model(*ret_api, "tiny", model, engine, NULL);
-    return st ? st : hs_api_worker_create(*ret_api, ret_worker, NULL);
+        st = hs_api_model_put(*ret_api, &(hs_api_model){.name = "tiny", .model = model, .engine = engine},
+                              NULL);
+    return st;
 }
 
 static hs_status api_attempt(const void *data)
 {
     hs_api *api = NULL;
-    hs_api_worker *worker = NULL;
-    const hs_status st = make_api(&api, &worker);
+    const hs_status st = make_api(&api);
     (void)data;
-    hs_api_worker_destroy(worker);
     hs_api_destroy(api);
     return st;
 }
@@ -316,19 +314,17 @@ START_TEST(the_cache_survives_every_refused_allocation)
     for (size_t nth = 0; refused; nth++) {
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
         hs_api *api = NULL;
-        hs_api_worker *worker = NULL;
-        ck_assert_int_eq(make_api(&api, &worker), HS_OK);
-        hs_response expected = answer(api, worker, 1);
+        ck_assert_int_eq(make_api(&api), HS_OK);
+        hs_response expected = answer(api, 1);
         chaos_refuse(nth);
-        hs_response first = answer(api, worker, 0);
-        hs_response again = answer(api, worker, 1);
+        hs_response first = answer(api, 0);
+        hs_response again = answer(api, 1);
         refused = chaos_stop();
         check_answer(&first, &expected);
         check_answer(&again, &expected);
         hs_response_finish(&first);
         hs_response_finish(&again);
         hs_response_finish(&expected);
-        hs_api_worker_destroy(worker);
         hs_api_destroy(api);
         ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
     }

@@ -1,0 +1,231 @@
+/* served_models.c - the list of served models.
+ *
+ * Models are counted. The list has one reference to each, and every job has one to its model, so a model that
+ * left the list lives until its last job ends. Everything that can fail is done before the list changes.
+ * Nobody waits for the lock longer than a look at the list takes. */
+#include "api/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- references ---- */
+
+static void served_destroy(hs__served_model *served)
+{
+    for (size_t i = 0; served->workspaces && i < served->n_free; i++)
+        hs_workspace_destroy(served->workspaces[i]);
+    free(served->workspaces);
+    free(served);
+}
+
+void hs__model_release(hs_api *api, hs__served_model *served)
+{
+    if (!served)
+        return;
+    pthread_mutex_lock(&api->lock);
+    const bool last = --served->n_references == 0;
+    pthread_mutex_unlock(&api->lock);
+    if (!last)
+        return;
+    void (*const model_free)(void *user_data) = served->free;
+    void *const user_data = served->user_data;
+    served_destroy(served);
+    if (model_free)
+        model_free(user_data);
+}
+
+/* Returns the number of the name in the list; n_models if there is none. The lock is held. */
+static size_t number_of(const hs_api *api, const char *name, size_t n_name)
+{
+    size_t i = 0;
+    while (i < api->n_models &&
+           (strlen(api->models[i]->name) != n_name || memcmp(api->models[i]->name, name, n_name) != 0))
+        i++;
+    return i;
+}
+
+hs__served_model *hs__model_find(hs_api *api, const char *name, size_t n_name)
+{
+    pthread_mutex_lock(&api->lock);
+    const size_t i = name ? number_of(api, name, n_name) : 0;
+    hs__served_model *served = i < api->n_models ? api->models[i] : NULL;
+    if (served)
+        served->n_references++;
+    pthread_mutex_unlock(&api->lock);
+    return served;
+}
+
+size_t hs__models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX])
+{
+    pthread_mutex_lock(&api->lock);
+    const size_t n = api->n_models;
+    for (size_t i = 0; i < n; i++) {
+        ret_models[i] = api->models[i];
+        ret_models[i]->n_references++;
+    }
+    pthread_mutex_unlock(&api->lock);
+    return n;
+}
+
+hs_served_model *hs_api_model_use(hs_api *api, const char *name)
+{
+    hs__served_model *served = NULL;
+    pthread_mutex_lock(&api->lock);
+    const size_t i = name && *name ? number_of(api, name, strlen(name)) : 0;
+    if (i < api->n_models) {
+        served = api->models[i];
+        served->n_references++;
+        served->n_users++;
+    }
+    pthread_mutex_unlock(&api->lock);
+    return served;
+}
+
+void hs_api_model_release(hs_api *api, hs_served_model *served)
+{
+    if (!served)
+        return;
+    pthread_mutex_lock(&api->lock);
+    served->n_users--;
+    pthread_mutex_unlock(&api->lock);
+    hs__model_release(api, served);
+}
+
+const char *hs_served_name(const hs_served_model *served)
+{
+    return served->name;
+}
+
+const hs_model *hs_served_weights(const hs_served_model *served)
+{
+    return served->model;
+}
+
+const hs_engine *hs_served_engine(const hs_served_model *served)
+{
+    return served->engine;
+}
+
+/* ---- changes ---- */
+
+static hs_status served_create(const hs_api *api, const hs_api_model *source, hs__served_model **ret_served,
+                               hs_error *err)
+{
+    const size_t n_workers = api->options.n_workers;
+    hs__served_model *served = calloc(1, sizeof *served);
+    hs_workspace **workspaces = calloc(n_workers, sizeof(hs_workspace *));
+    if (!served || !workspaces) {
+        free(served);
+        free(workspaces);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", source->name);
+    }
+    *served = (hs__served_model){.list_command =
+                                     api->options.list_command ? api->options.list_command : "GET /models",
+                                 .model = source->model,
+                                 .engine = source->engine,
+                                 .shape = hs_engine_shape(source->engine),
+                                 .free = source->free,
+                                 .user_data = source->user_data,
+                                 .n_references = 1,
+                                 .workspaces = workspaces};
+    memcpy(served->name, source->name, strlen(source->name) + 1);
+    hs_status st = HS_OK;
+    while (!st && served->n_free < n_workers) {
+        st =
+            hs_workspace_create(served->engine, served->shape->n_positions, &workspaces[served->n_free], err);
+        served->n_free += !st;
+    }
+    if (st)
+        served_destroy(served);
+    else
+        *ret_served = served;
+    return st;
+}
+
+/* Puts a model into the list, or with NULL removes the name. *ret_old is the one that it replaces, if any.
+ * The lock is held. */
+static hs_status list_change(hs_api *api, const char *name, hs__served_model *new, hs__served_model **ret_old,
+                             hs_error *err)
+{
+    const size_t i = number_of(api, name, strlen(name));
+    hs__served_model *old = i < api->n_models ? api->models[i] : NULL;
+    if (!old && !new)
+        return hs_fail(err, HS_NOT_FOUND, "there is no model '%s'", name);
+    if (old && old->n_users)
+        return hs_fail(err, HS_INVALID, "a corpus run uses '%s'", name);
+    if (i == 0 && !new)
+        return hs_fail(err, HS_INVALID, "'%s' is the default model, which cannot be removed", name);
+    if (i == HS__MODELS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "%d models are served, which is the maximum: remove one first",
+                       HS__MODELS_MAX);
+    if (!new) {
+        api->n_models--;
+        memmove(&api->models[i], &api->models[i + 1], (api->n_models - i) * sizeof *api->models);
+    } else {
+        new->serial = ++api->last_serial;
+        api->models[i] = new;
+        api->n_models += !old;
+    }
+    *ret_old = old;
+    return HS_OK;
+}
+
+hs_status hs_api_model_put(hs_api *api, const hs_api_model *model, hs_error *err)
+{
+    hs__served_model *new = NULL, *old = NULL;
+    if (strlen(model->name) >= HS_MODEL_NAME_BYTES)
+        return hs_fail(err, HS_INVALID, "a model's name has at most %d bytes", HS_MODEL_NAME_BYTES - 1);
+    hs_status st = served_create(api, model, &new, err);
+    if (st)
+        return st;
+    pthread_mutex_lock(&api->lock);
+    st = list_change(api, model->name, new, &old, err);
+    if (!st && !api->runtime)
+        api->runtime = hs_engine_runtime(new->engine);
+    pthread_mutex_unlock(&api->lock);
+    if (st)
+        served_destroy(new);
+    hs__model_release(api, old);
+    return st;
+}
+
+hs_status hs_api_model_remove(hs_api *api, const char *name, hs_error *err)
+{
+    hs__served_model *old = NULL;
+    pthread_mutex_lock(&api->lock);
+    const hs_status st = list_change(api, name, NULL, &old, err);
+    pthread_mutex_unlock(&api->lock);
+    hs__model_release(api, old);
+    return st;
+}
+
+void hs_api_hash_models(hs_api *api)
+{
+    hs__served_model *models[HS__MODELS_MAX];
+    char hex[HS_SHA256_HEX];
+    const size_t n = hs__models_list(api, models);
+    for (size_t i = 0; i < n; i++) {
+        hs_model_sha256(models[i]->model, hex);
+        hs__model_release(api, models[i]);
+    }
+}
+
+/* ---- workspaces ---- */
+
+hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served)
+{
+    pthread_mutex_lock(&api->lock);
+    while (served->n_free == 0)
+        pthread_cond_wait(&api->workspace_freed, &api->lock);
+    hs_workspace *ws = served->workspaces[--served->n_free]; /* the last one used: its pages are in memory */
+    pthread_mutex_unlock(&api->lock);
+    return ws;
+}
+
+void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws)
+{
+    pthread_mutex_lock(&api->lock);
+    served->workspaces[served->n_free++] = ws;
+    pthread_cond_broadcast(&api->workspace_freed);
+    pthread_mutex_unlock(&api->lock);
+}
