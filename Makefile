@@ -347,7 +347,11 @@ dist: all deb wheel $(MACHINES:%=tarball-%)
 	    $(DIST_TAR) --exclude=./build --exclude=./dist --exclude=node_modules --exclude=__pycache__ \
 	    --transform 's,^\.,headscope-$(VERSION),S' -c .) | gzip -9n > dist/headscope-$(VERSION).tar.gz
 	$(PYTHON) deploy/sbom.py $(BINARY) > dist/headscope-$(VERSION).cdx.json
-	cd dist && rm -f SHA256SUMS && sha256sum * > SHA256SUMS
+	cd dist && rm -f SHA256SUMS SHA256SUMS.sig && sha256sum * > SHA256SUMS
+## make sign            signs dist/SHA256SUMS with the SSH key KEY=FILE, as SECURITY.md describes
+.PHONY: sign
+sign:
+	ssh-keygen -q -Y sign -f $(KEY) -n headscope dist/SHA256SUMS
 ## make deb             a Debian package of it in dist/
 deb: all
 	deploy/debian-package.sh dist

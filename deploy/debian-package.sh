@@ -26,14 +26,29 @@ headscope ($version) stable; urgency=low
 
  -- headscope <headscope@example.org>  $date
 END
-cat >"$tree/usr/share/doc/headscope/copyright" <<'END'
+"$root/deploy/licences.sh" "$tree/licences"
+# component FILES LICENCE NAME: a paragraph for what is linked into the program, with the text of its licence.
+component() {
+    printf '\nFiles: %s\nCopyright: see the text of the license\nLicense: %s\n' "$1" "$2"
+    sed -e 's/\r$//' -e 's/^[[:space:]]*$/./' -e 's/^/ /' "$tree/licences/$3"
+}
+{
+    cat <<'END'
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Comment: The program holds the viewer, which is bundled from npm packages, and a font.
 
 Files: *
 Copyright: 2026 the authors of headscope
 License: Apache-2.0
  On Debian systems, the text of the license is in /usr/share/common-licenses/Apache-2.0.
 END
+    component 'static/node_modules/preact/*' Expat preact
+    component 'static/node_modules/uplot/*' Expat uplot
+    component 'static/node_modules/@fontsource/ibm-plex-mono/*' OFL-1.1 ibm-plex-mono
+    component 'static/node_modules/@fontsource/ibm-plex-sans/*' OFL-1.1 ibm-plex-sans
+    component DejaVuSans.ttf Bitstream-Vera fonts-dejavu-core
+} >"$tree/usr/share/doc/headscope/copyright"
+rm -r "$tree/licences"
 depends=$("$root/deploy/packages.sh" list runtime | sed 's/ *$//; s/ca-certificates//; s/ *$//; s/ /, /g')
 cat >"$tree/DEBIAN/control" <<END
 Package: headscope

@@ -149,25 +149,24 @@ make -j "$jobs" WERROR= CC="${COMPILER_CACHE:-} $CC" AR="$AR" BUILD="build/porta
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib" "$out/licenses"
 cp "$work/headscope" "$out/bin/"
-cp LICENSE "$out/licenses/headscope"
 for name in $libraries; do
-    for file in "$work/source/$name"/*/{debian/copyright,COPYING,LICENSE,README}; do
-        if [ -e "$file" ]; then cp "$file" "$out/licenses/$name" && break; fi
+    for file in debian/copyright LICENSE LICENSE.md COPYING README; do
+        for found in "$work/source/$name"/*/"$file"; do
+            [ -e "$found" ] && ! [ -e "$out/licenses/$name" ] && cp "$found" "$out/licenses/$name"
+        done
     done
+    [ -e "$out/licenses/$name" ] || { echo "portable: $work/source/$name holds no licence" >&2; exit 1; }
     echo "$name $(cat "$work/source/$name/version"): from Debian 13's sources, in the program"
 done >"$out/licenses/README"
-cp /usr/share/doc/fonts-dejavu-core/copyright "$out/licenses/fonts-dejavu-core"
-echo "fonts-dejavu-core $(dpkg-query -W -f '${Version}' fonts-dejavu-core): this machine's package, in the program" \
-    >>"$out/licenses/README"
 for package in libopenblas0-pthread gcc-10-base; do
     cp "$sysroot/usr/share/doc/$package/copyright" "$out/licenses/$package"
     echo "$package $(dpkg-deb -f "$work/packages/$package"_*.deb Version): Debian 11's package, in lib/"
 done >>"$out/licenses/README"
-for package in @fontsource/ibm-plex-mono @fontsource/ibm-plex-sans uplot; do
-    folder=static/node_modules/$package
-    cp "$folder/LICENSE" "$out/licenses/$(basename "$package")"
-    echo "$package $(sed -n 's/^ *"version": "\(.*\)".*/\1/p' "$folder/package.json"): npm package, in the viewer"
-done >>"$out/licenses/README"
+deploy/licences.sh "$out/licenses" # of preact, uPlot and the fonts, too
+# Debian's copyright files name the texts of common licences by their path on a Debian machine.
+grep -rhoE '/usr/share/common-licenses/[A-Za-z]+(-[0-9.]*[0-9])?' "$out/licenses" | sort -u | while read -r text; do
+    if [ -e "$text" ]; then cp -L "$text" "$out/licenses/"; fi
+done
 collect() {
     for library in $("$triplet-readelf" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
         grep -vE '^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.[0-9]+|ld-linux.*)$'); do
@@ -184,3 +183,5 @@ newest=$("$triplet-objdump" -T "$out/bin/headscope" "$out"/lib/* | grep -o 'GLIB
 [ "$(printf 'GLIBC_2.31\n%s\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.31 ] ||
     { echo "portable: the program needs $newest; it must run with glibc 2.31" >&2; exit 1; }
 "$triplet-strip" "$out/bin/headscope" "$out"/lib/*
+/usr/bin/python3 deploy/sbom.py "$out/bin/headscope" --portable "$out" >"$work/sbom"
+mv "$work/sbom" "$out/licenses/headscope.cdx.json"

@@ -96,7 +96,8 @@ def test_state_lies_in_a_volume():
 
 @pytest.mark.slow
 def test_image_has_the_libraries_that_the_program_needs():
-    assert "packages.sh runtime" in (ROOT / "Dockerfile").read_text().split("\nFROM ")[-1]
+    stages = (ROOT / "Dockerfile").read_text().split("\nFROM ")
+    assert stages[-1].startswith("libraries\n") and "packages.sh runtime" in stages[1] and stages[1].startswith("${BASE} AS libraries")
     listed = subprocess.run([ROOT / "deploy" / "packages.sh", "list", "runtime"], capture_output=True, text=True, check=True)
     installed = set(listed.stdout.split())
     dynamic = subprocess.run(["objdump", "-p", HEADSCOPE], capture_output=True, text=True, check=True).stdout
@@ -106,6 +107,95 @@ def test_image_has_the_libraries_that_the_program_needs():
         owners = subprocess.run(["dpkg", "-S", f"*/{library}"], capture_output=True, text=True, check=False).stdout
         packages = {line.split(":")[0] for line in owners.splitlines()}
         assert packages & installed, f"{library} is of {packages}, packages.sh lists {installed}"
+
+
+# ---- licences and components ----
+
+def scripts():
+    listed = subprocess.run(["git", "ls-files", "*.sh"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    return [name for name in listed or [f"deploy/{one.name}" for one in (ROOT / "deploy").glob("*.sh")]
+            if (ROOT / name).read_text().startswith("#!/bin/sh")]
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_scripts_of_sh_know_no_braces(name):
+    """Debian's sh takes {a,b} for a name. So the licences of libraries were missing in wheels."""
+    text = re.sub(r"'[^']*'", "", re.sub(r"#.*", "", (ROOT / name).read_text()))
+    assert not re.search(r"(?<![$\\])\{[^{}\s]*,[^{}\s]*\}", text)
+
+
+def viewer_packages():
+    """The npm packages that files of the viewer import."""
+    sources = [path.read_text() for folder in ("src", "report") for path in (ROOT / "static" / folder).rglob("*.*") if path.suffix in (".ts", ".tsx", ".css")]
+    names = {found for text in sources for found in re.findall(r"""(?:(?:from|import)\s+["']|node_modules/)((?:@[\w-]+/)?[\w-]+)(?=["'/])""", text)}
+    lock = json.loads((ROOT / "static" / "package-lock.json").read_text())["packages"]
+    return {name for name in names if f"node_modules/{name}" in lock and name != "vite"}
+
+
+@pytest.fixture(scope="module")
+def portable(tmp_path_factory):
+    """A folder as deploy/portable.sh leaves it, by its own lines for licences over made-up sources."""
+    top = tmp_path_factory.mktemp("portable")
+    script = (ROOT / "deploy" / "portable.sh").read_text()
+    libraries = re.search(r'^libraries="(.+)"$', script, re.M)[1].split()
+    for name, file in zip(libraries, ["README", "debian/copyright", "COPYING", "LICENSE"] * 2):
+        path = top / "work" / "source" / name / f"{name}-1.0" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(f"licence of {name}: see /usr/share/common-licenses/GPL-3.\n")
+        (top / "work" / "source" / name / "version").write_text("1.0-2\n")
+    (top / "out" / "licenses").mkdir(parents=True)
+    begin, end = script.index("for name in $libraries; do"), script.index("for package in libopenblas0-pthread")
+    common = script[script.index("grep -rhoE"):script.index("collect() {")]
+    done = subprocess.run(["/bin/sh", "-euc", f'libraries="{" ".join(libraries)}"; work={top}/work; out={top}/out\n'
+                           f'{script[begin:end]}\ndeploy/licences.sh "$out/licenses"\n{common}'], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return libraries, top / "out"
+
+
+@pytest.mark.skipif(not (ROOT / "static" / "node_modules" / "preact").is_dir(), reason="the viewer was not built here")
+def test_licences_are_of_everything_that_is_in(portable):
+    libraries, out = portable
+    for name in libraries:
+        assert (out / "licenses" / name).read_text().startswith(f"licence of {name}")
+    assert viewer_packages() >= {"preact", "uplot", "@fontsource/ibm-plex-sans"}
+    for name in [*viewer_packages(), "fonts-dejavu-core", "headscope"]:
+        assert "opyright" in (out / "licenses" / name.split("/")[-1]).read_text()
+    assert "GNU GENERAL PUBLIC LICENSE" in (out / "licenses" / "GPL-3").read_text()
+
+
+@pytest.mark.skipif(not (ROOT / "static" / "node_modules" / "preact").is_dir(), reason="the viewer was not built here")
+def test_components_are_those_of_what_is_delivered(portable, tmp_path):
+    libraries, out = portable
+    status = tmp_path / "status"
+    status.write_text("Package: libc6\nStatus: install ok installed\nSource: glibc\nVersion: 2.36-9\n\n"
+                      "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n\n"
+                      "Package: libnettle8\nStatus: install ok installed\nSource: nettle (3.8.1-2)\nVersion: 3.8.1-2\n")
+    found = {}
+    for kind, options in ("here", []), ("portable", ["--portable", out]), ("image", ["--image", status]):
+        listed = subprocess.run([ROOT / "deploy" / "sbom.py", HEADSCOPE, *options], capture_output=True, text=True, check=True).stdout
+        document = json.loads(listed)
+        assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.5")
+        found[kind] = {one["name"]: (one["version"], one.get("licenses")) for one in document["components"]}
+        assert found[kind].keys() >= viewer_packages() | {"fonts-dejavu-core", "mini"}
+    assert all(found["portable"][name] == ("1.0-2", found["portable"][name][1]) and found["portable"][name][1] for name in libraries)
+    assert all(licences for _, licences in found["portable"].values())
+    assert found["image"]["libnettle8"] == ("3.8.1-2", [{"expression": "LGPL-3.0-or-later OR GPL-2.0-or-later"}])
+    assert "libc6" in found["image"] and "gone" not in found["image"]
+    assert all(licences for _, licences in found["here"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="no dpkg-deb here")
+def test_the_debian_package_names_what_is_linked_in(tmp_path):
+    subprocess.run([ROOT / "deploy" / "debian-package.sh", tmp_path], check=True, capture_output=True)
+    package, = tmp_path.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", package, tmp_path / "tree"], check=True)
+    text = (tmp_path / "tree/usr/share/doc/headscope/copyright").read_text()
+    assert all(line.strip() for line in text.split("\n") if line.startswith(" "))
+    for name in ("preact", "uplot", "ibm-plex-mono", "ibm-plex-sans", "DejaVuSans.ttf"):
+        assert re.search(rf"^Files: .*{name}", text, re.M)
+    for words in ("Jason Miller", "Leon Sorokin", "SIL Open Font License", "Bitstream"):
+        assert words in text
 
 
 def test_image_runs_as_nobody_special():
