@@ -34,6 +34,8 @@ static const hs_option serve_options[] = {
      hs__set_count, AT(connections_max), 1, 1e6, NULL},
     {"connections-per-address", 0, "N", "from one address (half of all; for this machine's own no limit)",
      hs__set_count, AT(address_connections_max), 1, 1e6, NULL},
+    {"running-per-address", 0, "N", "requests of one address that are computed at a time (no limit)",
+     hs__set_count, AT(address_running_max), 1, 1000, NULL},
     {"max-held", 0, "BYTES", "bodies and unread answers in memory, half for one client (1G; 1/4 of memory)",
      hs__set_bytes, AT(client_memory_max), 65536, 1024.0 * (1 << 30), NULL},
     {"deadline", 0, "SECONDS", "until an answer must be ready (60)", hs__set_seconds, AT(deadline_ms), 0.001,

@@ -41,6 +41,7 @@ static void load(uv_work_t *work)
         .n_workers = o->n_workers,
         .n_cores = server->n_cores,
         .queue_max = o->queue_max,
+        .client_running_max = o->address_running_max,
         .batch_max = o->batch_max ? o->batch_max : HS_BATCH_MAX,
     };
     if (hs__tasks_init(&loading->tasks, &server->loop, loading->api, &options, &loading->error)) {

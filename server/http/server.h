@@ -9,6 +9,7 @@ typedef struct hs_server_options {
     size_t n_workers, queue_max, connections_max;
     size_t address_connections_max; /* from one address; 0: half of all for other machines, no limit for this
                                        one */
+    size_t address_running_max;     /* tasks of one address that run at a time; 0: no limit */
     size_t client_memory_max;       /* for bodies and answers; 0: depends on the available memory */
     size_t batch_max;               /* see hs_tasks_options.batch_max; 0: HS_BATCH_MAX */
     size_t body_bytes_max;

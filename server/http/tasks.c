@@ -25,7 +25,9 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs
 {
     const size_t n_workers = options->n_workers;
     *tasks = (hs_tasks){.loop = loop, .api = api, .options = *options};
-    tasks->queue = (hs_work_queue){.waiting_max = options->queue_max, .dropped = on_dropped};
+    tasks->queue = (hs_work_queue){.waiting_max = options->queue_max,
+                                   .client_running_max = options->client_running_max,
+                                   .dropped = on_dropped};
     tasks->batches = calloc(n_workers, sizeof *tasks->batches);
     tasks->idle = calloc(n_workers, sizeof(hs_batch *));
     if (!tasks->batches || !tasks->idle) {

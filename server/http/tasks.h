@@ -51,8 +51,9 @@ struct hs_batch {
 
 typedef struct hs_tasks_options {
     size_t n_workers, n_cores;
-    size_t queue_max; /* tasks waiting */
-    size_t batch_max; /* tasks of a batch, 1 .. HS_BATCH_MAX */
+    size_t queue_max;          /* tasks waiting */
+    size_t client_running_max; /* see hs_work_queue */
+    size_t batch_max;          /* tasks of a batch, 1 .. HS_BATCH_MAX */
 } hs_tasks_options;
 
 struct hs_tasks {

@@ -6,7 +6,7 @@ import shutil
 import socket
 
 import pytest
-from conftest import PATIENCE, Server, busy, failing, occupied, post_bytes, read_all, until
+from conftest import PATIENCE, Server, busy, endless, failing, occupied, post_bytes, read_all, until
 from test_corpora import send, wait
 
 LARGEST_DISK_QUEUE = 1024
@@ -75,6 +75,18 @@ def test_lines_of_one_client_keep_nobody_out(start_server):
         for client in greedy:
             answers = read_all(client)
             assert answers.startswith(b"HTTP/1.1 200") and answers.count(b'"tokens"') == 3
+
+
+def test_running_requests_of_one_client_are_limited(start_server):
+    server = start_server("--workers", "2", "--cache", "0", "--running-per-address", "1")
+    with contextlib.ExitStack() as sockets:
+        for _ in range(2):
+            ask(sockets.enter_context(server.socket()), post_bytes(endless()))
+        server.wait_metric("queue_depth", lambda n: n == 1)
+        other = sockets.enter_context(socket_from(server, "127.0.0.2"))
+        ask(other, post_bytes({"text": "only one"}))
+        assert status(other)[0] == 200
+        assert server.metric("workers_busy") == 1 and server.metric("queue_depth") == 1
 
 
 # ---- disks ----
