@@ -103,15 +103,12 @@ static hs_status digest_files(hs_model *model, const hs_model_files *files, hs_e
     return HS_OK;
 }
 
-/* Reads config, weights and tokenizer. model->shards must be open. */
-static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
+/* Reads weights and tokenizer. model->shards must be open, and the architecture of the family. */
+static hs_status model_build(hs_model *model, const hs__family *family, const hs_model_files *files,
+                             hs_error *err)
 {
-    const hs__family *family = NULL;
     hs_architecture *architecture = &model->architecture;
-    hs_status st = hs__family_configure(&files->config, &family, architecture, err);
-    if (st)
-        return st;
-    st = hs__weights_bind(&model->shards, family, architecture, err);
+    hs_status st = hs__weights_bind(&model->shards, family, architecture, err);
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);
@@ -121,16 +118,32 @@ static hs_status model_build(hs_model *model, const hs_model_files *files, hs_er
     return st ? st : digest_files(model, files, err);
 }
 
+/* Refuses a folder without config.json, and says so if it has an adapter. */
+static hs_status refuse_missing(const char *dir, const hs_error *reason, hs_error *err)
+{
+    hs_bytes adapter = {NULL, 0};
+    hs_error unused = {0};
+    if (hs__file_read(dir, "adapter_config.json", true, &adapter, &unused) || !adapter.data)
+        return hs_fail(err, HS_NOT_FOUND, "%s", reason->text);
+    free((void *)adapter.data);
+    return hs_fail(err, HS_NOT_FOUND,
+                   "config.json: missing; adapter_config.json shows that this is an adapter (PEFT) and not a "
+                   "model. Merge it into its base model with merge_and_unload() of PEFT, and save that");
+}
+
 /* Reads the small files. The caller frees them with free_files, even after an error. */
 static hs_status read_files(const char *dir, hs_model_files *files, hs_error *err)
 {
     small_file list[N_FILES];
     list_files(files, list);
+    hs_error reason = {0};
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < N_FILES; i++)
         if (!list[i].bytes->data)
-            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, err);
-    return st;
+            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, &reason);
+    if (st == HS_NOT_FOUND)
+        return refuse_missing(dir, &reason, err);
+    return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
 }
 
 static void free_files(hs_model_files *files)
@@ -160,11 +173,14 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
         return HS_NO_MEMORY;
     hs_model_files files = {0};
     hs_error reason = {0};
+    const hs__family *family = NULL;
     hs_status st = read_files(dir, &files, &reason);
+    if (!st) /* before the weights: a family that is not supported needs no advice on their files */
+        st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)
         st = hs__shards_open(dir, &model->shards, &reason);
     if (!st)
-        st = model_build(model, &files, &reason);
+        st = model_build(model, family, &files, &reason);
     if (!st)
         st = hs__sentence_open(dir, model->architecture.shape.hidden, &model->architecture.sentence,
                                model->sentence, &reason);
@@ -183,9 +199,12 @@ hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model
     hs_model *model = model_create(err);
     if (!model)
         return HS_NO_MEMORY;
-    hs_status st = hs__shards_open_memory(&files->safetensors, &model->shards, err);
+    const hs__family *family = NULL;
+    hs_status st = hs__family_configure(&files->config, &family, &model->architecture, err);
     if (!st)
-        st = model_build(model, files, err);
+        st = hs__shards_open_memory(&files->safetensors, &model->shards, err);
+    if (!st)
+        st = model_build(model, family, files, err);
     if (st) {
         hs_model_close(model);
         return st;

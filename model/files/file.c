@@ -66,6 +66,19 @@ static hs_status read_fully(int fd, const char *name, char *ret_data, size_t n_b
     return HS_OK;
 }
 
+/* Refuses the text that stands for a large file in a clone without Git LFS. */
+static hs_status refuse_pointer(const char *name, const hs_bytes *bytes, hs_error *err)
+{
+    static const char start[] = "version https://git-lfs.github.com/spec/";
+    if (bytes->size < sizeof start - 1 || memcmp(bytes->data, start, sizeof start - 1) != 0)
+        return HS_OK;
+    return hs_fail(
+        err, HS_BAD_MODEL,
+        "%s: this is a Git LFS pointer and not the file; run 'git lfs pull' in the folder, or fetch "
+        "the model with headscope pull",
+        name);
+}
+
 hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_bytes *ret_bytes, hs_error *err)
 {
     hs_error open_error = {0};
@@ -89,6 +102,8 @@ hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_byt
         goto out;
     }
     st = read_fully(fd, name, data, size, err);
+    if (!st)
+        st = refuse_pointer(name, &(hs_bytes){data, size}, err);
     if (st)
         goto out;
     *ret_bytes = (hs_bytes){data, size};
@@ -116,7 +131,7 @@ hs_status hs__file_map(const char *dir, const char *name, hs__mapping *ret_mappi
     madvise(data, size,
             MADV_WILLNEED); /* a cold disk starts reading while the rest is parsed; 0.1 ms for 440 MB */
     ret_mapping->bytes = (hs_bytes){data, size};
-    return HS_OK;
+    return refuse_pointer(name, &ret_mapping->bytes, err);
 }
 
 void hs__file_unmap(hs__mapping *mapping)

@@ -107,13 +107,11 @@ static bool has_pickle(const char *dir)
 static hs_status refuse_missing(const char *dir, hs_error *err)
 {
     if (has_pickle(dir))
-        return hs_fail(
-            err, HS_NOT_FOUND,
-            SINGLE_FILE
-            ": missing; the folder has only " PICKLE_FILE
-            ", a pickle. Convert it once, in Python with \"from transformers import AutoModel\" and "
-            "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\", or with examples/convert.py of "
-            "headscope's sources");
+        return hs_fail(err, HS_NOT_FOUND,
+                       SINGLE_FILE ": missing; the folder has only " PICKLE_FILE
+                                   ", a pickle, which can run code. Convert it once with examples/convert.py "
+                                   "of headscope's sources: "
+                                   "python3 convert.py DIR");
     return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE);
 }
 

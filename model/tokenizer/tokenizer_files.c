@@ -8,36 +8,50 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/tokenizer_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FILE_BYTES_MAX (64u << 20)
 
 /* ---- tokenizer_config.json ---- */
 
-/* Checks the class. Sets *ret_generic for known classes after BERT's, for which only tokenizer.json
- * counts. */
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Checks the class. Options of tokenizer_config.json count for BERT's classes, and for a file without a
+ * class. Other classes take their pipeline from tokenizer.json, as transformers does for unknown names. Its
+ * classes that are written in Python do not read that file. */
 static hs_status check_class(const hs__description *d, bool *ret_generic, hs_error *err)
 {
-    static const char *const known[] = {
-        "BertTokenizer",      "BertTokenizerFast",      "DistilBertTokenizer",     "DistilBertTokenizerFast",
-        "ElectraTokenizer",   "ElectraTokenizerFast",   "PreTrainedTokenizerFast", "TokenizersBackend",
-        "RobertaTokenizer",   "RobertaTokenizerFast",   "XLMRobertaTokenizer",     "XLMRobertaTokenizerFast",
-        "CamembertTokenizer", "CamembertTokenizerFast", "AlbertTokenizer",         "AlbertTokenizerFast",
-        "DebertaV2Tokenizer", "DebertaV2TokenizerFast", "MPNetTokenizer",          "MPNetTokenizerFast",
-        "GPT2Tokenizer",      "GPT2TokenizerFast",      "GPTNeoXTokenizer",        "GPTNeoXTokenizerFast",
-        "LlamaTokenizer",     "LlamaTokenizerFast",     "Qwen2Tokenizer",          "Qwen2TokenizerFast"};
-    const size_t n_bert = 6;
+    static const char *const bert[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
+                                       "MobileBertTokenizer", "LayoutLMTokenizer",   NULL};
+    static const char *const python[] = {
+        "BertJapaneseTokenizer",    "BertTokenizerLegacy", "BertweetTokenizer", "BartphoTokenizer",
+        "BertGenerationTokenizer",  "BioGptTokenizer",     "ByT5Tokenizer",     "CanineTokenizer",
+        "CpmAntTokenizer",          "CTRLTokenizer",       "EsmTokenizer",      "FlaubertTokenizer",
+        "GPTNeoXJapaneseTokenizer", "GPTSw3Tokenizer",     "PhobertTokenizer",  "ProphetNetTokenizer",
+        "RoCBertTokenizer",         "TapasTokenizer",      "XLMTokenizer",      NULL};
     const char *class = NULL;
+    char name[64];
     *ret_generic = false;
     const hs_status st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "tokenizer_class", &class, err);
     if (st || !class)
         return st;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        *ret_generic = i >= n_bert;
-        if (strcmp(class, known[i]) == 0)
-            return HS_OK;
-    }
-    return hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": tokenizer_class '%.64s' is not supported",
+    snprintf(name, sizeof name, "%s", class);
+    if (hs_ends_with(name, "Fast"))
+        name[strlen(name) - strlen("Fast")] = '\0';
+    *ret_generic = !is_one_of(name, bert);
+    if (!is_one_of(name, python))
+        return HS_OK;
+    return hs_fail(err, HS_BAD_MODEL,
+                   HS__TOKENIZER_CONFIG
+                   ": tokenizer_class '%s' is not supported: transformers has it in Python, "
+                   "and its tokens may be others than those of " HS__TOKENIZER_JSON,
                    class);
 }
 

@@ -128,7 +128,22 @@ static void table_fill(hs__option_table *table, bool plots)
             hs__option_add(table, &own_options[i]);
 }
 
-/* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
+/* Drops a byte order mark, and the line feed of the last line, such as echo writes. They belong to the file,
+ * not to its text, and causal models have tokens for them. Returns what is left of n bytes. */
+static size_t text_trim(char *text, size_t n)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    const size_t n_mark = sizeof mark - 1;
+    if (n >= n_mark && memcmp(text, mark, n_mark) == 0) {
+        n -= n_mark;
+        memmove(text, text + n_mark, n);
+    }
+    if (n > 0 && text[n - 1] == '\n')
+        n -= n > 1 && text[n - 2] == '\r' ? 2 : 1;
+    return n;
+}
+
+/* Reads the text of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
 static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_bytes, hs_error *err)
 {
     const bool standard = !path || strcmp(path, "-") == 0;
@@ -160,7 +175,7 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
         return st;
     }
     *ret_text = text;
-    *ret_n_bytes = n_bytes;
+    *ret_n_bytes = text_trim(text, n_bytes);
     return HS_OK;
 }
 

@@ -262,3 +262,24 @@ def test_corpus(folders, tmp_path):
     assert "does not apply" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     with np.load(tmp_path / "out" / "report.npz") as arrays:
         assert not np.triu(arrays["attention_sum"], 1).any() and arrays["attention_sum"].any()
+
+
+def test_a_file_and_its_text_are_the_same(folders, tmp_path):
+    """The last line feed and a byte order mark are the file's; others are the text's."""
+    tokenizer = {"type": "BPE", "vocab": {c: i for i, c in enumerate("Gof.\u010a\u0120\u010d\u00ef\u00bb\u00bf")}, "merges": []}
+    (tmp_path / "model").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "model" / name).write_bytes((folders["gpt2"] / name).read_bytes())
+    (tmp_path / "model" / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "model": tokenizer,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}}))
+
+    def tokens(text):
+        done = subprocess.run([HEADSCOPE, "analyze", "--model", tmp_path / "model", "--outputs", "summary", "-"],
+                              input=text, capture_output=True, check=True, timeout=PATIENCE)
+        return json.loads(done.stdout)["tokens"]
+    plain = ["G", "o", "o", "f", "."]
+    for text in (b"Goof.", b"Goof.\n", b"Goof.\r\n", b"\xef\xbb\xbfGoof.", b"\xef\xbb\xbfGoof.\n"):
+        assert tokens(text) == plain
+    assert tokens(b"Goof.\n\n") == [*plain, "\u010a"] and tokens(b"\nGoof.\r") == ["\u010a", *plain, "\u010d"]
+    assert tokens(b"Goof.\xef\xbb\xbf") == [*plain, "\u00ef", "\u00bb", "\u00bf"]

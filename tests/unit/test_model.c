@@ -305,6 +305,41 @@ START_TEST(missing_files_are_named)
 }
 END_TEST
 
+START_TEST(a_git_lfs_pointer_is_named)
+{
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 438000000\n";
+    static const char *const names[] = {"model.safetensors", "vocab.txt", "config.json"};
+    for (size_t i = 0; i < 3; i++) {
+        checkpoint_write(&layouts[0], dir);
+        folder_write(dir, names[i], pointer, sizeof pointer - 1);
+        check_refused(HS_BAD_MODEL, names[i]);
+        check_refused(HS_BAD_MODEL, "this is a Git LFS pointer and not the file; run 'git lfs pull'");
+    }
+}
+END_TEST
+
+START_TEST(an_adapter_is_named)
+{
+    static const char config[] = "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"org/base\"}";
+    folder_write(dir, "adapter_config.json", config, sizeof config - 1);
+    check_refused(HS_NOT_FOUND, "this is an adapter (PEFT) and not a model. Merge it into its base model");
+}
+END_TEST
+
+START_TEST(the_family_is_checked_before_the_weights)
+{
+    static const char config[] = "{\"model_type\": \"t6\"}";
+    char path[128];
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    folder_write(dir, "pytorch_model.bin", "PK", 2);
+    folder_write(dir, "config.json", config, sizeof config - 1);
+    check_refused(HS_BAD_MODEL, "not supported: \"t6\"");
+}
+END_TEST
+
 START_TEST(a_pickle_alone_is_refused_with_its_conversion)
 {
     char path[128];
@@ -313,8 +348,7 @@ START_TEST(a_pickle_alone_is_refused_with_its_conversion)
     ck_assert_int_eq(unlink(path), 0);
     folder_write(dir, "pytorch_model.bin", "PK", 2);
     check_refused(HS_NOT_FOUND, "model.safetensors: missing; the folder has only pytorch_model.bin");
-    check_refused(HS_NOT_FOUND, "\"from transformers import AutoModel\" and "
-                                "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\"");
+    check_refused(HS_NOT_FOUND, "examples/convert.py of headscope's sources: python3 convert.py DIR");
 }
 END_TEST
 
@@ -575,6 +609,9 @@ int main(void)
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
+    tcase_add_test(tests, a_git_lfs_pointer_is_named);
+    tcase_add_test(tests, an_adapter_is_named);
+    tcase_add_test(tests, the_family_is_checked_before_the_weights);
     tcase_add_test(tests, a_pickle_alone_is_refused_with_its_conversion);
     tcase_add_test(tests, a_missing_folder_is_named);
     tcase_add_test(tests, a_path_too_long_is_refused);

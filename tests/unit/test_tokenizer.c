@@ -491,6 +491,11 @@ static const struct {
     {"{" MODEL("") NORMALIZER PRE TEMPLATE("1") "}",
      "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"do_lower_case\":false}", "A",
      "A a.w0.t0[0,1] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("1") "}",
+     "{\"tokenizer_class\":\"LayoutLMTokenizerFast\",\"do_lower_case\":false}", "A a",
+     "A A.w0.t0[0,1] a.w1.t0[2,3] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("1") "}",
+     "{\"tokenizer_class\":\"Qwen3Tokenizer\",\"do_lower_case\":false}", "A", "A a.w0.t0[0,1] [SEP]"},
     {"{" MODEL(",\"max_input_chars_per_word\":1") NORMALIZER PRE POST "}", NULL, "a ab",
      "[CLS] a.w0.t0[0,1] [UNK].w1.t0[2,4] [SEP]"},
     {"{\"model\":{\"max_input_chars_per_word\":100,\"unk_token\":\"b\",\"vocab\":{" VOCAB_JSON "}},"
