@@ -2,8 +2,8 @@
 #include "api/answer.h"
 
 #include "engine/analysis/flows.h"
-#include "model/memory.h"
-#include "model/utf8.h"
+#include "model/base/memory.h"
+#include "model/base/utf8.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "api/head_cache.h"
 
 #include "api/api.h"
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <pthread.h>
 #include <stdlib.h>

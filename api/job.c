@@ -13,8 +13,8 @@
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
 #include "api/prompt.h"
-#include "model/clock.h"
-#include "model/memory.h"
+#include "model/base/clock.h"
+#include "model/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

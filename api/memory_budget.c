@@ -4,7 +4,7 @@
  * Nothing signals a cancellation: `cancelled` is only a flag. A waiter polls it every LOOK_MS. */
 #include "api/memory_budget.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 
 enum { LOOK_MS = 20 };
 

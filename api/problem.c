@@ -2,7 +2,7 @@
 #include "api/problem.h"
 
 #include "api/formats/json_text.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>

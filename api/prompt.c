@@ -1,7 +1,7 @@
 /* prompt.c - joins prompt and text, and makes offsets and words those of the text. */
 #include "api/prompt.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * parts always agree. Every part starts on a cache line. */
 #pragma once
 
-#include "model/memory.h"
+#include "model/base/memory.h"
 
 typedef struct hs__arena {
     void *base;  /* of hs_memory_create, or NULL to measure */

@@ -14,7 +14,7 @@
  * from captures may use its cores and its memory too. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 

@@ -10,9 +10,8 @@
 #pragma once
 
 #include "model/architecture.h"
-#include "model/bytes.h"
-#include "model/files/digest.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 #include "model/tokenizer/tokenizer.h"
 
 /* Name of the model that is linked into the program. */

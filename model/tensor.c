@@ -1,7 +1,7 @@
 /* tensor.c - converts F32, F16 and BF16 weights to float and checks that they are finite. The conversion is
  * exact. */
 #include "model/architecture.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <string.h>
 

@@ -52,11 +52,8 @@ model/families
 model/tokenizer
 model/files
 model/tensor
-model/clones
 model/architecture
-model/bytes
-model/status
-model/utf8
+model/base
 """.split()
 
 # Headers of outside libraries, and the modules that may include them.
@@ -94,7 +91,7 @@ def folder(path):
 
 
 def inside(path, module):
-    """model/files/json.c is inside model and model/files; model/status.h inside model/status."""
+    """model/files/json.c is inside model and model/files; model/base/status.h inside model/base."""
     return path.startswith((module + "/", module + "."))
 
 

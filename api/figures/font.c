@@ -2,7 +2,7 @@
  * specification. A read outside of the file gives 0. */
 #include "api/figures/font.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * font from a path only, which is that of an unnamed file in memory. */
 #include "api/figures/font.h"
 #include "api/figures/picture.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <errno.h>
 #include <hpdf.h>

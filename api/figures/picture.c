@@ -2,7 +2,7 @@
 #include "api/figures/picture.h"
 
 #include "api/figures/font.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "api/formats/buffer.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

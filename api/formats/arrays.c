@@ -1,7 +1,7 @@
 /* arrays.c - arrays on the heap, described so that a writer needs no more than name, shape and bytes. */
 #include "api/formats/arrays.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

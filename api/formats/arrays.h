@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

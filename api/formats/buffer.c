@@ -1,7 +1,7 @@
 /* buffer.c - grows by half and asks for huge pages, which save page faults. */
 #include "api/formats/buffer.h"
 
-#include "model/memory.h"
+#include "model/base/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* convert.c - computes every case and selects one without branches, so that gcc vectorises the loops. */
 #include "api/formats/convert.h"
 
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 static inline uint32_t bits_of(float value)
 {

@@ -2,7 +2,7 @@
 #include "api/formats/json_text.h"
 
 #include "api/formats/number.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 
 #include "api/formats/arrays.h"
 #include "api/formats/buffer.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdio.h>
 

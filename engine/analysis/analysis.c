@@ -2,7 +2,7 @@
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <math.h>
 #include <stdlib.h>

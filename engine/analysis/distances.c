@@ -5,7 +5,7 @@
 #include "engine/analysis/analysis_maps.h"
 #include "engine/arena.h"
 #include "engine/kernels/kernels.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
 #include "engine/arena.h"
-#include "model/clones.h"
-#include "model/hash.h"
+#include "model/base/bytes.h"
+#include "model/base/clones.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/effects.h"
 #include "engine/arena.h"
-#include "model/clones.h"
-#include "model/memory.h"
+#include "model/base/clones.h"
+#include "model/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

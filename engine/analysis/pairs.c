@@ -3,7 +3,7 @@
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/pass/team.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,7 +5,7 @@
  * column and multiplied by V before the next rows begin. With a mask only the panels of keys that these
  * rows see are computed. */
 #include "engine/pass/pass.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <assert.h>
 #include <math.h>

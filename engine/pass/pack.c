@@ -4,7 +4,7 @@
 
 #include "engine/arena.h"
 #include "engine/pass/team.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <assert.h>
 #include <math.h>

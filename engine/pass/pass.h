@@ -13,7 +13,7 @@
 #include "engine/engine.h"
 #include "engine/kernels/kernels.h"
 #include "engine/linear/linear.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  */
 #include "engine/pass/team.h"
 
-#include "model/clock.h"
-#include "model/memory.h"
+#include "model/base/clock.h"
+#include "model/base/memory.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 #include "engine/arena.h"
 #include "engine/statistics/statistics_state.h"
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <math.h>
 #include <stdlib.h>

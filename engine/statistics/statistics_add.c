@@ -4,7 +4,7 @@
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/distances.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <stdlib.h>
 #include <string.h>

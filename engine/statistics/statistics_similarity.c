@@ -3,7 +3,7 @@
 
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 
 #include <float.h>
 #include <string.h>

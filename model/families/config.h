@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/architecture.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
  * and weights.c turn them into an architecture. docs/explanation/tour.md says how to add a family. */
 #pragma once
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 #include "model/families/config.h"
 #include "model/files/shards.h"
 

@@ -1,7 +1,7 @@
 /* prompts.c - checks the names and texts of prompts, and copies them into one block. */
 #include "model/families/prompts.h"
 
-#include "model/files/file.h"
+#include "model/base/files.h"
 #include "model/files/json.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "model/architecture.h"
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 /* Parses the file and sets the prompts of a head that has none. The caller frees head->prompts. The head is
  * untouched on failure. Fails with HS_BAD_MODEL, naming the key, and with HS_NO_MEMORY. */

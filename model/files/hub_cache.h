@@ -11,7 +11,7 @@
  * ~/.cache/huggingface/hub. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* json.h - parses a checkpoint's untrusted JSON files. */
 #pragma once
 
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* safetensors.h - reads tensors by name from one .safetensors file. */
 #pragma once
 
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* shards.h - finds tensors by name in one weight file, or in several shards and their index. */
 #pragma once
 
-#include "model/files/file.h"
+#include "model/base/files.h"
 #include "model/files/safetensors.h"
 
 #define HS__SHARDS_MAX 256

@@ -5,7 +5,7 @@
  * from the start of its first byte to the end of its last one. */
 #pragma once
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdbool.h>
 

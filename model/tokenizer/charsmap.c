@@ -2,7 +2,7 @@
  * file. */
 #include "model/tokenizer/charsmap.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <nettle/base64.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * replacements. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* older_files.c - reads folders without tokenizer.json. A vocabulary and the class of the tokenizer become
  * the tokenizer.json that HuggingFace's transformers 4 converts them to (convert_slow_tokenizer.py). */
+#include "model/base/utf8.h"
 #include "model/files/json.h"
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/sentencepiece.h"
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/tokenizer/unicode.h"
-#include "model/utf8.h"
 
 #include <math.h>
 #include <nettle/base64.h>

@@ -1,7 +1,7 @@
 /* part_options.h - reads options of a part's JSON object, for tokenizer.json and tokenizer_config.json. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* pattern.h - the "pattern" of a Split: a text, or a regular expression. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 #include "model/tokenizer/aligned_text.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
  * may span several tokens. */
 #include "model/tokenizer/readable_token.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

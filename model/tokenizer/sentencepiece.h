@@ -2,8 +2,8 @@
  * untrusted protobuf message (Google's sentencepiece_model.proto). */
 #pragma once
 
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

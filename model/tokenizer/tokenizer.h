@@ -10,8 +10,8 @@
  *     hs_encoding_finish(&encoding); */
 #pragma once
 
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

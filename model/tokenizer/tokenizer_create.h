@@ -1,7 +1,7 @@
 /* tokenizer_create.h - creates a tokenizer from a checkpoint's files. */
 #pragma once
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 #include "model/tokenizer/tokenizer.h"
 
 /* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no

@@ -5,7 +5,7 @@
  * does not hash, so no vocabulary makes it slow. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * freely, so contradictions are refused here. */
 #include "model/tokenizer/vocabulary.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * matches greedily, and the kind of the first characters decides which one it is. */
 #include "model/tokenizer/word_scanner.h"
 
+#include "model/base/utf8.h"
 #include "model/tokenizer/unicode.h"
-#include "model/utf8.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * failed. */
 #include "server/base/atomic_files.h"
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 
 #include <dirent.h>
 #include <errno.h>

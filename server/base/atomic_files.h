@@ -7,7 +7,7 @@
  * the next write to the same path removes it, and so does hs__leftovers_remove. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

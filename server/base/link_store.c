@@ -3,7 +3,7 @@
  */
 #include "server/base/link_store.h"
 
-#include "model/files/digest.h"
+#include "model/base/bytes.h"
 #include "server/base/atomic_files.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
  * written atomically. Any thread may call the functions, which wait for the disk. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
  * dropped and counted, and the server goes on. Any thread. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* read_check.h - lets the caller of a long read stop it, or refuse the memory for its answer. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 

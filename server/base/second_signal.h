@@ -1,7 +1,7 @@
 /* second_signal.h - tells a second ^C from a copy of the first. Safe in signal handlers. */
 #pragma once
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  * not, without a message. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * column, for which a picture in the viewer is the next step. */
 #include "server/commands/answer_page.h"
 
+#include "model/base/utf8.h"
 #include "model/tokenizer/readable_token.h"
-#include "model/utf8.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* bench.c - `headscope bench`: how fast this machine analyses texts. */
 #include "engine/analysis/analysis.h"
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
 #include "server/commands/commands.h"

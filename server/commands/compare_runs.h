@@ -1,7 +1,7 @@
 /* compare_runs.h - compares finished runs in folders, for `corpus` with several models and `report`. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* pull.c - `headscope pull`: server/hub/hub_pull.h with a bar of progress. */
 #include "server/hub/hub_pull.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/commands/commands.h"
 
 #include <stdio.h>

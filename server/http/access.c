@@ -2,7 +2,7 @@
  * client, request, outcome. */
 #include "server/http/access.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/log.h"
 
 #include <stdio.h>

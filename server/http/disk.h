@@ -5,7 +5,7 @@
  * most all threads but one. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 #include "server/http/work_queue.h"
 
 #include <uv.h>

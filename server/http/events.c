@@ -1,7 +1,7 @@
 /* events.c - a stream (stream.h) that compares the JSON with the last event. */
 #include "server/http/events.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/http/stream.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* listen.h - opens a listening socket for "HOST:PORT". */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

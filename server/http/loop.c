@@ -3,7 +3,7 @@
  * A timer of 0 ms would not do: libuv 1.44 never leaves its timer loop if a callback there restarts one. */
 #include "server/http/loop.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 
 enum { LAG_MS = 100 };
 

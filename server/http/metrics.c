@@ -1,7 +1,7 @@
 /* metrics.c - formats the metrics. */
 #include "server/http/metrics.h"
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 #include "server/base/version.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
  * it, so busy workers and a slow disk do not delay it. */
 #include "server/http/probes.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/version.h"
 

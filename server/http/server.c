@@ -4,7 +4,7 @@
  * requests, the second one cuts them. No connection and no call on a thread is left at the end. */
 #include "server/http/server.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/cores.h"
 #include "server/base/log.h"
 #include "server/base/second_signal.h"

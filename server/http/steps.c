@@ -4,7 +4,7 @@
  * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 #include "server/http/steps.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/identifier.h"
 #include "server/base/log.h"
 #include "server/http/access.h"

@@ -1,7 +1,7 @@
 /* tasks.c - a queue in front of the model workers; a full queue refuses with 503. */
 #include "server/http/tasks.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/http/batch.h"
 
 #include <stdlib.h>

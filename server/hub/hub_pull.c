@@ -1,7 +1,7 @@
 /* hub_pull.c - decides which files of a repository are fetched, and stores them in the cache's layout. */
 #include "server/hub/hub_pull.h"
 
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 #include "server/base/atomic_files.h"
 #include "server/hub/hub_transfer.h"
 

@@ -6,7 +6,7 @@
  *         CURL *curl = hs__curl.easy_init();         each function under its name without curl_ */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #define CURL_DISABLE_DEPRECATION /* for CURLOPT_PROTOCOLS, which libcurl before 7.85 needs */
 #include <curl/curl.h>

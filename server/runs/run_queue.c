@@ -4,7 +4,7 @@
  * again and finds its work done. */
 #include "server/runs/runs_internal.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/base/log.h"
 #include "server/corpus/report/report.h"

@@ -4,7 +4,7 @@
  * upload. */
 #include "server/runs/runs_internal.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/log.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * a few idle connections take all of --max-state. */
 #include "server/runs/runs_internal.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/base/atomic_files.h"
 #include "server/base/identifier.h"
 

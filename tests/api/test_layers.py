@@ -10,19 +10,19 @@ pytestmark = unsanitized
 LAYERS = Path(__file__).parents[1] / "layers.py"
 # path -> text of a tree without fault; each file opens with its name.
 TREE = {
-    "model/status.h": "int hs_status_ok(void);\n",
-    "model/status.c": '#include "model/status.h"\n#include <string.h>\nint hs_status_ok(void)\n{\n    return 1;\n}\n',
-    "engine/engine.h": '#include "model/status.h"\nint hs_engine_run(void);\n',
+    "model/base/status.h": "int hs_status_ok(void);\n",
+    "model/base/status.c": '#include "model/base/status.h"\n#include <string.h>\nint hs_status_ok(void)\n{\n    return 1;\n}\n',
+    "engine/engine.h": '#include "model/base/status.h"\nint hs_engine_run(void);\n',
     "engine/pass/forward.c": '#include "engine/engine.h"\nint hs_engine_run(void)\n{\n    return hs_status_ok();\n}\n',
     "api/api.c": '#include "engine/engine.h"\nint hs_api(void);\nint hs_api(void)\n{\n    return hs_engine_run();\n}\n',
 }
 LONG = "int lines(void);\nint lines(void)\n{\n" + "    ;\n" * 50 + "    return 0;\n}\n"
 FAULTS = {
     "none": ({}, None),
-    "up": ({"model/status.h": '#include "api/api.h"\nint hs_status_ok(void);\n', "api/api.h": ""},
-           "model/status.h includes api/api.h: model/status lies below api"),
-    "up by a call": ({"model/status.c": "int hs_api(void);\nint hs_status_ok(void)\n{\n    return hs_api();\n}\n"},
-                     "model/status.c calls api/api.c: model/status lies below api"),
+    "up": ({"model/base/status.h": '#include "api/api.h"\nint hs_status_ok(void);\n', "api/api.h": ""},
+           "model/base/status.h includes api/api.h: model/base lies below api"),
+    "up by a call": ({"model/base/status.c": "int hs_api(void);\nint hs_status_ok(void)\n{\n    return hs_api();\n}\n"},
+                     "model/base/status.c calls api/api.c: model/base lies below api"),
     "library": ({"model/model.c": "#include <sqlite3.h>\n"}, "which belongs to server/runs"),
     "unknown library": ({"model/model.c": "#include <pcre2.h>\n"}, "<pcre2.h>, which has no row"),
     "circle of includes": ({"engine/pass/one.h": '#include "engine/pass/two.h"\n',
@@ -32,7 +32,7 @@ FAULTS = {
                          "api/two.c": "int one(void);\nint two(void)\n{\n    return one();\n}\n"},
                         "api/one.c <-> api/two.c"),
     "long function": ({"api/long.c": LONG}, "api/long.c: lines has 54 lines"),
-    "same name": ({"api/formats/status.h": ""}, "status.h: api/formats/status.h model/status.h"),
+    "same name": ({"api/formats/status.h": ""}, "status.h: api/formats/status.h model/base/status.h"),
     "no opening": ({"api/api.h": "/* accept.h - another file */\n"}, "api/api.h: /* accept.h - another file */"),
 }
 

@@ -4,7 +4,7 @@
 
 #include "engine/pass/pass.h"
 #include "engine/pass/team.h"
-#include "model/clock.h"
+#include "model/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Machines are noisy, so measurements that are compared alternate, and a figure is a median over rounds. */
 #pragma once
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 #include "server/base/catalog.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * reading gives the same records.
  *
  * The first byte of the input chooses the format, the field and the reading of quotation marks. */
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/input/conllu_words.h"
 #include "server/corpus/input/record_stream.h"
 #include "server/corpus/input/record_text.h"

@@ -1,6 +1,6 @@
 /* test_corpus_input.c - rows of CSV and TSV: what a stream of records makes of quotation marks, sound and
  * broken, in pieces of any size. */
-#include "model/bytes.h"
+#include "model/base/bytes.h"
 #include "server/corpus/input/record_stream.h"
 #include "server/corpus/input/record_text.h"
 #include "server/corpus/input/splitter.h"

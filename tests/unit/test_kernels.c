@@ -1,7 +1,7 @@
 /* test_kernels.c - every kernel of every instruction set that this CPU has, against loops in doubles. Arrays
  * have their exact sizes on the heap, so sanitizers see every access beyond them. */
 #include "engine/kernels/kernels.h"
-#include "model/clones.h"
+#include "model/base/clones.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

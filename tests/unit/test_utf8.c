@@ -1,6 +1,6 @@
 /* test_utf8.c - UTF-8 by the Unicode Standard: every code point is encoded and decoded. Every byte sequence
  * of up to three bytes is valid exactly if it encodes a code point. */
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

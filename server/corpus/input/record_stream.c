@@ -2,7 +2,7 @@
  * second buffer, up to the limit. */
 #include "server/corpus/input/record_stream.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/input/record_text.h"
 #include "server/corpus/input/splitter.h"
 #include "server/corpus/input/unpack.h"

@@ -9,8 +9,8 @@
  *     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) */
 #pragma once
 
-#include "model/files/digest.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 #include "server/corpus/input/text_format.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
  * line. */
 #include "server/corpus/input/text_format.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/input/splitter.h"
 
 #include <ctype.h>

@@ -5,7 +5,7 @@
  * splitter.h splits a file into records; record_text.h finds the text of a record. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 #include "server/corpus/input/csv.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* unpack.h - reads plain, gzip and zstd files. The first bytes of a file tell which it is. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* bad_lines.c - a sorted list of fixed length under a lock. */
 #include "server/corpus/report/bad_lines.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* bad_lines.h - counts lines without a text and lists the first of them. Thread-safe. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  */
 #include "server/corpus/report/examples.h"
 
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * texts, on workers, shards or interruptions, and samples of shards can be merged. Thread-safe. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <jansson.h>
 #include <stdbool.h>

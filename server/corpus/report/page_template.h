@@ -1,7 +1,7 @@
 /* page_template.h - the page that static/report builds, with two places to fill. */
 #pragma once
 
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* block_queue.c - one lock and one condition: blocks change hands a few hundred times a second at most. */
 #include "server/corpus/run/block_queue.h"
 
-#include "model/clock.h"
+#include "model/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * them. */
 #include "server/corpus/run/corpus_run.h"
 
-#include "model/bytes.h"
-#include "model/clock.h"
+#include "model/base/bytes.h"
+#include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/one_text_pass.h"

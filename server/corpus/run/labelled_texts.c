@@ -1,7 +1,7 @@
 /* labelled_texts.c - reads the classes from the last states of a pass, and runs the passes of effects. */
 #include "server/corpus/run/labelled_texts.h"
 
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

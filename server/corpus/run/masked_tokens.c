@@ -3,7 +3,7 @@
 #include "server/corpus/run/masked_tokens.h"
 
 #include "engine/analysis/predictions.h"
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "api/formats/number.h"
 #include "engine/analysis/analysis.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/run/pairs_database.h"
 #include "server/corpus/search/strongest.h"
 

@@ -6,8 +6,8 @@
  * (docs/reference/formulas.md) at the main threshold. */
 #pragma once
 
+#include "model/base/status.h"
 #include "model/model.h"
-#include "model/status.h"
 #include "server/corpus/run/pairs_filter.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* pairs_filter.c - chooses pairs by their head and by a random draw. */
 #include "server/corpus/run/pairs_filter.h"
 
-#include "model/hash.h"
+#include "model/base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

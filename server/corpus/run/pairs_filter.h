@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/architecture.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 

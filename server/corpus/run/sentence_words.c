@@ -1,7 +1,7 @@
 /* sentence_words.c - walks the tokens and the words of a sentence side by side: both ascend in the text. */
 #include "server/corpus/run/sentence_words.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

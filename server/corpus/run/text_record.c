@@ -2,7 +2,7 @@
 #include "server/corpus/run/text_record.h"
 
 #include "engine/analysis/analysis.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/search/strongest.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "server/corpus/run/worker.h"
 
 #include "api/prompt.h"
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 #include "server/corpus/input/record_text.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* digest.c - SHA-256 by nettle. Reading a digest finishes a copy of the state, so more bytes may follow. */
-#include "model/files/digest.h"
+/* bytes.c - SHA-256 by nettle. Reading a digest finishes a copy of the state, so more bytes may follow. */
+#include "model/base/bytes.h"
 
 #include <nettle/base16.h>
 #include <nettle/sha2.h>

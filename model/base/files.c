@@ -1,6 +1,6 @@
-/* file.c - reads small files and maps weight files. Mapping 440 MB takes microseconds; the system reads pages
- * when the engine first touches them. */
-#include "model/files/file.h"
+/* files.c - reads small files and maps weight files. Mapping 440 MB takes microseconds; the system reads
+ * pages when the engine first touches them. */
+#include "model/base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

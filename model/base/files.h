@@ -1,8 +1,8 @@
-/* file.h - reads or maps one file of a checkpoint. */
+/* files.h - reads or maps one file of a checkpoint. */
 #pragma once
 
-#include "model/bytes.h"
-#include "model/status.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* utf8.c - UTF-8 of any bytes. The first byte gives a character's length. The first two bytes and the
  * continuation bits of the rest decide whether it is valid. */
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* status.c - the texts of the codes, and the first message of an error. */
-#include "model/status.h"
+#include "model/base/status.h"
 
-#include "model/utf8.h"
+#include "model/base/utf8.h"
 
 #include <stdarg.h>
 #include <stddef.h>
