@@ -30,7 +30,7 @@ typedef struct corpus_options {
     const char *settings[HS__SETTINGS], *dir, *shard, *pairs;
     size_t n_workers;
     uint64_t save_ms;
-    size_t resume, strict; /* flags */
+    size_t resume, restart, strict; /* flags */
     const char *pairs_heads, *pairs_min, *pairs_sample;
     size_t pairs_strongest, pairs_seed;
 } corpus_options;
@@ -46,6 +46,8 @@ static const hs_option own_options[] = {
      hs__add_model, AT(catalog), 0, 0, NULL},
     {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
     {"resume", 0, NULL, "continue the run in DIR", hs__set_count, AT(resume), 0, 1, NULL},
+    {"restart", 0, NULL, "begin the run in DIR anew; its checkpoint is removed", hs__set_count, AT(restart),
+     0, 1, NULL},
     {"shard", 0, "I/N", "count only shard I (from 0) of N; 'merge' joins shards", hs__set_string, AT(shard),
      0, 0, NULL},
     {"pairs", 0, "FILE", "write high pairs: CSV (.csv, .csv.gz) or a database (.sqlite, .db)", hs__set_string,
@@ -417,6 +419,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
                           .resume = o->resume != 0,
+                          .restart = o->restart != 0,
                           .strict = o->strict != 0,
                           .stop = &stop,
                           .progress = progress_print,
@@ -532,6 +535,8 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
         return hs__usage_error(command, "no output folder; name one with -o DIR");
     if (operand == argc)
         return hs__usage_error(command, "no input; name files, or - for standard input");
+    if (options.resume && options.restart)
+        return hs__usage_error(command, "--resume continues a run and --restart begins it anew: give one");
     if (options.pairs && options.resume)
         return hs__usage_error(command, "--pairs cannot be used with --resume: pairs of earlier sessions "
                                         "would be missing. Start again in "

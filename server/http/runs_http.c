@@ -261,17 +261,28 @@ void hs__runs_answer_run(hs_exchange *x)
         answer_run(x, MHD_HTTP_OK, id_of(x, id));
 }
 
-void hs__runs_answer_cancel(hs_exchange *x)
+/* Asks for a change of the run's state, and answers with the run. */
+static void answer_change(hs_exchange *x, hs_status (*change)(hs_runs *, const char *, hs_error *))
 {
     char id[HS_RUN_ID_MAX + 1];
     hs_error err = {0};
     if (!kept(x))
         return;
-    const hs_status st = hs__run_cancel(x->server->runs, id_of(x, id), &err);
+    const hs_status st = change(x->server->runs, id_of(x, id), &err);
     if (st)
         refuse(x, st, NULL, &err);
     else
         answer_run(x, MHD_HTTP_ACCEPTED, id);
+}
+
+void hs__runs_answer_cancel(hs_exchange *x)
+{
+    answer_change(x, hs__run_cancel);
+}
+
+void hs__runs_answer_restart(hs_exchange *x)
+{
+    answer_change(x, hs__run_restart);
 }
 
 void hs__runs_answer_delete(hs_exchange *x)

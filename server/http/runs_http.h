@@ -18,4 +18,5 @@ void hs__runs_answer_comparison(hs_exchange *x);
 void hs__runs_answer_examples(hs_exchange *x);
 void hs__runs_answer_search(hs_exchange *x);
 void hs__runs_answer_cancel(hs_exchange *x);
+void hs__runs_answer_restart(hs_exchange *x);
 void hs__runs_answer_delete(hs_exchange *x);

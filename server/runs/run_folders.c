@@ -51,21 +51,44 @@ void hs__run_path_strip(const hs_runs *c, const char *id, char *text)
     }
 }
 
-bool hs__run_files_remove(const hs_runs *c, const char *id)
+/* Opens a run's folder, but no symbolic link. Returns NULL with errno if it cannot be opened. */
+static DIR *folder_open(const hs_runs *c, const char *id)
 {
     char path[HS__RUN_PATH_MAX];
     hs__run_path(c, id, "", path);
-    const int fd =
-        open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); /* does not follow symbolic links */
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder && fd >= 0)
+        close(fd);
+    return folder;
+}
+
+bool hs__run_results_remove(const hs_runs *c, const char *id)
+{
+    DIR *folder = folder_open(c, id);
+    bool removed = folder != NULL;
+    if (!folder)
+        return false;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (strcmp(entry->d_name, "input") != 0 && strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0)
+            removed &= unlinkat(dirfd(folder), entry->d_name, 0) == 0;
+    removed &= fsync(dirfd(folder)) == 0;
+    closedir(folder);
+    return removed;
+}
+
+bool hs__run_files_remove(const hs_runs *c, const char *id)
+{
+    char path[HS__RUN_PATH_MAX];
+    DIR *folder = folder_open(c, id);
     bool removed = !folder && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR);
+    hs__run_path(c, id, "", path);
     if (folder) {
         for (const struct dirent *entry; (entry = readdir(folder));)
             unlinkat(dirfd(folder), entry->d_name, 0); /* "." and ".." are refused */
         closedir(folder);
         removed = rmdir(path) == 0;
-    } else if (fd >= 0) {
-        close(fd);
     }
     if (!removed)
         hs__log("error", "runs/%s cannot be removed: %s; the next start tries again", id, strerror(errno));

@@ -215,8 +215,8 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
     if (row->starts >= STARTS_MAX)
         return hs_fail(
             err, HS_INVALID,
-            "the server was killed %d times during this run, perhaps because memory ran out; send the run "
-            "again with fewer layers or a smaller window",
+            "the server was killed %d times during this run, perhaps because memory ran out; restart the "
+            "run, or send it again with fewer layers or a smaller window",
             row->starts);
     hs__setting wrong;
     hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);

@@ -164,18 +164,32 @@ void hs__run_table_count_bytes(hs_runs *c)
     atomic_store(&c->counts.bytes, c->bytes_kept);
 }
 
-bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
+static hs_status no_space(const char *where, uint64_t needed, uint64_t left, hs_error *err)
 {
-    sqlite3_stmt *s =
-        hs__run_table_prepare(c,
-                              "SELECT id, model, coalesce(settings, json_object("
-                              "'max_tokens', CAST(max_tokens AS TEXT), 'layers', layers,"
-                              " 'thresholds', thresholds, 'input_format',"
-                              " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"
-                              " texts_done, bad_lines_total, starts, empty_texts FROM runs"
-                              " WHERE state IN ('running', 'queued') AND " HS__RUN_ID_IS_VALID
-                              " ORDER BY state = 'running' DESC, number LIMIT 1",
-                              NULL, NULL);
+    return hs_fail(err, HS_NO_SPACE, "The run takes up to %llu MB; %s %llu MB. Delete old runs.",
+                   (unsigned long long)(needed >> 20) + 1, where, (unsigned long long)(left >> 20));
+}
+
+hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_error *err)
+{
+    const uint64_t used = c->bytes_kept + c->bytes_coming, promised = c->bytes_reserved + c->bytes_coming;
+    const uint64_t left = used < c->bytes_max ? c->bytes_max - used : 0, free_bytes = hs__disk_free(c->dir);
+    const uint64_t on_disk = promised < free_bytes ? free_bytes - promised : 0;
+    if (needed > left)
+        return no_space("--max-state leaves", needed, left, err);
+    return needed > on_disk ? no_space("the disk has", needed, on_disk, err) : HS_OK;
+}
+
+#define ROW                                                                                                  \
+    "SELECT id, model, coalesce(settings, json_object('max_tokens', CAST(max_tokens AS TEXT), 'layers', "    \
+    "layers,"                                                                                                \
+    " 'thresholds', thresholds, 'input_format',"                                                             \
+    " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"                                  \
+    " texts_done, bad_lines_total, starts, empty_texts FROM runs WHERE " HS__RUN_ID_IS_VALID
+
+/* Copies the row of a statement that begins with ROW, and finalizes it. Returns false if there is none. */
+static bool row_read(sqlite3_stmt *s, hs__run_row *ret)
+{
     const bool found = s && sqlite3_step(s) == SQLITE_ROW;
     if (found) {
         snprintf(ret->id, sizeof ret->id, "%s", hs__run_table_text(s, 0));
@@ -188,4 +202,18 @@ bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
     }
     sqlite3_finalize(s);
     return found;
+}
+
+bool hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret)
+{
+    return row_read(hs__run_table_prepare(c, ROW " AND id = ?1", id, NULL), ret);
+}
+
+bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
+{
+    return row_read(hs__run_table_prepare(c,
+                                          ROW " AND state IN ('running', 'queued')"
+                                              " ORDER BY state = 'running' DESC, number LIMIT 1",
+                                          NULL, NULL),
+                    ret);
 }

@@ -5,7 +5,7 @@
  * accepted run.
  *
  * Runs that are queued or running when the program ends resume at the next start. A run fails if the program
- * was killed twice during it without a save in between.
+ * was killed twice during it without a save in between. hs__run_restart begins a failed run anew.
  *
  * A run is accepted only if its memory and disk space suffice. Its disk space is reserved until it ends; an
  * upload reserves only the bytes already sent.
@@ -86,6 +86,10 @@ json_t *hs__runs_list(hs_runs *runs, uint64_t before, size_t limit);
 /* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
  * HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
+/* Queues a failed or cancelled run again: it begins anew, from its upload, with the model that is served now.
+ * Returns HS_NOT_FOUND for a run, an upload or a model that is not there, HS_BUSY in other states,
+ * HS_NO_SPACE, or HS_INVALID if its options do not suit the model. */
+HS_MUST_USE hs_status hs__run_restart(hs_runs *runs, const char *id, hs_error *err);
 /* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_BUSY while it runs. */
 HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);
 

@@ -81,8 +81,12 @@ bool hs__run_state_set(hs_runs *c, const char *id, const char *state);
 void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16]);
 /* Returns the number that a query yields; 0 if it fails. */
 uint64_t hs__run_table_number(hs_runs *c, const char *sql);
+/* Checks the disk and --max-state for `needed` more bytes. Returns HS_NO_SPACE. */
+HS_MUST_USE hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_error *err);
 /* Updates c->bytes_kept and c->bytes_reserved after a change of a row's bytes. */
 void hs__run_table_count_bytes(hs_runs *c);
+/* Reads a row by its id. Returns false if there is none. */
+bool hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret_row);
 /* Finds the run to execute: one already begun, else the oldest queued one by the start of its upload. Returns
  * false if there is none. */
 bool hs__run_table_next(hs_runs *c, hs__run_row *ret_row);
@@ -97,6 +101,8 @@ void hs__run_path_strip(const hs_runs *c, const char *id, char *text);
 /* Removes a run's folder and files, leftovers of interrupted saves included. Returns false, and logs the
  * reason, if some of it stays. */
 bool hs__run_files_remove(const hs_runs *c, const char *id);
+/* Removes all files of a run but its input. Returns false if some of them stay. */
+bool hs__run_results_remove(const hs_runs *c, const char *id);
 /* Locks the folder and opens its database. Ends interrupted uploads and deletions, moves unknown folders to
  * aside/ and removes leftovers of killed writes. Returns HS_NO_SPACE if the disk is full. The lock is held,
  * or no other thread has c yet. */

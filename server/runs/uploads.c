@@ -108,23 +108,6 @@ static bool row_insert(hs_runs *c, const hs__run_row *t, const char *name)
 
 /* ---- the upload ---- */
 
-static hs_status no_space(const char *where, uint64_t needed, uint64_t left, hs_error *err)
-{
-    return hs_fail(err, HS_NO_SPACE, "The run takes up to %llu MB; %s %llu MB. Delete old runs.",
-                   (unsigned long long)(needed >> 20) + 1, where, (unsigned long long)(left >> 20));
-}
-
-/* Checks the disk space for `needed` more bytes. The lock is held. */
-static hs_status space_check(const hs_runs *c, uint64_t needed, hs_error *err)
-{
-    const uint64_t used = c->bytes_kept + c->bytes_coming, promised = c->bytes_reserved + c->bytes_coming;
-    const uint64_t left = used < c->bytes_max ? c->bytes_max - used : 0, free_bytes = hs__disk_free(c->dir);
-    const uint64_t on_disk = promised < free_bytes ? free_bytes - promised : 0;
-    if (needed > left)
-        return no_space("--max-state leaves", needed, left, err);
-    return needed > on_disk ? no_space("the disk has", needed, on_disk, err) : HS_OK;
-}
-
 /* Checks that memory suffices for at least one worker: on this machine at all, and as far as is known when
  * the run starts. The lock is held. */
 static hs_status memory_check(const hs_runs *c, const hs__requirements *needs, hs_error *err)
@@ -157,7 +140,7 @@ static hs_status upload_enter(hs_upload *u, const hs__run_row *row, const char *
     if (!st)
         st = memory_check(c, needs, err);
     if (!st)
-        st = space_check(c, u->run_bytes + bytes_expected, err);
+        st = hs__run_space_check(c, u->run_bytes + bytes_expected, err);
     return !st && !row_insert(c, row, name) ? hs__run_table_fail(c, err) : st;
 }
 
@@ -225,7 +208,7 @@ hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_err
     hs_runs *c = u->runs;
     lines_count(u, bytes, n_bytes);
     pthread_mutex_lock(&c->lock);
-    const hs_status st = space_check(c, n_bytes, err);
+    const hs_status st = hs__run_space_check(c, n_bytes, err);
     if (!st)
         c->bytes_coming += n_bytes;
     pthread_mutex_unlock(&c->lock);
@@ -253,7 +236,7 @@ static hs_status upload_accept(hs_runs *c, const hs_upload *u, hs_error *err)
 {
     hs_status st = number_check(c, err);
     if (!st)
-        st = space_check(c, u->run_bytes, err);
+        st = hs__run_space_check(c, u->run_bytes, err);
     if (st)
         return st;
     sqlite3_stmt *s = hs__run_table_prepare(

@@ -428,6 +428,53 @@ def test_a_run_during_which_the_server_was_killed_twice_is_failed(start_server, 
     assert server.request("DELETE", path).status == 204
 
 
+def test_a_failed_run_can_be_restarted(start_server, tmp_path):
+    """Its model has changed in between, as the built-in one may in an upgrade."""
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(40, seed=28)), OPTIONS + "&examples=2").headers["Location"]
+    assert wait(server, path)["state"] == "done"
+    first = server.get(f"{path}/report?format=npz").body
+    assert server.request("POST", f"{path}/restart", b"").status == 409
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = 'running'")
+    db.close()
+    model = checkpoint.write_random(tmp_path / "m")
+    server = start_server("--state", str(tmp_path / "state"), "--model", f"mini={model}")
+    run = wait(server, path)
+    assert run["state"] == "failed" and "model" in run["error"]
+    again = server.request("POST", f"{path}/restart", b"")
+    assert again.status == 202 and again.json()["state"] in ("queued", "running", "done") and again.json()["error"] is None
+    run = wait(server, path)
+    assert (run["state"], run["texts_done"] + run["empty_texts"], run["bad_lines_total"]) == ("done", 40, 0)
+    assert server.get(f"{path}/report?format=npz").body != first
+    server.stop()
+    server = start_server("--state", str(tmp_path / "state"))
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = 'failed', error = 'killed'")
+    db.close()
+    assert server.request("POST", f"{path}/restart", b"").status == 202
+    assert wait(server, path)["state"] == "done"
+    with np.load(io.BytesIO(first)) as before, np.load(io.BytesIO(server.get(f"{path}/report?format=npz").body)) as now:
+        assert all(before[name].tobytes() == now[name].tobytes() for name in before if name != "provenance")
+    assert server.request("POST", "/corpora/0123456789abcdef/restart", b"").status == 404
+
+
+def test_what_cannot_be_restarted_stays(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(40, seed=29))).headers["Location"]
+    wait(server, path)
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = 'failed', error = 'why'")
+    db.close()
+    folder = tmp_path / "state" / "runs" / path.rsplit("/", 1)[1]
+    (folder / "input").rename(folder / "elsewhere")
+    (folder / "input").symlink_to(folder / "elsewhere")
+    assert server.request("POST", f"{path}/restart", b"").status == 404
+    run = server.get(path).json()
+    assert (run["state"], run["error"]) == ("failed", "why") and (folder / "report.json").exists()
+
+
 def test_orderly_stops_do_not_count_as_kills(start_server, tmp_path):
     path = None
     for _ in range(4):

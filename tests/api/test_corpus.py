@@ -757,6 +757,21 @@ def test_resume_refuses_other_options(headscope, long_run, half_done, arguments,
     assert done.returncode == 1 and what in done.stderr
 
 
+def test_restart_begins_anew(headscope, long_run, half_done, tmp_path):
+    """With another model or other options, which a resumed run would refuse."""
+    model = checkpoint.write_random(tmp_path / "m")
+    ndjson(tmp_path / "few", texts(30, seed=8))
+    run = ["--model", model, "--examples", "2", tmp_path / "few"]
+    refused = corpus(headscope, *run, "-o", half_done)
+    assert refused.returncode == 1 and "--restart" in refused.stderr
+    both = corpus(headscope, *run, "-o", half_done, "--restart", "--resume")
+    assert both.returncode == 2 and "--restart" in both.stderr
+    for folder in (half_done, tmp_path / "new"):  # a new folder has no run yet
+        done = corpus(headscope, *run, "-o", folder, "--restart")
+        assert done.returncode == 0, done.stderr
+    assert_same(half_done, tmp_path / "new")
+
+
 def test_resume_refuses_another_input(headscope, long_run, half_done, tmp_path):
     with gzip.open(long_run / "texts.gz", "rb") as file:
         text = file.read()

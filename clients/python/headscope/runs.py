@@ -124,5 +124,10 @@ class Run:
         self._client.request("POST", f"/corpora/{self.id}/cancel")
         return self.refresh()
 
+    def restart(self) -> Run:
+        """Begins a failed or cancelled run anew, from its texts."""
+        self._client.request("POST", f"/corpora/{self.id}/restart")
+        return self.refresh()
+
     def delete(self) -> None:
         self._client.request("DELETE", f"/corpora/{self.id}")

@@ -150,7 +150,8 @@ static hs_status results_begin(run *r, hs_error *err)
     } else if (!job->resume) {
         st = hs_fail(
             err, HS_INVALID,
-            "'%.250s' already holds a run: continue it with --resume, or choose another folder with -o",
+            "'%.250s' already holds a run: continue it with --resume, begin it anew with --restart, or "
+            "choose another folder with -o",
             job->dir);
     } else {
         snprintf(where, sizeof where, "the run in '%.250s'", job->dir);
@@ -552,7 +553,9 @@ static hs_status index_begin(run *r, hs_error *err)
 static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
 {
     hs__leftovers_remove(r->job->dir);
-    hs_status st = results_begin(r, err);
+    hs_status st = r->job->restart ? hs__run_checkpoint_remove(r->job->dir, err) : HS_OK;
+    if (!st)
+        st = results_begin(r, err);
     if (!st)
         st = index_begin(r, err);
     if (!st && pairs)

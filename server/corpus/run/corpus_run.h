@@ -58,6 +58,7 @@ typedef struct hs__corpus_job {
     uint64_t save_ms;       /* interval of checkpoints */
     bool strict;            /* a bad line ends the run */
     bool resume;            /* continue the run in dir, if there is one */
+    bool restart;           /* remove the checkpoint of the run in dir, if there is one */
     bool yielding;          /* workers use SCHED_IDLE */
     const atomic_int *stop; /* non-zero: save, then end with HS_CANCELLED */
     void (*progress)(const hs__corpus_progress *progress, void *data); /* a few times a second; may be NULL */
