@@ -17,13 +17,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SAVE_MS  30000
-#define AGAIN_MS 3000 /* after the disk was full or memory was short */
+#define SAVE_MS      30000
+#define SAVE_SOON_MS 100  /* of a run during which the server was killed: a save shows that it goes on */
+#define AGAIN_MS     3000 /* after the disk was full or memory was short */
 
 #define NICENESS 10 /* like the worker threads */
 
 /* A run during which the server was killed STARTS_MAX times without a save fails. */
-enum { STARTS_MAX = 2, MEMORY_TRIES = 20 };
+enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };
 
 /* ---- while it runs ---- */
 
@@ -90,7 +91,7 @@ static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *p
     job->input_names = names;
     job->n_inputs = job->n_shards = 1;
     job->dir = dir;
-    job->save_ms = SAVE_MS;
+    job->save_ms = row->starts > 0 ? SAVE_SOON_MS : SAVE_MS;
     job->resume = job->yielding = true;
     job->stop = &c->stop;
     job->progress = on_progress;

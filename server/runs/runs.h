@@ -5,7 +5,8 @@
  * accepted run.
  *
  * Runs that are queued or running when the program ends resume at the next start. A run fails if the program
- * was killed twice during it without a save in between. hs__run_restart begins a failed run anew.
+ * was killed three times during it without a save in between. After the first time it saves often, so that
+ * only a run that kills the program fails. hs__run_restart begins a failed run anew.
  *
  * A run is accepted only if its memory and disk space suffice. Its disk space is reserved until it ends; an
  * upload reserves only the bytes already sent.
