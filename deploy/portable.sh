@@ -122,7 +122,7 @@ build_libharu() {
         -DZLIB_LIBRARY="$prefix/lib/libz.a" &&
         { [ -e "$prefix/lib/libhpdf.a" ] || mv "$prefix/lib/libhpdfs.a" "$prefix/lib/libhpdf.a"; }
 }
-# Loaded when it is used, so only its headers are needed (server/hub/lazy_curl.h).
+# Loaded when it is used, so only its headers are needed (server/hub/hub_transfer.c).
 build_curl() {
     cp -r include/curl "$prefix/include/"
 }

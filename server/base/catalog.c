@@ -2,7 +2,7 @@
 #include "server/base/catalog.h"
 
 #include "model/files/hub_cache.h"
-#include "server/base/memory_left.h"
+#include "server/base/machine.h"
 
 #include <errno.h>
 #include <stdbool.h>

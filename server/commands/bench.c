@@ -2,7 +2,7 @@
 #include "engine/analysis/analysis.h"
 #include "model/base/clock.h"
 #include "server/base/catalog.h"
-#include "server/base/cores.h"
+#include "server/base/machine.h"
 #include "server/commands/commands.h"
 
 #include <stdio.h>

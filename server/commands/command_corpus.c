@@ -1,15 +1,18 @@
-/* command_corpus.c - `headscope corpus`: options, shard, number of workers, progress and exit code. */
+/* command_corpus.c - `headscope corpus`: options, paths, shard, number of workers, progress and exit code. */
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
-#include "server/base/cores.h"
+#include "server/base/machine.h"
 #include "server/base/printable.h"
 #include "server/base/second_signal.h"
 #include "server/commands/commands.h"
 #include "server/commands/compare_runs.h"
-#include "server/commands/corpus_paths.h"
 #include "server/corpus/report/comparison.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/requirements.h"
+#include "server/corpus/run/run_checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,6 +22,68 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+/* ---- paths ----
+ *
+ * Refuses a run whose outputs would replace what it reads, or each other. Compares by device and inode. */
+
+static hs_status refuse(const char *output, const char *what, const char *other, hs_error *err)
+{
+    return hs_fail(err, HS_INVALID, "'%.150s' would replace %s '%.150s': choose another output", output, what,
+                   other);
+}
+
+static hs_status inputs_check(const hs__corpus_job *job, const char *output, hs_error *err)
+{
+    for (size_t i = 0; i < job->n_inputs; i++)
+        if (hs__path_replaces(output, job->inputs[i]))
+            return refuse(output, "the input", job->inputs[i], err);
+    return HS_OK;
+}
+
+static hs_status model_check(const hs_model_place *model, const char *output, hs_error *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 256];
+    hs_error why = {0};
+    DIR *folder = model->n_dir && !hs__model_place_dir(model, dir, &why) ? opendir(dir) : NULL;
+    hs_status st = HS_OK;
+    if (!folder)
+        return HS_OK; /* the model is linked in, or its opening fails with a better message */
+    for (const struct dirent *entry; !st && (entry = readdir(folder));) {
+        snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        if (hs__path_replaces(output, path))
+            st = refuse(output, "the model's file", path, err);
+    }
+    closedir(folder);
+    return st;
+}
+
+/* Checks job->pairs and the files of job->dir against job->inputs, the model's files and `interventions` (a
+ * path, or NULL). HS_INVALID names both files. A link counts as the file that it leads to. */
+static hs_status corpus_paths_check(const hs__corpus_job *job, const hs_model_place *model,
+                                    const char *interventions, hs_error *err)
+{
+    static const char *const names[] = {HS__RUN_CHECKPOINT_FILE, HS__REPORT_JSON, HS__REPORT_NPZ,
+                                        HS__REPORT_HTML};
+    char path[PATH_MAX];
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", job->dir, names[i]);
+        st = inputs_check(job, path, err);
+        if (!st && job->pairs && hs__path_replaces(job->pairs, path))
+            st = refuse(job->pairs, "the run's own file", path, err);
+    }
+    if (st || !job->pairs)
+        return st;
+    if (interventions && hs__path_replaces(job->pairs, interventions))
+        return refuse(job->pairs, "the interventions", interventions, err);
+    st = inputs_check(job, job->pairs, err);
+    return st ? st : model_check(model, job->pairs, err);
+}
+
+/* ---- command corpus ----
+ *
+ * `headscope corpus`: options, shard, number of workers, progress and exit code. */
 
 #define LINE_SECONDS 5 /* interval of progress lines without a terminal */
 #define BAR_CELLS    24
@@ -36,6 +101,7 @@ typedef struct corpus_options {
 } corpus_options;
 
 #define AT(field) offsetof(corpus_options, field)
+
 /* The options that are no settings of the run. */
 static const hs_option own_options[] = {
     {"output", 'o', "DIR", "folder for the checkpoint and the reports (required)", hs__set_string, AT(dir), 0,
@@ -87,7 +153,6 @@ static void table_fill(hs__option_table *table)
 }
 
 /* ---- progress ---- */
-
 typedef struct teller {
     bool terminal;
     double reported; /* seconds of the run */
@@ -154,7 +219,6 @@ static void expected_print(const hs__pairs_expected *e, void *data)
 }
 
 /* ---- stopping ---- */
-
 static atomic_int stop;
 
 static void on_signal(int number)
@@ -178,7 +242,6 @@ static void signals_catch(void)
 }
 
 /* ---- the shard ---- */
-
 static bool number_read(const char *text, size_t *ret)
 {
     char *end;
@@ -251,12 +314,11 @@ static hs_status outputs_take(const corpus_options *o, const hs__corpus_job *job
 {
     const hs_status st = folder_take(job->dir, err);
     return st ? st
-              : hs__corpus_paths_check(job, hs__catalog_place(&o->catalog, 0),
-                                       o->settings[HS__SETTING_INTERVENTIONS], err);
+              : corpus_paths_check(job, hs__catalog_place(&o->catalog, 0),
+                                   o->settings[HS__SETTING_INTERVENTIONS], err);
 }
 
 /* ---- the command ---- */
-
 static void bad_lines_print(const json_t *bad, const char *const *inputs)
 {
     const json_t *lines = json_object_get(bad, "lines");

@@ -1,8 +1,7 @@
 /* main.c - one program: the server and its commands, and what they say of themselves. */
 #include "server/base/version.h"
 #include "server/commands/commands.h"
-#include "server/commands/help.h"
-#include "server/commands/nearest.h"
+#include "server/commands/options.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,10 @@
-/* options.c - getopt_long over a command's one table: options, environment, and what is said when they are
- * wrong. */
+/* options.c - reads the command line and the environment; help, manual page and completion come from the same
+ * tables. */
 #include "server/commands/options.h"
 
+#include "api/spelling.h"
 #include "server/base/catalog.h"
 #include "server/base/printable.h"
-#include "server/commands/help.h"
-#include "server/commands/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +15,241 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- nearest ----
+ *
+ * By meaning, else by spelling. */
+
+/* Names that other programs use, and our options for the same, the first that a command has. */
+static const struct {
+    const char *word, *options[2];
+} synonyms[] = {
+    {"port", {"listen"}},
+    {"host", {"listen", "allow-host"}},
+    {"bind", {"listen"}},
+    {"address", {"listen"}},
+    {"addr", {"listen"}},
+    {"threads", {"workers", "cores"}},
+    {"jobs", {"workers", "cores"}},
+    {"processes", {"workers"}},
+    {"cpus", {"workers", "cores"}},
+    {"cores", {"workers"}},
+    {"thread", {"workers", "cores"}},
+    {"parallel", {"workers", "cores"}},
+    {"batch", {"together"}},
+    {"batch-size", {"together"}},
+    {"timeout", {"deadline"}},
+    {"memory", {"max-held"}},
+    {"ram", {"max-held"}},
+    {"auth", {"token-file"}},
+    {"token", {"token-file"}},
+    {"api-key", {"token-file"}},
+    {"password", {"token-file"}},
+    {"origin", {"cors"}},
+    {"cors-origin", {"cors"}},
+    {"allow-origin", {"cors"}},
+    {"data", {"state"}},
+    {"storage", {"state"}},
+    {"verbose", {"log"}},
+    {"quiet", {"log"}},
+    {"device", {"backend"}},
+    {"kernels", {"backend"}},
+    {"dtype", {"dtype", "precision"}},
+    {"quantize", {"precision"}},
+    {"checkpoint", {"model"}},
+    {"weights", {"model"}},
+    {"folder", {"model"}},
+    {"revision", {"model"}},
+    {"out", {"output"}},
+    {"outfile", {"output"}},
+    {"out-dir", {"output"}},
+    {"file", {"output"}},
+    {"max-length", {"max-tokens"}},
+    {"length", {"max-tokens"}},
+    {"truncate", {"max-tokens"}},
+    {"predict", {"predictions", "masked-share"}},
+    {"top-k", {"predictions"}},
+    {"lens", {"predictions"}},
+    {"mask", {"predictions", "masked-share"}},
+    {"ablate", {"interventions"}},
+    {"switch-off", {"interventions"}},
+    {"tokens", {"input-ids"}},
+    {"ids", {"input-ids"}},
+    {"second", {"text-pair"}},
+    {"column", {"field"}},
+    {"key", {"field"}},
+    {"type", {"input-format", "format"}},
+    {"json", {"format"}},
+    {"continue", {"resume"}},
+    {"seed", {"mask-seed"}},
+    {"part", {"shard"}},
+    {"csv", {"pairs"}},
+    {"usage", {"help"}},
+    {"start", {"serve"}},
+    {"run", {"serve"}},
+    {"server", {"serve"}},
+    {"download", {"pull"}},
+    {"fetch", {"pull"}},
+    {"list", {"models"}},
+    {"join", {"merge"}},
+    {"benchmark", {"bench"}},
+};
+
+static const char *find(const char *word, const char *const *words)
+{
+    for (; word && *words; words++)
+        if (strcmp(word, *words) == 0)
+            return *words;
+    return NULL;
+}
+
+static const char *find_synonym(const char *word, const char *const *words)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const char *found = NULL;
+        for (size_t k = 0; k < 2 && !found && strcmp(synonyms[i].word, word) == 0; k++)
+            found = find(synonyms[i].options[k], words);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* Returns true if other programs use the word: it is no misspelling then. */
+static bool is_known(const char *word)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strcmp(synonyms[i].word, word) == 0)
+            return true;
+    return false;
+}
+
+const char *hs__nearest(const char *word, const char *const *words)
+{
+    return is_known(word) ? find_synonym(word, words) : hs_spelled_like(word, words);
+}
+
+/* ---- help ----
+ *
+ * A command's table of options as a page, as a section of the manual and as a branch of the shell's
+ * completion. Each is made on request, from the table that also reads the options, so none can lag
+ * behind. */
+
+typedef enum hs__help_form {
+    HS__HELP_TEXT, /* --help: for the terminal */
+    HS__HELP_MAN,  /* --help=man: a section of the manual page (groff) */
+    HS__HELP_BASH, /* --help=bash: a branch of the completion's `case` */
+} hs__help_form;
+
+/* "man", "bash"; NULL is text. False for anything else. */
+static bool help_form_read(const char *text, hs__help_form *ret_form)
+{
+    *ret_form = text && strcmp(text, "bash") == 0 ? HS__HELP_BASH : text ? HS__HELP_MAN : HS__HELP_TEXT;
+    return !text || strcmp(text, "man") == 0 || strcmp(text, "bash") == 0;
+}
+
+static void print_text(const hs_command *command)
+{
+    printf("usage: headscope %s [OPTION]...%s%s\n%s.\n\n", command->name, *command->operands ? " " : "",
+           command->operands, command->summary);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const hs_option *o = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+                 o->letter ? ", " : "  ", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-34s %s\n", left, o->help);
+    }
+    printf("  %-34s %s\n", "-h, --help", "this page");
+    if (command->environment)
+        printf("\nEach option can also be set in the environment, --max-body as HEADSCOPE_MAX_BODY;"
+               " the command line wins.\n");
+    if (command->details)
+        printf("\n%s\n", command->details);
+}
+
+/* Text for groff: a minus is one, and a line that begins with a dot is no request. */
+static void man_text(const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if ((c == text || c[-1] == '\n') && (*c == '.' || *c == '\''))
+            fputs("\\&", stdout);
+        if (*c == '-' || *c == '\\')
+            fputs(*c == '-' ? "\\-" : "\\e", stdout);
+        else
+            putchar(*c);
+    }
+}
+
+static void man_option(const hs_option *o)
+{
+    fputs(".TP\n", stdout);
+    if (o->letter)
+        printf("\\fB\\-%c\\fR, ", o->letter);
+    fputs("\\fB\\-\\-", stdout);
+    man_text(o->name);
+    fputs("\\fR", stdout);
+    if (o->argument)
+        printf(" \\fI%s\\fR", o->argument);
+    putchar('\n');
+    man_text(o->help);
+    putchar('\n');
+}
+
+static void print_man(const hs_command *command)
+{
+    printf(".SS headscope %s [OPTION]... %s\n", command->name, command->operands);
+    man_text(command->summary);
+    fputs(".\n", stdout);
+    for (size_t i = 0; i < command->n_options; i++)
+        man_option(&command->options[i]);
+    if (command->environment)
+        fputs(".PP\nEach option can also be set in the environment, \\-\\-max\\-body as HEADSCOPE_MAX_BODY; "
+              "the command "
+              "line wins.\n",
+              stdout);
+    if (command->details) {
+        fputs(".PP\n", stdout);
+        man_text(command->details);
+        putchar('\n');
+    }
+}
+
+/* "native|openblas" -> "native openblas" */
+static void bash_choices(const char *choices)
+{
+    for (const char *c = choices; *c; c++)
+        putchar(*c == '|' || *c == ',' ? ' ' : *c);
+}
+
+/* Inside `case $command in`: what may follow, and behind an option its choices. */
+static void print_bash(const hs_command *command)
+{
+    printf("    %s)\n        options=\"", command->name);
+    for (size_t i = 0; i < command->n_options; i++)
+        printf("--%s ", command->options[i].name);
+    fputs("--help\"\n        case $previous in\n", stdout);
+    for (size_t i = 0; i < command->n_options; i++) {
+        if (!command->options[i].choices)
+            continue;
+        printf("        --%s) choices=\"", command->options[i].name);
+        bash_choices(command->options[i].choices);
+        fputs("\" ;;\n", stdout);
+    }
+    fputs("        esac ;;\n", stdout);
+}
+
+/* On standard output. */
+static void help_print(const hs_command *command, hs__help_form form)
+{
+    static void (*const prints[])(const hs_command *) = {
+        [HS__HELP_TEXT] = print_text, [HS__HELP_MAN] = print_man, [HS__HELP_BASH] = print_bash};
+    prints[form](command);
+}
+
+/* ---- options ----
+ *
+ * Getopt_long over a command's one table: options, environment, and what is said when they are
+ * wrong. */
 
 enum { HELP = 256 }; /* long options are numbered above every letter */
 
@@ -121,7 +355,6 @@ int hs__command_failed(const hs_command *command, const hs_error *err)
 }
 
 /* ---- options of fields ---- */
-
 const char *hs__name_with(const char *name, char from, char to, char ret_name[64])
 {
     snprintf(ret_name, 64, "%s", name);
@@ -244,9 +477,9 @@ static void argument_refuse(const hs_command *command, const char *argument, int
 static int help_show(const hs_command *command, const char *form_name)
 {
     hs__help_form form;
-    if (!hs__help_form_read(form_name, &form))
+    if (!help_form_read(form_name, &form))
         return hs__usage_error(command, "--help has the forms man and bash");
-    hs__help_print(command, form);
+    help_print(command, form);
     return HS_EXIT_DONE;
 }
 

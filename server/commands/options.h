@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Returns the word of the list, which ends with NULL, that means the same as `word` in other programs. For a
+ * word that they do not use, returns one spelled almost alike, else one that begins with `word`. Returns NULL
+ * if there is none of these. */
+const char *hs__nearest(const char *word, const char *const *words);
+
 enum { HS_OPTIONS_MAX = 48 }; /* of one command */
 
 typedef struct hs_option hs_option;
@@ -28,16 +33,20 @@ struct hs_option {
 
 hs_status hs__set_string(const hs_option *option, const char *value, void *ret,
                          hs_error *err); /* const char * */
+
 hs_status hs__set_choice(const hs_option *option, const char *value, void *ret,
                          hs_error *err); /* const char * */
+
 hs_status hs__set_count(const hs_option *option, const char *value, void *ret, hs_error *err); /* size_t */
 hs_status hs__set_bytes(const hs_option *option, const char *value, void *ret,
                         hs_error *err); /* size_t, "64M" */
+
 hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret,
                           hs_error *err); /* uint64_t ms */
 
 hs_status hs__set_model(const hs_option *option, const char *value, void *ret,
                         hs_error *err); /* hs_catalog_options: its only model */
+
 hs_status hs__add_model(const hs_option *option, const char *value, void *ret,
                         hs_error *err); /* hs_catalog_options: one more */
 
@@ -64,6 +73,7 @@ typedef struct hs__option_table {
 void hs__option_add(hs__option_table *table, const hs_option *option);
 /* Adds the option of a field: "max-tokens" for max_tokens, with the field's argument, help and choices. */
 void hs__option_add_field(hs__option_table *table, const hs_field *field, hs_option_set set, size_t offset);
+
 /* Replaces a character of a name: '_' by '-' turns a field's name into its option's. */
 const char *hs__name_with(const char *name, char from, char to, char ret_name[64]);
 
@@ -81,5 +91,6 @@ bool hs__ending_is_known(const char *path, const char *endings);
 
 /* "headscope serve: <message>" and where help is, on stderr; returns HS_EXIT_USAGE. */
 int hs__usage_error(const hs_command *command, const char *format, ...) HS_PRINTF(2, 3);
+
 /* "headscope serve: <message>" on stderr; returns HS_EXIT_FAILED. */
 int hs__command_failed(const hs_command *command, const hs_error *err);

@@ -1,7 +1,7 @@
 /* scores.c - headscope scores: the heads of a model that attend to the previous token, to the same token, or
  * to the token after it, on random repeated sequences. */
 #include "server/base/catalog.h"
-#include "server/base/cores.h"
+#include "server/base/machine.h"
 #include "server/commands/commands.h"
 
 #include <jansson.h>

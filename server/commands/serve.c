@@ -1,7 +1,6 @@
 /* serve.c - `headscope serve`: options, and limits that follow the memory there is where none were given. */
-#include "server/base/cores.h"
 #include "server/base/log.h"
-#include "server/base/memory_left.h"
+#include "server/base/machine.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"

@@ -5,10 +5,9 @@
 #include "server/http/server.h"
 
 #include "model/base/clock.h"
-#include "server/base/cores.h"
 #include "server/base/log.h"
+#include "server/base/machine.h"
 #include "server/base/second_signal.h"
-#include "server/base/thread_limit.h"
 #include "server/base/version.h"
 #include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/library_errors.h"

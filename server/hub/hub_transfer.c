@@ -1,9 +1,10 @@
-/* hub_transfer.c - the hub's three questions over libcurl: what is there, what is this file, its bytes. */
+/* hub_transfer.c - transfers of one file from a hub, by libcurl, which is loaded when it is used. */
 #include "server/hub/hub_transfer.h"
 
+#include "model/base/status.h"
 #include "server/base/version.h"
-#include "server/hub/lazy_curl.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,78 @@
 #include <strings.h>
 #include <unistd.h>
 
+#define CURL_DISABLE_DEPRECATION /* for CURLOPT_PROTOCOLS, which libcurl before 7.85 needs */
+#include <curl/curl.h>
+
+/* ---- libcurl ----
+ *
+ * It is loaded when something is downloaded and not before, and stays until the program ends. It brings
+ * twenty libraries with it, which would cost every server that never downloads 4 MB and half of its start.
+ * Wheels and tarballs do not bundle it: TLS needs the system's certificates and security fixes.
+ *
+ *     if (!(st = curl_load(err)))
+ *         CURL *curl = curl_functions.easy_init();         each function under its name without curl_ */
+
+/* The functions of libcurl that are used. The two variadic ones are called through their plain type, so no
+ * check of arguments by macros takes place. */
+#define CURL_FUNCTIONS(X)                                                                                    \
+    X(global_init)                                                                                           \
+    X(global_cleanup)                                                                                        \
+    X(easy_init)                                                                                             \
+    X(easy_cleanup)                                                                                          \
+    X(easy_reset)                                                                                            \
+    X(easy_setopt)                                                                                           \
+    X(easy_getinfo)                                                                                          \
+    X(easy_perform)                                                                                          \
+    X(easy_strerror)                                                                                         \
+    X(easy_escape)                                                                                           \
+    X(free)                                                                                                  \
+    X(slist_append)                                                                                          \
+    X(slist_free_all)
+
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+typedef struct library_functions {
+#define X(name) __typeof__(curl_##name) *name;
+    CURL_FUNCTIONS(X)
+#undef X
+} library_functions;
+
+static library_functions curl_functions;
+
+/* Fills curl_functions; once is enough. HS_UNSUPPORTED says what to install. */
+static hs_status curl_load(hs_error *err)
+{
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            "downloading needs libcurl (%s): install Debian's package libcurl4 or Fedora's libcurl; "
+            "or download with Python's huggingface_hub, whose files headscope finds",
+            dlerror());
+    const struct {
+        const char *name;
+        void **function;
+    } list[] = {
+#define X(name) {"curl_" #name, (void **)&curl_functions.name},
+        CURL_FUNCTIONS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!(*list[i].function = dlsym(library, list[i].name)))
+            return hs_fail(err, HS_UNSUPPORTED, "this libcurl has no %s: install a newer one", list[i].name);
+    return HS_OK;
+}
+
+/* ---- hub transfer ----
+ *
+ * The hub's three questions over libcurl: what is there, what is this file, its bytes. */
+
 #define LIST_BYTES_MAX ((size_t)16 << 20)
+
 enum { REDIRECTS_MAX = 5, TRIES = 5, CONNECT_SECONDS = 30 };
+
 /* A transfer is too slow if it has less than this speed for so long. */
 enum { SLOW_SECONDS = 30, SLOW_BYTES_PER_S = 1024 };
 
@@ -47,7 +118,6 @@ typedef struct answer {
 } answer;
 
 /* ---- opening ---- */
-
 static hs_status token_read(char *ret_header, size_t size, hs_error *err)
 {
     char token[512] = "", path[PATH_MAX];
@@ -74,11 +144,12 @@ static hs_status token_read(char *ret_header, size_t size, hs_error *err)
 hs_status hs__hub_open(hs__hub_stop *stop, void *context, hs__hub **ret_hub, hs_error *err)
 {
     const char *endpoint = getenv("HF_ENDPOINT");
-    hs_status st = hs__curl_load(err);
+    hs_status st = curl_load(err);
     if (st)
         return st;
     hs__hub *hub = calloc(1, sizeof *hub);
-    if (!hub || hs__curl.global_init(CURL_GLOBAL_DEFAULT) || !(hub->curl = hs__curl.easy_init())) {
+    if (!hub || curl_functions.global_init(CURL_GLOBAL_DEFAULT) ||
+        !(hub->curl = curl_functions.easy_init())) {
         free(hub);
         return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     }
@@ -103,8 +174,8 @@ void hs__hub_close(hs__hub *hub)
 {
     if (!hub)
         return;
-    hs__curl.easy_cleanup(hub->curl);
-    hs__curl.global_cleanup();
+    curl_functions.easy_cleanup(hub->curl);
+    curl_functions.global_cleanup();
     free(hub);
 }
 
@@ -176,7 +247,7 @@ static size_t on_body(char *data, size_t one, size_t n_bytes, void *context)
 static bool bytes_follow(answer *a)
 {
     long status = 0;
-    hs__curl.easy_getinfo(a->hub->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_functions.easy_getinfo(a->hub->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200 && a->resumed) {
         if (lseek(a->out, 0, SEEK_SET) < 0 || ftruncate(a->out, 0)) {
             a->write_error = errno;
@@ -238,45 +309,47 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
 {
     CURL *curl = hub->curl;
     struct curl_slist *headers = NULL;
-    hs__curl.easy_reset(curl);
+    curl_functions.easy_reset(curl);
     *hub->curl_error = '\0';
     a->hub = hub;
-    if (with_token && *hub->authorization && !(headers = hs__curl.slist_append(NULL, hub->authorization)))
+    if (with_token && *hub->authorization &&
+        !(headers = curl_functions.slist_append(NULL, hub->authorization)))
         return CURLE_OUT_OF_MEMORY;
-    hs__curl.easy_setopt(curl, CURLOPT_URL, url);
+    curl_functions.easy_setopt(curl, CURLOPT_URL, url);
     /* libcurl before 7.85 knows only the older option. */
-    if (hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https"))
-        hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-    hs__curl.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    hs__curl.easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
-    hs__curl.easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
-    hs__curl.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    if (curl_functions.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https"))
+        curl_functions.easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl_functions.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_functions.easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
+    curl_functions.easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
+    curl_functions.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700
-    hs__curl.easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a cancelled transfer waits for no name server */
+    curl_functions.easy_setopt(curl, CURLOPT_QUICK_EXIT,
+                               1L); /* a cancelled transfer waits for no name server */
 #endif
-    hs__curl.easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
-    hs__curl.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
-    hs__curl.easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
-    hs__curl.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES_PER_S);
-    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)SLOW_SECONDS);
-    hs__curl.easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    hs__curl.easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    hs__curl.easy_setopt(curl, CURLOPT_XFERINFODATA, hub);
-    hs__curl.easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    hs__curl.easy_setopt(curl, CURLOPT_HEADERDATA, a);
-    hs__curl.easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
-    hs__curl.easy_setopt(curl, CURLOPT_WRITEDATA, a);
+    curl_functions.easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
+    curl_functions.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
+    curl_functions.easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
+    curl_functions.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_functions.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES_PER_S);
+    curl_functions.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)SLOW_SECONDS);
+    curl_functions.easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_functions.easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_functions.easy_setopt(curl, CURLOPT_XFERINFODATA, hub);
+    curl_functions.easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_functions.easy_setopt(curl, CURLOPT_HEADERDATA, a);
+    curl_functions.easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
+    curl_functions.easy_setopt(curl, CURLOPT_WRITEDATA, a);
     a->resumed = a->written && *a->written;
     if (a->resumed) {
         /* Not RESUME_FROM: with it libcurl itself refuses servers that begin again. */
         char range[32];
         snprintf(range, sizeof range, "%llu-", (unsigned long long)*a->written);
-        hs__curl.easy_setopt(curl, CURLOPT_RANGE, range);
+        curl_functions.easy_setopt(curl, CURLOPT_RANGE, range);
     }
-    const CURLcode code = hs__curl.easy_perform(curl);
-    hs__curl.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
-    hs__curl.slist_free_all(headers);
+    const CURLcode code = curl_functions.easy_perform(curl);
+    curl_functions.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
+    curl_functions.slist_free_all(headers);
     return code;
 }
 
@@ -285,7 +358,7 @@ static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return fail_stopped(err);
     return hs_fail(err, HS_IO, "%s cannot be reached: %s; try again, or set HF_ENDPOINT to a mirror",
-                   hub->endpoint, *hub->curl_error ? hub->curl_error : hs__curl.easy_strerror(code));
+                   hub->endpoint, *hub->curl_error ? hub->curl_error : curl_functions.easy_strerror(code));
 }
 
 /* Reports an answer other than 2xx and 3xx in terms of the name that the user gave. */
@@ -335,11 +408,11 @@ hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json, s
                        hs_error *err)
 {
     char url[HS__HUB_URL_MAX];
-    char *revision = hs__curl.easy_escape(hub->curl, name->revision, 0);
+    char *revision = curl_functions.easy_escape(hub->curl, name->revision, 0);
     if (!revision)
         return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     snprintf(url, sizeof url, "%s/api/models/%s/revision/%s", hub->endpoint, name->repository, revision);
-    hs__curl.free(revision);
+    curl_functions.free(revision);
     answer a = {0};
     hs_status st = resource_get(hub, url, false, &a, err);
     if (!st && (a.status != 200 || !a.body))

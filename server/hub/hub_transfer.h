@@ -18,10 +18,9 @@ typedef bool hs__hub_stop(void *context);
 /* Reads HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH. Every function of the hub ends with HS_CANCELLED once `stop`,
  * which may be NULL, returns true. */
 HS_MUST_USE hs_status hs__hub_open(hs__hub_stop *stop, void *context, hs__hub **ret_hub, hs_error *err);
+
 void hs__hub_close(hs__hub *hub); /* NULL is fine */
-
 const char *hs__hub_endpoint(const hs__hub *hub);
-
 /* Returns the hub's list of a revision's files: JSON, NUL-terminated, malloc'ed, at most 16 MiB. */
 HS_MUST_USE hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json,
                                    size_t *ret_n_bytes, hs_error *err);

@@ -5,7 +5,7 @@
 #include "tests/bench/passes.h"
 
 #include "server/base/atomic_files.h"
-#include "server/base/cores.h"
+#include "server/base/machine.h"
 #include "tests/bench/measure.h"
 
 #include <getopt.h>

@@ -2,7 +2,7 @@
  * element. */
 #include "server/corpus/run/requirements.h"
 
-#include "server/base/memory_left.h"
+#include "server/base/machine.h"
 #include "server/corpus/input/unpack.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/one_text_pass.h"

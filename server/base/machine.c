@@ -1,0 +1,223 @@
+/* machine.c - what this process may use: cores, memory and threads, by the machine and its control groups. */
+#include "server/base/machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- cgroup ----
+ *
+ * Reads /proc/self/cgroup and the files in /sys/fs/cgroup.
+ *
+ * A container often sees only its own group, mounted as the root, under the host's path. So every level of
+ * the path is tried, and missing levels are skipped. */
+
+/* finds the control groups (v1 and v2) of this process. */
+
+#define ROOT "/sys/fs/cgroup"
+
+enum { LINE_BYTES = 4096, FOLDER_BYTES = LINE_BYTES + 64 };
+
+/* Returns true if a list such as "cpu,memory" contains the controller. */
+static bool has_controller(const char *list, const char *controller)
+{
+    const size_t n = strlen(controller);
+    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+        if (strcspn(at, ",") == n && memcmp(at, controller, n) == 0)
+            return true;
+    return false;
+}
+
+/* Parses "4:memory:/a/b" (v1) or "0::/a/b" (v2). Writes the mount point to root and returns the group's path,
+ * or NULL if the line is for another controller. */
+static const char *line_read(char *line, const char *controller, char root[FOLDER_BYTES])
+{
+    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    if (!path)
+        return NULL;
+    path[strcspn(path, "\n")] = '\0';
+    *path = '\0';
+    list++;
+    if (*list && !has_controller(list, controller))
+        return NULL;
+    snprintf(root, FOLDER_BYTES, *list ? ROOT "/%s" : ROOT, controller);
+    return path + 1;
+}
+
+/* Calls look() with the folder of this process's group and of each visible group above it. Does nothing on
+ * systems without control groups. */
+static void cgroup_walk(const char *controller, void (*look)(const char *folder, void *data), void *data)
+{
+    char line[LINE_BYTES], root[FOLDER_BYTES], folder[2 * FOLDER_BYTES];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *path = line_read(line, controller, root);
+        if (!path)
+            continue;
+        snprintf(folder, sizeof folder, "%s%s", root, path);
+        for (size_t n = strlen(folder); n >= strlen(root); folder[n] = '\0') {
+            look(folder, data);
+            while (n && folder[--n] != '/')
+                ;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+/* Returns the number in a group's file, or UINT64_MAX if it says "max" or does not exist. */
+static uint64_t cgroup_number(const char *folder, const char *name)
+{
+    char path[2 * FOLDER_BYTES + 64], text[32] = "";
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(text, sizeof text, file);
+    if (file)
+        fclose(file);
+    return read && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
+/* ---- cores ----
+ *
+ * The affinity mask, reduced to the smallest CPU quota (cgroup v2) on the path to the root group. */
+
+/* Returns a group's quota in cores; INFINITY if it has none. */
+static double quota_read(const char *folder)
+{
+    char path[8400];
+    double quota = INFINITY, limit, period;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return INFINITY;
+    /* "max 100000" or "150000 100000", in microseconds; NOLINTNEXTLINE(cert-err34-c): the count is checked */
+    if (fscanf(file, "%lf %lf", &limit, &period) == 2 && limit > 0 && period > 0)
+        quota = limit / period;
+    fclose(file);
+    return quota;
+}
+
+static void quota_look(const char *folder, void *data)
+{
+    double *cores = data;
+    *cores = fmin(*cores, quota_read(folder));
+}
+
+size_t hs__cores_usable(void)
+{
+    cpu_set_t set;
+    double cores = sched_getaffinity(0, sizeof set, &set) ? (double)sysconf(_SC_NPROCESSORS_ONLN)
+                                                          : (double)CPU_COUNT(&set);
+    cgroup_walk("cpu", quota_look, &cores);
+    return cores > 1 ? (size_t)ceil(cores) : 1;
+}
+
+/* ---- memory left ----
+ *
+ * The minimum over the machine and each control group above this process. */
+
+/* Returns the number after "name " or "name: " at the start of a line; 0 if there is none. */
+static uint64_t field_read(const char *path, const char *name)
+{
+    char line[256];
+    const size_t n = strlen(name);
+    uint64_t value = 0;
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, n) == 0 && (line[n] == ' ' || line[n] == ':'))
+            value = strtoull(line + n + 1, NULL, 10);
+    if (file)
+        fclose(file);
+    return value;
+}
+
+static void lower(uint64_t *least, uint64_t value)
+{
+    *least = value < *least ? value : *least;
+}
+
+static uint64_t group_limit(const char *folder)
+{
+    const uint64_t v2 = cgroup_number(folder, "memory.max");
+    return v2 < UINT64_MAX ? v2 : cgroup_number(folder, "memory.limit_in_bytes");
+}
+
+static void limit_look(const char *folder, void *data)
+{
+    lower(data, group_limit(folder));
+}
+
+/* Returns a group's memory use without the page cache, which the kernel reclaims first. */
+static uint64_t group_used(const char *folder)
+{
+    char path[8400];
+    const uint64_t v2 = cgroup_number(folder, "memory.current");
+    const bool is_v2 = v2 < UINT64_MAX;
+    const uint64_t used = is_v2 ? v2 : cgroup_number(folder, "memory.usage_in_bytes");
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    const uint64_t files = field_read(path, is_v2 ? "inactive_file" : "total_inactive_file") +
+                           field_read(path, is_v2 ? "active_file" : "total_active_file");
+    return used > files ? used - files : 0;
+}
+
+static void available_look(const char *folder, void *data)
+{
+    const uint64_t limit = group_limit(folder);
+    if (limit == UINT64_MAX)
+        return;
+    const uint64_t used = group_used(folder);
+    lower(data, used < limit ? limit - used : 0);
+}
+
+uint64_t hs__memory_limit(void)
+{
+    uint64_t limit = 1024 * field_read("/proc/meminfo", "MemTotal");
+    cgroup_walk("memory", limit_look, &limit);
+    return limit;
+}
+
+uint64_t hs__memory_available(void)
+{
+    uint64_t available = 1024 * field_read("/proc/meminfo", "MemAvailable");
+    cgroup_walk("memory", available_look, &available);
+    return available;
+}
+
+/* ---- thread limit ----
+ *
+ * Starts the threads at a closed gate, so that all are there at once. */
+
+static void *pass(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+hs_status hs__threads_check(size_t n, const char *option, hs_error *err)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = calloc(n, sizeof *threads);
+    size_t started = 0;
+    int code = threads ? 0 : ENOMEM;
+    pthread_mutex_lock(&gate);
+    while (started < n && !code) {
+        code = pthread_create(&threads[started], NULL, pass, &gate);
+        started += !code;
+    }
+    pthread_mutex_unlock(&gate);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    return code ? hs_fail(err, HS_NO_MEMORY,
+                          "%zu of %zu threads can be started: %s; lower %s, or raise the limit of threads "
+                          "(ulimit -u, or that of the container or service)",
+                          started, n, strerror(code), option)
+                : HS_OK;
+}
