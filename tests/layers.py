@@ -33,11 +33,18 @@ server/commands
 server/http
 server/runs
 server/corpus/run
-server/corpus/search
 server/corpus/report
+server/corpus/run/settings
+server/corpus/counters
+server/corpus/search
+server/corpus/report/html
+server/corpus/report/report_value
+server/corpus/corpus
+server/corpus/run/pairs_filter
 server/corpus/input
 server/hub
 server/base
+""".split() + """
 api
 api/figures
 api/formats

@@ -92,7 +92,7 @@ enum { INTERVENTIONS_BYTES = 1 << 16 };
 
 typedef struct corpus_options {
     hs_catalog_options catalog;
-    const char *settings[HS__SETTINGS], *dir, *shard, *pairs;
+    const char *settings[HS__SETTINGS_MAX], *dir, *shard, *pairs;
     size_t n_workers;
     uint64_t save_ms;
     size_t resume, restart, strict; /* flags */
@@ -143,8 +143,8 @@ static void table_fill(hs__option_table *table)
 {
     for (size_t i = 0; i < N_FIRST; i++)
         hs__option_add(table, &own_options[i]);
-    for (size_t k = 0; k < HS__SETTINGS; k++) {
-        const hs_field *field = hs__setting_field((hs__setting)k);
+    for (size_t k = 0; k < hs__settings_count(); k++) {
+        const hs_field *field = hs__setting_field(k);
         hs__option_add_field(table, field, field->kind == HS_FIELD_ENUM ? hs__set_choice : hs__set_string,
                              AT(settings[0]) + k * sizeof(const char *));
     }
@@ -315,7 +315,7 @@ static hs_status outputs_take(const corpus_options *o, const hs__corpus_job *job
     const hs_status st = folder_take(job->dir, err);
     return st ? st
               : corpus_paths_check(job, hs__catalog_place(&o->catalog, 0),
-                                   o->settings[HS__SETTING_INTERVENTIONS], err);
+                                   o->settings[hs__setting_find("interventions")], err);
 }
 
 /* ---- the command ---- */
@@ -412,12 +412,12 @@ static hs_status interventions_load(const char **setting, char ret_text[INTERVEN
 static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model, hs__corpus_job *job,
                           hs_error *err)
 {
-    hs__setting wrong;
+    size_t wrong;
     hs_error why = {0};
     char interventions[INTERVENTIONS_BYTES];
-    const char *settings[HS__SETTINGS];
+    const char *settings[HS__SETTINGS_MAX];
     memcpy(settings, o->settings, sizeof settings);
-    hs_status st = interventions_load(&settings[HS__SETTING_INTERVENTIONS], interventions, err);
+    hs_status st = interventions_load(&settings[hs__setting_find("interventions")], interventions, err);
     if (st)
         return st;
     job->model = model->model;

@@ -82,21 +82,19 @@ static hs_status allow(void *data, size_t n_bytes, hs_error *err)
 /* ---- starting a run ---- */
 
 /* Query parameters after the settings of a run. */
-enum { OPTION_MODEL = HS__SETTINGS, OPTION_NAME, N_OPTIONS };
-_Static_assert((int)N_OPTIONS <= (int)HS_QUERY_NAMES_MAX, "a query holds all");
-
-static const char *option_name(size_t k)
-{
-    return k == OPTION_MODEL ? "model" : k == OPTION_NAME ? "name" : hs__setting_field((hs__setting)k)->name;
-}
+enum { OF_MODEL, OF_NAME, N_BESIDE };
+static const char *const beside[N_BESIDE] = {[OF_MODEL] = "model", [OF_NAME] = "name"};
+_Static_assert(HS__SETTINGS_MAX + (int)N_BESIDE <= (int)HS_QUERY_NAMES_MAX, "a query holds all");
 
 /* Returns false if it refused. The caller finishes the query. */
 static bool query_read(hs_exchange *x, hs_query *ret_query)
 {
-    const char *names[N_OPTIONS];
-    for (size_t k = 0; k < N_OPTIONS; k++)
-        names[k] = option_name(k);
-    x->answered = !hs_query_read(x->query, names, N_OPTIONS, ret_query, &x->response);
+    const char *names[HS_QUERY_NAMES_MAX];
+    const size_t n = hs__settings_count();
+    for (size_t k = 0; k < n; k++)
+        names[k] = hs__setting_field(k)->name;
+    memcpy(names + n, beside, sizeof beside);
+    x->answered = !hs_query_read(x->query, names, n + N_BESIDE, ret_query, &x->response);
     return !x->answered;
 }
 
@@ -106,8 +104,9 @@ static bool format_read(hs_exchange *x, hs_query *q)
     const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
     hs__text_format format;
     if (type && hs__input_format_of_type(type, strcspn(type, "; \t"), &format)) {
-        if (!q->values[HS__SETTING_INPUT_FORMAT])
-            q->values[HS__SETTING_INPUT_FORMAT] = hs__input_format_name(format);
+        const size_t k = hs__setting_find("input_format");
+        if (!q->values[k])
+            q->values[k] = hs__input_format_name(format);
         return true;
     }
     hs__exchange_refuse(
@@ -158,8 +157,9 @@ static const char *given(const hs_query *q, size_t k)
 
 static void upload_begin(hs_exchange *x, const hs_query *q)
 {
-    hs_run_request request = {.name = given(q, OPTION_NAME), .model = given(q, OPTION_MODEL)};
-    for (size_t k = 0; k < HS__SETTINGS; k++)
+    const size_t n = hs__settings_count();
+    hs_run_request request = {.name = given(q, n + OF_NAME), .model = given(q, n + OF_MODEL)};
+    for (size_t k = 0; k < n; k++)
         request.settings[k] = given(q, k);
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
     hs_error err = {0};

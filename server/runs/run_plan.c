@@ -2,8 +2,8 @@
  * when it starts. */
 #include "server/runs/runs_internal.h"
 
-hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret,
-                            hs__setting *ret_wrong, hs_error *err)
+hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret, size_t *ret_wrong,
+                            hs_error *err)
 {
     ret->api = c->api;
     ret->served = hs_api_model_use(c->api, row->model);
@@ -15,16 +15,16 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
     ret->job = (hs__corpus_job){.model = hs_served_weights(ret->served),
                                 .engine = hs_served_engine(ret->served),
                                 .model_name = row->model};
-    const char *texts[HS__SETTINGS];
+    const char *texts[HS__SETTINGS_MAX];
     hs_error why = {0};
     json_t *given = json_loads(row->settings, 0, NULL);
-    for (int k = 0; k < HS__SETTINGS; k++)
-        texts[k] = json_string_value(json_object_get(given, hs__setting_field((hs__setting)k)->name));
+    for (size_t k = 0; k < hs__settings_count(); k++)
+        texts[k] = json_string_value(json_object_get(given, hs__setting_field(k)->name));
     const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);
     json_decref(given);
     if (st)
         return hs_fail(err, st, "%s%s", hs__setting_field(*ret_wrong)->name, why.text);
-    *ret_wrong = HS__SETTINGS;
+    *ret_wrong = SIZE_MAX;
     return hs__requirements_measure(&ret->job, &ret->needs, err);
 }
 

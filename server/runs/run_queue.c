@@ -219,7 +219,7 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
             "the server was killed %d times during this run, perhaps because memory ran out; restart the "
             "run, or send it again with fewer layers or a smaller window",
             row->starts);
-    hs__setting wrong;
+    size_t wrong;
     hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
     for (int tries = 0; !st; tries++) {
         hs_error why = {0};

@@ -12,7 +12,7 @@
 static hs_status needs_find(hs_runs *c, const hs__run_row *row, uint64_t *ret_disk, hs_error *err)
 {
     hs__run_plan plan = {0};
-    hs__setting wrong;
+    size_t wrong;
     const hs_status st = hs__run_plan_make(c, row, &plan, &wrong, err);
     *ret_disk = plan.needs.disk;
     hs__run_plan_finish(&plan);

@@ -28,7 +28,7 @@ typedef struct hs_runs hs_runs;
 
 /* The options of a run as text; "" is the default. Borrowed. */
 typedef struct hs_run_request {
-    const char *name, *model, *settings[HS__SETTINGS];
+    const char *name, *model, *settings[HS__SETTINGS_MAX];
 } hs_run_request;
 
 /* Opens the folder. bytes_max bounds the files of all runs together. Returns HS_IO if the folder cannot be

@@ -111,10 +111,10 @@ HS_MUST_USE hs_status hs__run_folders_open(hs_runs *c, hs_error *err);
 /* ---- plans ---- */
 
 /* Fills the plan; the caller adds the job's files and threads. Returns HS_NOT_FOUND if the model is not
- * served. Returns HS_INVALID with the wrong setting in *ret_wrong, or HS__SETTINGS there if the run would be
+ * served. Returns HS_INVALID with the wrong setting in *ret_wrong, or SIZE_MAX there if the run would be
  * too large. */
 HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan,
-                                        hs__setting *ret_wrong, hs_error *err);
+                                        size_t *ret_wrong, hs_error *err);
 /* Call it also after hs__run_plan_make failed: the model may be removed again. */
 void hs__run_plan_finish(hs__run_plan *plan);
 /* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */

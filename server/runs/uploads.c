@@ -41,16 +41,16 @@ static bool model_read(const hs_runs *c, const char *text, hs__run_row *ret)
     return model != NULL;
 }
 
-static hs_status settings_write(const char *const texts[HS__SETTINGS], hs__run_row *ret,
-                                hs__setting *ret_wrong, hs_error *err)
+static hs_status settings_write(const char *const texts[HS__SETTINGS_MAX], hs__run_row *ret,
+                                size_t *ret_wrong, hs_error *err)
 {
     json_t *given = json_object();
-    for (int k = 0; k < HS__SETTINGS; k++) {
-        const char *name = hs__setting_field((hs__setting)k)->name;
+    for (size_t k = 0; k < hs__settings_count(); k++) {
+        const char *name = hs__setting_field(k)->name;
         if (!*texts[k] || json_object_set_new(given, name, json_string(texts[k])) == 0)
             continue;
         json_decref(given);
-        *ret_wrong = (hs__setting)k;
+        *ret_wrong = k;
         return hs_fail(err, HS_INVALID, "%s must be UTF-8", name);
     }
     const size_t n = json_dumpb(given, ret->settings, sizeof ret->settings - 1, JSON_COMPACT);
@@ -74,7 +74,7 @@ static hs_status name_check(const char *name, hs_error *err)
 static hs_status request_read(const hs_runs *c, const hs_run_request *request, hs__run_row *ret,
                               hs__run_plan *ret_plan, const char **ret_option, hs_error *err)
 {
-    hs__setting wrong = HS__SETTINGS;
+    size_t wrong = SIZE_MAX;
     *ret_option = "model";
     if (!model_read(c, request->model, ret))
         return hs_fail(err, HS_NOT_FOUND, "there is no model '%.100s'; GET /models lists them", ret->model);
@@ -86,7 +86,7 @@ static hs_status request_read(const hs_runs *c, const hs_run_request *request, h
     st = settings_write(request->settings, ret, &wrong, err);
     if (!st)
         st = hs__run_plan_make(c, ret, ret_plan, &wrong, err);
-    if (st && wrong < HS__SETTINGS)
+    if (st && wrong != SIZE_MAX)
         *ret_option = hs__setting_field(wrong)->name;
     return st;
 }

@@ -1,11 +1,12 @@
 /* report.c - builds the JSON of a report, which the page embeds too, and writes the three files. */
 #include "server/corpus/report/report.h"
+#include "server/corpus/report/report_value.h"
+#include "server/corpus/run/settings.h"
 
 #include "server/base/atomic_files.h"
 #include "server/base/version.h"
-#include "server/corpus/report/label_counts.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report_arrays.h"
-#include "server/corpus/report/syntax_counts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,23 +47,34 @@ bool hs__report_lists(const hs_corpus_array *array)
     return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
 }
 
+/* Adds an array of the statistics, or of a counter if there is one. buffer: [JSON_ELEMENTS_MAX]. */
+static void array_add(json_t *report, const hs__corpus_results *results, const hs__counter *counter,
+                      const void *counts, const hs_corpus_array *array, void *buffer)
+{
+    size_t at = 0;
+    if (!hs__report_lists(array))
+        return;
+    if (counter)
+        counter->read(counts, array, 0, array->n_elements, buffer);
+    else
+        hs_corpus_array_read(results->stats, array, 0, array->n_elements, buffer);
+    json_object_set_new(report, array->name, nested(array, 0, buffer, &at));
+}
+
 static bool arrays_add(json_t *report, const hs__corpus_results *results)
 {
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX + HS_LABELS_ARRAYS_MAX];
-    const size_t n_stats = hs_corpus_arrays(results->stats, arrays);
-    const size_t n = n_stats + (results->labels ? hs_labels_arrays(results->labels, arrays + n_stats) : 0);
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     double *values = malloc(JSON_ELEMENTS_MAX * sizeof *values); /* or int64_t */
-    for (size_t i = 0; values && i < n; i++) {
-        size_t at = 0;
-        if (!hs__report_lists(&arrays[i]))
-            continue;
-        if (i < n_stats)
-            hs_corpus_array_read(results->stats, &arrays[i], 0, arrays[i].n_elements, values);
-        else
-            hs_labels_array_read(results->labels, &arrays[i], 0, arrays[i].n_elements, values);
-        json_object_set_new(report, arrays[i].name, nested(&arrays[i], 0, values, &at));
+    size_t n = hs_corpus_arrays(results->stats, arrays);
+    for (size_t i = 0; values && i < n; i++)
+        array_add(report, results, NULL, NULL, &arrays[i], values);
+    for (size_t c = 0; c < hs__n_counters; c++) {
+        const hs__counter *counter = hs__counters[c];
+        n = counter->list && results->counts[c] ? counter->list(results->counts[c], arrays) : 0;
+        for (size_t i = 0; values && i < n; i++)
+            array_add(report, results, counter, results->counts[c], &arrays[i], values);
     }
-    json_object_set_new(report, "arrays", hs__report_arrays_json(arrays, n, results->syntax != NULL));
+    json_object_set_new(report, "arrays", hs__report_arrays_json(results));
     free(values);
     return values != NULL;
 }
@@ -140,13 +152,6 @@ static void figures_add(json_t *report, const hs_corpus_stats *stats)
     }
     json_object_set_new(report, "head_figures", heads);
     json_object_set_new(report, "layer_figures", layers);
-}
-
-static json_t *masked_json(const hs_corpus_stats *stats)
-{
-    const hs_corpus_masked m = hs_corpus_masked_read(stats);
-    return json_pack("{sI so so}", "tokens", (json_int_t)m.n, "accuracy", hs__report_number(m.accuracy),
-                     "loss", hs__report_number(m.loss));
 }
 
 static json_t *chance_json(const hs_corpus_stats *stats)
@@ -231,7 +236,8 @@ static json_t *examples_json(hs__corpus_results *results, const hs_corpus_option
 
 /* ---- provenance and the complete report ---- */
 
-/* Options that a run's identity has only if they are not the default, and their defaults as JSON. */
+/* Options that a run's identity has only if they are not the default, and their defaults as JSON. Then follow
+ * the settings with a default_json. */
 static const struct {
     const char *name, *default_json;
 } optional[] = {
@@ -239,9 +245,6 @@ static const struct {
     {"sentence_ends", "null"},        {"field", "null"},
     {"prompt_name", "null"},          {"prompt", "null"},
     {"similarity_space", "\"head\""}, {"head_distances", "null"},
-    {"masked_share", "0.0"},          {"mask_seed", "null"},
-    {"interventions", "[]"},          {"label_field", "null"},
-    {"effects_share", "0.0"},
 };
 
 /* Sets to[name] to from[key], null if that is missing. */
@@ -249,6 +252,14 @@ static void member_copy(json_t *to, const char *name, const json_t *from, const 
 {
     json_t *value = json_object_get(from, key);
     json_object_set_new(to, name, value ? json_incref(value) : json_null());
+}
+
+/* Adds an option of the identity, or its default. */
+static void option_add(json_t *options, const json_t *identity, const char *name, const char *default_json)
+{
+    json_t *given = json_object_get(identity, name);
+    json_object_set_new(options, name,
+                        given ? json_incref(given) : json_loads(default_json, JSON_DECODE_ANY, NULL));
 }
 
 static json_t *options_json(const json_t *identity, const hs_corpus_options *o)
@@ -261,12 +272,11 @@ static json_t *options_json(const json_t *identity, const hs_corpus_options *o)
     json_object_set_new(options, "attention_threshold",
                         json_real(hs__report_decimal(o->attention_threshold)));
     json_object_set_new(options, "parts", json_integer((json_int_t)o->n_parts));
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
-        json_t *given = json_object_get(identity, optional[i].name);
-        json_object_set_new(options, optional[i].name,
-                            given ? json_incref(given)
-                                  : json_loads(optional[i].default_json, JSON_DECODE_ANY, NULL));
-    }
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        option_add(options, identity, optional[i].name, optional[i].default_json);
+    for (size_t k = 0; k < hs__settings_count(); k++)
+        if (hs__setting_default_json(k))
+            option_add(options, identity, hs__setting_field(k)->name, hs__setting_default_json(k));
     return options;
 }
 
@@ -317,15 +327,6 @@ static json_t *provenance_json(const hs__corpus_results *results, const hs_corpu
     return provenance;
 }
 
-/* Returns NULL if memory is short: the member is then missing. */
-static json_t *syntax_json(const hs_syntax *syntax, const hs_corpus_options *o)
-{
-    hs__syntax_rows rows;
-    json_t *json = hs__syntax_rows_make(syntax, &rows, NULL) ? NULL : hs__syntax_json(&rows, o);
-    hs__syntax_rows_finish(&rows);
-    return json;
-}
-
 json_t *hs__corpus_report_json(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
@@ -342,14 +343,9 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
     json_t *tokens = json_object_get(results->names, "tokens");
     json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
     figures_add(report, results->stats);
-    if (o.masked)
-        json_object_set_new(report, "masked", masked_json(results->stats));
-    if (results->syntax)
-        json_object_set_new(report, "syntax", syntax_json(results->syntax, &o));
-    if (results->labels)
-        json_object_set_new(
-            report, "labels",
-            hs__labels_json(results->labels, json_object_get(results->names, HS__CORPUS_LABELS), &o));
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->report)
+            hs__counters[c]->report(results, results->counts[c], report);
     json_object_set_new(report, "examples", examples_json(results, &o));
     if (json_is_object(json_object_get(results->names, HS__CORPUS_ONE_TEXT)))
         json_object_set(report, "one_text", json_object_get(results->names, HS__CORPUS_ONE_TEXT));

@@ -1,6 +1,8 @@
-/* report_arrays.c - one table: axes, unit and meaning of every array, as docs/reference/arrays.md has them.
- */
+/* report_arrays.c - one table: axes, unit and meaning of the arrays of the statistics, as
+ * docs/reference/arrays.md has them. Counters describe their own. */
 #include "server/corpus/report/report_arrays.h"
+
+#include "server/corpus/counters/counter.h"
 
 #include <string.h>
 
@@ -11,11 +13,8 @@
 #define LAYERS "layer token_position token_position"
 #define HEAD   "layer head"
 #define FOCUS  "layer rank"
-#define LABEL  "label outcome layer head"
 
-static const struct described {
-    const char *name, *axes, *unit, *meaning;
-} rows[] = {
+static const hs__described_array rows[] = {
     {"thresholds", "threshold", "similarity", "similarity thresholds, ascending"},
     {"layers", "layer", "layer", "the model's numbers of the layers"},
     {"texts", "", "texts", "texts counted, without empty ones"},
@@ -102,45 +101,6 @@ static const struct described {
      "what evenly spread attention would put on tokens of the same sentence, summed over texts"},
     {"head_distances", "layer_and_head layer_and_head", "distance",
      "distance of heads: 1 - CKA, or Jensen-Shannon"},
-    {"masked_tokens", "", "tokens", "masked tokens"},
-    {"masked_right", "", "tokens", "masked tokens that the model found"},
-    {"masked_loss_sum", "", "nats", "-ln p of masked tokens, summed"},
-    {"label_confusion", "label predicted_label", "texts", "texts by their label and the predicted one"},
-    {"label_loss_sum", "label", "nats", "-ln p of the text's label, summed over its texts"},
-    {"label_bin_texts", "bin_of_10", "texts", "texts by the probability of the predicted label"},
-    {"label_bin_right", "bin_of_10", "texts", "of these, those that the model labels right"},
-    {"label_bin_confidence_sum", "bin_of_10", "probability",
-     "of the predicted label, summed over these texts"},
-    {"label_high", LABEL, "pairs", "high of the texts of a label that the model labels wrong, and right"},
-    {"label_repeated", LABEL, "pairs", "repeated of these texts"},
-    {"label_same_sentence", LABEL, "pairs", "same_sentence of these texts"},
-    {"label_distance_sum", LABEL, "tokens", "distances of high pairs of these texts, summed"},
-    {"label_texts_with_high", LABEL, "texts", "texts_with_high of these texts"},
-    {"label_focal_share_sum", LABEL, "share of pairs", "focal_share_sum of these texts"},
-    {"label_separator_sum", LABEL, "share of attention",
-     "attention on the first token, separators and sentence ends, summed over these texts"},
-    {"label_effect_texts", "label", "texts", "texts of a label whose heads were switched off in turn"},
-    {"label_effect_sum", "label layer head", "logit",
-     "change of the label's logit without the head, summed over these texts"},
-    {"label_effect_squares", "label layer head", "squared logit", "the squares of these changes, summed"},
-    {"label_effect_kl_sum", "label layer head", "nats",
-     "divergence of all labels' probabilities without the head, summed over these texts"},
-};
-
-/* Arrays of labelled texts, in report.npz; report.json has the names in `labels`. */
-static const struct described label_names = {"label_names", "label", "name", "names of the labels"};
-
-/* Arrays of CoNLL-U input, in report.npz alone. */
-static const struct described syntax_rows[] = {
-    {"syntax_relations", "relation", "name",
-     "all relations but punct together, then each, most frequent first"},
-    {"syntax_count", "relation", "pairs", "pairs of a word and its head"},
-    {"syntax_right", "layer head relation direction", "pairs",
-     "pairs in which the word attends most to its head, and the head most to the word"},
-    {"syntax_similarity_right", "layer head relation direction", "pairs",
-     "pairs in which the head is the most similar other word, and the word is"},
-    {"syntax_offset", "relation direction", "words", "the fixed distance that is right most often"},
-    {"syntax_offset_right", "relation direction", "pairs", "pairs in which it is right"},
 };
 
 static json_t *axes_json(const char *axes)
@@ -154,23 +114,33 @@ static json_t *axes_json(const char *axes)
     return list;
 }
 
-static void row_add(json_t *object, const struct described *row)
+static void row_add(json_t *object, const hs__described_array *row)
 {
     json_object_set_new(
         object, row->name,
         json_pack("{so ss ss}", "axes", axes_json(row->axes), "unit", row->unit, "meaning", row->meaning));
 }
 
-json_t *hs__report_arrays_json(const hs_corpus_array *arrays, size_t n, bool has_syntax)
+/* Adds the row of this name, if the list has it. */
+static void name_add(json_t *object, const hs__described_array *list, size_t n, const char *name)
 {
+    for (size_t k = 0; k < n; k++)
+        if (strcmp(list[k].name, name) == 0)
+            row_add(object, &list[k]);
+}
+
+json_t *hs__report_arrays_json(const hs__corpus_results *results)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays(results->stats, arrays);
     json_t *object = json_object();
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            if (strcmp(rows[k].name, arrays[i].name) == 0)
-                row_add(object, &rows[k]);
-    if (json_object_get(object, "label_confusion"))
-        row_add(object, &label_names);
-    for (size_t k = 0; has_syntax && k < sizeof syntax_rows / sizeof *syntax_rows; k++)
-        row_add(object, &syntax_rows[k]);
+    for (size_t i = 0; i < n; i++) {
+        name_add(object, rows, sizeof rows / sizeof *rows, arrays[i].name);
+        for (size_t c = 0; c < hs__n_counters; c++)
+            name_add(object, hs__counters[c]->arrays, hs__counters[c]->n_arrays, arrays[i].name);
+    }
+    for (size_t c = 0; c < hs__n_counters; c++)
+        for (size_t k = 0; results->counts[c] && k < hs__counters[c]->n_arrays; k++)
+            row_add(object, &hs__counters[c]->arrays[k]);
     return object;
 }

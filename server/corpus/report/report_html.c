@@ -9,12 +9,11 @@
  *
  * The document is report.json with `maps` (report_maps.h), `figures` (the patterns of figures.h) and `pick`.
  */
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/attention_profile.h"
 #include "server/corpus/report/figures.h"
-#include "server/corpus/report/label_table.h"
 #include "server/corpus/report/page_template.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
 
 #include <nettle/base64.h>
@@ -140,28 +139,25 @@ static hs_status figures_write(hs__drawing *d, const hs__pick *pick, FILE *out, 
     return st;
 }
 
-/* Returns true for sections that a report has only with the member of their name. */
-static bool is_optional(const char *section)
+static void content_write(const char *section, const char *title, FILE *out)
 {
-    return strcmp(section, "syntax") == 0 || strcmp(section, "labels") == 0;
+    fprintf(out, "<li><a href=\"#%s\">%s</a></li>\n", section, title);
 }
 
 static void contents_write(const json_t *report, FILE *out)
 {
-    static const char *const after[][2] = {{"heads", "Heads"},
-                                           {"profiles", "Where heads attend"},
-                                           {"syntax", "Heads and syntax"},
-                                           {"labels", "Labelled texts"},
-                                           {"examples", "Examples"}};
     fputs("<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
           "<li><a href=\"#findings\">Findings</a></li>\n",
           out);
     for (size_t k = 0; k < hs__n_figures; k++)
         if (hs__figure_exists(&hs__figures[k], report))
             fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__figures[k].id, hs__figures[k].title);
-    for (size_t k = 0; k < sizeof after / sizeof *after; k++)
-        if (!is_optional(after[k][0]) || json_object_get(report, after[k][0]))
-            fprintf(out, "<li><a href=\"#%s\">%s</a></li>\n", after[k][0], after[k][1]);
+    content_write("heads", "Heads", out);
+    content_write("profiles", "Where heads attend", out);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->section && json_object_get(report, hs__counters[c]->section))
+            content_write(hs__counters[c]->section, hs__counters[c]->title, out);
+    content_write("examples", "Examples", out);
     fputs("</ul></nav>\n", out);
 }
 
@@ -185,8 +181,9 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     hs__heads_write(d, at, out);
     fputs("</div></section>\n", out);
     hs__attention_profile_write(d, out);
-    hs__syntax_table_write(d->report, out);
-    hs__label_table_write(d->report, out);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->page)
+            hs__counters[c]->page(d->report, out);
     fprintf(
         out,
         "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "

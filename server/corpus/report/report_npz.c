@@ -1,13 +1,13 @@
 /* report_npz.c - report.npz: arrays of any size, written as they are read. */
 #include "api/formats/npz.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/report/syntax_counts.h"
 
 #define CHUNK ((size_t)8192) /* elements */
 
-/* Elements are double or int64_t: eight bytes. of_labels: the array is one of labels.h. */
-static void array_write(hs_npz *npz, const hs__corpus_results *results, const hs_corpus_array *array,
-                        bool of_labels)
+/* Elements are double or int64_t: eight bytes. counter: whose array it is; NULL: of the statistics. */
+static void array_write(hs_npz *npz, const hs__corpus_results *results, const hs__counter *counter,
+                        const void *counts, const hs_corpus_array *array)
 {
     hs_npz_begin(npz, array->name, array->is_float ? "<f8" : "<i8", array->n_axes, array->axes,
                  8 * (uint64_t)array->n_elements);
@@ -16,40 +16,24 @@ static void array_write(hs_npz *npz, const hs__corpus_results *results, const hs
         void *chunk = hs_npz_reserve(npz, 8 * n);
         if (!chunk)
             return;
-        if (of_labels)
-            hs_labels_array_read(results->labels, array, first, n, chunk);
+        if (counter)
+            counter->read(counts, array, first, n, chunk);
         else
             hs_corpus_array_read(results->stats, array, first, n, chunk);
         hs_npz_add(npz, 8 * n);
     }
 }
 
-static void syntax_write(hs_npz *npz, const hs_syntax *syntax)
+static void counter_write(hs_npz *npz, const hs__corpus_results *results, size_t c)
 {
-    hs__syntax_rows rows;
-    npz->failed |= hs__syntax_rows_make(syntax, &rows, NULL) || !hs__syntax_arrays_write(&rows, npz);
-    hs__syntax_rows_finish(&rows);
-}
-
-static void label_names_write(hs_npz *npz, const json_t *names)
-{
-    hs_bytes texts[HS_LABELS_COUNTED_MAX];
-    const size_t n =
-        json_array_size(names) < HS_LABELS_COUNTED_MAX ? json_array_size(names) : HS_LABELS_COUNTED_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *name = json_array_get(names, i);
-        texts[i] = (hs_bytes){json_string_value(name), json_string_length(name)};
-    }
-    hs_npz_texts(npz, "label_names", texts, n, false);
-}
-
-static void labels_write(hs_npz *npz, const hs__corpus_results *results)
-{
-    hs_corpus_array arrays[HS_LABELS_ARRAYS_MAX];
-    const size_t n = hs_labels_arrays(results->labels, arrays);
+    const hs__counter *counter = hs__counters[c];
+    void *counts = results->counts[c];
+    hs_corpus_array arrays[HS__COUNTER_ARRAYS_MAX];
+    const size_t n = counter->list && counts ? counter->list(counts, arrays) : 0;
     for (size_t i = 0; i < n; i++)
-        array_write(npz, results, &arrays[i], true);
-    label_names_write(npz, json_object_get(results->names, HS__CORPUS_LABELS));
+        array_write(npz, results, counter, counts, &arrays[i]);
+    if (counter->write)
+        counter->write(results, counts, npz);
 }
 
 hs_status hs__corpus_npz_write(FILE *file, const hs__corpus_results *results, const char *provenance,
@@ -59,11 +43,9 @@ hs_status hs__corpus_npz_write(FILE *file, const hs__corpus_results *results, co
     const size_t n = hs_corpus_arrays(results->stats, arrays);
     hs_npz npz = {.file = file};
     for (size_t i = 0; i < n; i++)
-        array_write(&npz, results, &arrays[i], false);
-    if (results->syntax)
-        syntax_write(&npz, results->syntax);
-    if (results->labels)
-        labels_write(&npz, results);
+        array_write(&npz, results, NULL, NULL, &arrays[i]);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        counter_write(&npz, results, c);
     hs_npz_text(&npz, "provenance", provenance);
     return hs_npz_finish(&npz, err);
 }

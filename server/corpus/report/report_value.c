@@ -1,8 +1,9 @@
-/* report_value.c - follows a path from member to member. */
+/* report_value.c - follows a path from member to member, and writes numbers. */
 #include "server/corpus/report/report_value.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const json_t *hs__report_value(const json_t *json, const char *path, hs__place at)
@@ -24,4 +25,16 @@ double hs__report_number_at(const json_t *report, const char *path, hs__place at
 {
     const json_t *value = path ? hs__report_value(report, path, at) : NULL;
     return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+double hs__report_decimal(float value)
+{
+    char shortest[32];
+    snprintf(shortest, sizeof shortest, "%.6g", (double)value);
+    return strtod(shortest, NULL);
+}
+
+json_t *hs__report_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }

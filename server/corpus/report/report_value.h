@@ -1,4 +1,4 @@
-/* report_value.h - a value of report.json by its path. */
+/* report_value.h - the values of report.json: one by its path, and numbers as they are written. */
 #pragma once
 
 #include <jansson.h>
@@ -15,3 +15,8 @@ const json_t *hs__report_value(const json_t *report, const char *path, hs__place
 
 /* Returns the number at a path; NAN if there is none, or path is NULL. */
 double hs__report_number_at(const json_t *report, const char *path, hs__place at);
+
+/* Returns the shortest decimal that reads as value: 0.1, not the float's 0.100000001490116. */
+double hs__report_decimal(float value);
+/* Returns a JSON number; null for NAN. */
+json_t *hs__report_number(double value);

@@ -1,7 +1,8 @@
 /* results.c - the lifetime of a run's results, and how two shards become one. */
 #include "server/corpus/report/results.h"
 
-#include <math.h>
+#include "server/corpus/counters/counter.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,26 +15,15 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     hs__bad_lines_destroy(results->bad);
     hs__example_sample_destroy(results->sample);
     hs_corpus_stats_destroy(results->stats);
-    hs_syntax_destroy(results->syntax);
-    hs_labels_destroy(results->labels);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (results->counts[c])
+            hs__counters[c]->destroy(results->counts[c]);
     *results = (hs__corpus_results){0};
 }
 
 uint64_t hs__corpus_results_empty(const hs__corpus_results *results)
 {
     return results->place.n_blank + results->n_empty;
-}
-
-double hs__report_decimal(float value)
-{
-    char shortest[32];
-    snprintf(shortest, sizeof shortest, "%.6g", (double)value);
-    return strtod(shortest, NULL);
-}
-
-json_t *hs__report_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* ---- merging ---- */
@@ -116,27 +106,14 @@ static hs_status shards_join(hs__corpus_results *results, const hs__corpus_resul
     return HS_OK;
 }
 
-static hs_status syntax_join(hs__corpus_results *results, hs__corpus_results *from, hs_error *err)
-{
-    if (results->syntax && from->syntax)
-        return hs_syntax_merge(results->syntax, from->syntax, err);
-    if (from->syntax) {
-        results->syntax = from->syntax;
-        from->syntax = NULL;
-    }
-    return HS_OK;
-}
-
-static hs_status labels_join(hs__corpus_results *results, hs__corpus_results *from, const char *from_dir,
+static hs_status counts_join(hs__corpus_results *results, hs__corpus_results *from, const char *from_dir,
                              hs_error *err)
 {
-    const json_t *mine = json_object_get(results->names, HS__CORPUS_LABELS);
-    const json_t *other = json_object_get(from->names, HS__CORPUS_LABELS);
-    if (!results->labels != !from->labels || ((mine || other) && !json_equal(mine, other)))
-        return hs_fail(err, HS_INVALID, "the run in '%.250s' has other labels", from_dir);
-    if (results->labels && from->labels)
-        hs_labels_gather(results->labels, from->labels);
-    return HS_OK;
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->merge)
+            st = hs__counters[c]->merge(results, &results->counts[c], from, &from->counts[c], from_dir, err);
+    return st;
 }
 
 /* Keeps the maps of the text that is the first example of both. */
@@ -167,9 +144,7 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
                        where);
     st = hs_corpus_stats_merge(results->stats, from->stats, err);
     if (!st)
-        st = syntax_join(results, from, err);
-    if (!st)
-        st = labels_join(results, from, from_dir, err);
+        st = counts_join(results, from, from_dir, err);
     if (!st)
         st = shards_join(results, from, err);
     json_t *bad = hs__bad_lines_save(from->bad, NULL), *sample = hs__example_sample_save(from->sample);

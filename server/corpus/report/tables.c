@@ -1,94 +1,16 @@
 /* tables.c - header, findings, heads and examples. */
 #include "server/corpus/report/tables.h"
 
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/examples.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-void hs__html_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        const char *entity = hs_xml_entity(*text);
-        if (entity)
-            fputs(entity, out);
-        else
-            putc(*text, out);
-    }
-}
-
-void hs__count_write(FILE *out, uint64_t n)
-{
-    if (n >= 1000)
-        hs__count_write(out, n / 1000);
-    fprintf(out, n >= 1000 ? ",%03u" : "%u", (unsigned)(n % 1000));
-}
-
-void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns)
-{
-    fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
-    for (size_t k = 0; k < n_columns; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k].title);
-    fputs("</tr></thead><tbody>\n", out);
-}
-
-void hs__table_end(FILE *out)
-{
-    fputs("</tbody></table></div>\n", out);
-}
-
-void hs__cell_write(FILE *out, double value, const char *format)
-{
-    char text[64] = "–";
-    if (isfinite(value))
-        snprintf(text, sizeof text, format, value);
-    fprintf(out, "<td>%s</td>", text + (strspn(text, "-0. %") == strlen(text) && *text == '-')); /* no -0 */
-}
-
-/* Writes a text, or an integer as 1,234; `otherwise` if the value is neither. */
-static void value_write(FILE *out, const json_t *value, const char *otherwise)
-{
-    if (json_is_integer(value))
-        hs__count_write(out, (uint64_t)json_integer_value(value));
-    else
-        hs__html_text(out, json_is_string(value) ? json_string_value(value) : otherwise);
-}
-
-void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at)
-{
-    for (const hs__column *column = columns; column < columns + n_columns; column++) {
-        if (column->format) {
-            const double factor = strstr(column->format, "%%") ? 100 : 1;
-            hs__cell_write(out, factor * hs__report_number_at(row, column->path, at), column->format);
-            continue;
-        }
-        fputs("<td>", out);
-        if (column->path)
-            value_write(out, hs__report_value(row, column->path, at), "–");
-        fputs("</td>", out);
-    }
-}
-
 static const json_t *member(const json_t *object, const char *path)
 {
     return hs__report_value(object, path, (hs__place){0});
-}
-
-/* Writes the template; "{path}" stands for that member of the object: a text, or an integer. */
-static void filled_write(FILE *out, const json_t *object, const char *template)
-{
-    for (const char *at = template; *at;) {
-        const size_t n_plain = strcspn(at, "{"), n_path = strcspn(at + n_plain, "}");
-        char path[64];
-        fwrite(at, 1, n_plain, out);
-        at += n_plain;
-        if (!*at)
-            return;
-        snprintf(path, sizeof path, "%.*s", (int)n_path - 1, at + 1);
-        at += n_path + 1;
-        value_write(out, member(object, path), "");
-    }
 }
 
 /* ---- header ---- */
@@ -99,18 +21,19 @@ static void input_write(const json_t *report, FILE *out)
     fputs("<dt>Input</dt><dd>", out);
     for (size_t i = 0; i < json_array_size(files); i++) {
         fputs(i ? ", " : "", out);
-        filled_write(out, json_array_get(files, i), "{}");
+        hs__html_filled(out, json_array_get(files, i), "{}");
     }
-    filled_write(out, report, " · SHA-256 {provenance.input.sha256}");
+    hs__html_filled(out, report, " · SHA-256 {provenance.input.sha256}");
     if (!json_is_true(member(report, "provenance.input.complete")))
-        filled_write(out, report, " of the first {provenance.input.lines} lines: the run was stopped there");
+        hs__html_filled(out, report,
+                        " of the first {provenance.input.lines} lines: the run was stopped there");
     fputs("</dd>", out);
 }
 
 /* Writes the precision of the matrix products if it is not fp32. */
 static void precision_write(const json_t *report, FILE *out)
 {
-    filled_write(out, report, "{provenance.model.precision}");
+    hs__html_filled(out, report, "{provenance.model.precision}");
     const char *precision = json_string_value(member(report, "provenance.model.precision"));
     if (precision && strcmp(precision, "bf16") == 0)
         fputs(": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
@@ -122,25 +45,25 @@ static void precision_write(const json_t *report, FILE *out)
 
 static void model_write(const json_t *report, FILE *out)
 {
-    filled_write(
+    hs__html_filled(
         out, report,
         "<dt>Model</dt><dd>{provenance.model.name} · {provenance.model.layers} layers × {heads} heads · "
         "{provenance.model.backend} ");
     precision_write(report, out);
-    filled_write(out, report, "</dd><dt>SHA-256</dt><dd>{provenance.model.sha256}</dd>");
+    hs__html_filled(out, report, "</dd><dt>SHA-256</dt><dd>{provenance.model.sha256}</dd>");
 }
 
 static void texts_count_write(const json_t *report, FILE *out)
 {
-    filled_write(out, report,
-                 "<dt>Texts</dt><dd>{texts} ({tokens} tokens, cut at {provenance.options.max_tokens}), "
-                 "{all_pairs} pairs");
+    hs__html_filled(out, report,
+                    "<dt>Texts</dt><dd>{texts} ({tokens} tokens, cut at {provenance.options.max_tokens}), "
+                    "{all_pairs} pairs");
     fprintf(out, ", %.1f sentences a text",
             json_number_value(member(report, "sentences")) / json_number_value(member(report, "texts")));
     if (json_integer_value(member(report, "bad_lines.count")))
-        filled_write(out, report, ", {bad_lines.count} bad lines left out");
+        hs__html_filled(out, report, ", {bad_lines.count} bad lines left out");
     if (json_integer_value(member(report, "empty_texts")))
-        filled_write(out, report, ", {empty_texts} empty texts left out");
+        hs__html_filled(out, report, ", {empty_texts} empty texts left out");
     fputs("</dd>", out);
 }
 
@@ -148,16 +71,15 @@ static void texts_count_write(const json_t *report, FILE *out)
 static void prompt_write(const json_t *report, FILE *out)
 {
     if (json_is_string(member(report, "provenance.options.prompt_name")))
-        filled_write(out, report,
-                     "<dt>Prompt</dt><dd>{provenance.options.prompt_name}, before each text: "
-                     "“{provenance.options.prompt}”</dd>");
+        hs__html_filled(out, report,
+                        "<dt>Prompt</dt><dd>{provenance.options.prompt_name}, before each text: "
+                        "“{provenance.options.prompt}”</dd>");
 }
 
-/* Writes the run's interventions and masked tokens. */
+/* Writes the run's interventions, and what counters add. */
 static void experiments_write(const json_t *report, FILE *out)
 {
     const json_t *changes = member(report, "provenance.options.interventions");
-    const json_t *masked = member(report, "masked");
     if (json_array_size(changes)) {
         char *text = json_dumps(changes, JSON_COMPACT);
         fputs("<dt>Heads changed</dt><dd>", out);
@@ -165,17 +87,14 @@ static void experiments_write(const json_t *report, FILE *out)
         fputs("</dd>", out);
         free(text);
     }
-    if (json_integer_value(member(masked, "tokens"))) {
-        filled_write(out, masked, "<dt>Masked tokens</dt><dd>{tokens}");
-        fprintf(out, ", %.1f %% of them found, loss %.3f</dd>",
-                100 * json_number_value(member(masked, "accuracy")),
-                json_number_value(member(masked, "loss")));
-    }
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->header)
+            hs__counters[c]->header(report, out);
 }
 
 static void made_write(const json_t *report, FILE *out)
 {
-    filled_write(out, report, "<dt>Made</dt><dd>{provenance.date} by headscope {provenance.headscope}");
+    hs__html_filled(out, report, "<dt>Made</dt><dd>{provenance.date} by headscope {provenance.headscope}");
     fprintf(out, " in %.0f s", json_number_value(member(report, "provenance.seconds")));
     const json_int_t n = json_integer_value(member(report, "provenance.shards.n"));
     if (n > 1)
@@ -213,14 +132,14 @@ static void finding_write(const json_t *finding, FILE *out)
 {
     const json_t *holds = json_object_get(finding, "holds");
     const char *verdict = json_is_null(holds) ? "unknown" : json_is_true(holds) ? "yes" : "no";
-    filled_write(out, finding, "<tr><th scope=\"row\">{claim}</th>");
+    hs__html_filled(out, finding, "<tr><th scope=\"row\">{claim}</th>");
     fprintf(out, "<td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
             json_is_false(json_object_get(finding, "applies")) ? "does not apply"
             : json_is_null(holds)                              ? "cannot tell"
                                                                : verdict);
-    filled_write(out, finding,
-                 "<td data-label=\"Measured here\">{measured}</td><td data-label=\"Paper\">{paper}</td>"
-                 "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
+    hs__html_filled(out, finding,
+                    "<td data-label=\"Measured here\">{measured}</td><td data-label=\"Paper\">{paper}</td>"
+                    "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
 }
 
 void hs__findings_write(const json_t *report, FILE *out)

@@ -73,20 +73,26 @@ hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err)
     }
     if (n)
         memcpy(block->bytes + block->n_bytes, line->bytes, n);
-    block->lines[block->n_lines++] = (hs__block_line){.start = block->n_bytes,
-                                                      .n_bytes = n,
-                                                      .file = line->file,
-                                                      .line = line->line,
-                                                      .n_lines = line->n_lines,
-                                                      .number = line->number,
-                                                      .too_long = line->too_long,
-                                                      .layout = line->layout};
+    hs__text *text = &block->texts[block->n_lines++];
+    *text = (hs__text){.record = *line};
+    text->record.n_bytes = n;
     block->n_bytes += n;
     return HS_OK;
 }
 
+/* Points the records to their bytes, which no longer move. */
+static void records_place(hs__block *block)
+{
+    const char *at = block->bytes;
+    for (size_t i = 0; at && i < block->n_lines; i++) {
+        block->texts[i].record.bytes = at;
+        at += block->texts[i].record.n_bytes;
+    }
+}
+
 void hs__queue_push(hs__block_queue *queue, hs__block *block)
 {
+    records_place(block);
     pthread_mutex_lock(&queue->lock);
     block->next = NULL;
     block->pushed = true;

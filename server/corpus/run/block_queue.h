@@ -9,21 +9,13 @@
 
 #include <pthread.h>
 
-typedef struct hs__block_line {
-    size_t start, n_bytes; /* in bytes */
-    size_t file;
-    uint64_t line, n_lines, number;
-    bool too_long;
-    hs__record_layout layout;
-} hs__block_line;
-
 /* Limit on the bytes of blocks that are ready or with a worker. One more block may exceed it. */
 #define HS__QUEUE_BYTES ((size_t)16 << 20)
 
 typedef struct hs__block {
     struct hs__block *next;
-    hs__stream_place before; /* where its first line begins */
-    hs__block_line lines[HS__CORPUS_BLOCK];
+    hs__stream_place before;          /* where its first line begins */
+    hs__text texts[HS__CORPUS_BLOCK]; /* their records; the bytes of these are set when the block is pushed */
     size_t n_lines;
     char *bytes;
     size_t n_bytes, capacity;

@@ -27,7 +27,7 @@
 
 typedef struct run {
     const hs__corpus_job *job;
-    hs__corpus_results results; /* stats, syntax, labels: borrowed from worker 0 during a save, else NULL */
+    hs__corpus_results results; /* stats: borrowed from worker 0 during a save, else NULL */
     hs__corpus_shared shared;
     hs__corpus_worker *workers;
     hs__record_stream *input;
@@ -78,16 +78,6 @@ static json_t *identity_make(const run *r)
     return identity;
 }
 
-/* Returns the names of the labels; NULL if texts have none. */
-static json_t *labels_make(const hs__corpus_job *job)
-{
-    const size_t n = hs__corpus_labels_shape(job).n_labels;
-    json_t *names = n ? json_array() : NULL;
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(names, json_string(hs_model_architecture(job->model)->task_head.labels[i]));
-    return names;
-}
-
 static json_t *names_make(const hs__corpus_job *job)
 {
     json_t *inputs = json_array();
@@ -95,10 +85,9 @@ static json_t *names_make(const hs__corpus_job *job)
         json_t *name = json_string(hs__corpus_input_name(job, i));
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
-    return json_pack("{ss ss sb so so*}", "model", job->model_name, "tokenizer",
+    return json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
                      hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
-                     hs_model_architecture(job->model)->causal, "inputs", inputs, HS__CORPUS_LABELS,
-                     labels_make(job));
+                     hs_model_architecture(job->model)->causal, "inputs", inputs);
 }
 
 /* ---- start or resume ---- */
@@ -121,14 +110,13 @@ static json_int_t shard_of(const hs__corpus_results *results)
     return json_integer_value(json_array_get(results->shards, 0));
 }
 
-/* Returns true if the results have statistics of labels of the job's shape, or neither has labels. */
-static bool labels_match(const run *r)
+/* Returns true if what was loaded has the shape that the job's options give it. */
+static bool counts_match(const run *r)
 {
-    const hs_labels_shape due = hs__corpus_labels_shape(r->job);
-    if (!r->results.labels || due.n_labels == 0)
-        return !r->results.labels && due.n_labels == 0;
-    const hs_labels_shape saved = hs_labels_shape_of(r->results.labels);
-    return saved.n_labels == due.n_labels && saved.n_layers == due.n_layers && saved.n_heads == due.n_heads;
+    bool same = hs_corpus_stats_match(r->results.stats, &r->shared.options);
+    for (size_t c = 0; same && c < hs__n_counters; c++)
+        same = !hs__counters[c]->matches || hs__counters[c]->matches(&r->shared.counting[c]);
+    return same;
 }
 
 static hs_status results_begin(run *r, hs_error *err)
@@ -157,7 +145,7 @@ static hs_status results_begin(run *r, hs_error *err)
         snprintf(where, sizeof where, "the run in '%.250s'", job->dir);
         st = hs__corpus_identity_check(identity, r->results.identity, where, err);
         /* Both come from one file, so they disagree only if it is damaged. */
-        if (!st && (!hs_corpus_stats_match(r->results.stats, &r->shared.options) || !labels_match(r)))
+        if (!st && !counts_match(r))
             st = hs_fail(
                 err, HS_INVALID,
                 "%s is damaged: its statistics have another shape than its options. Start again in another "
@@ -169,19 +157,15 @@ static hs_status results_begin(run *r, hs_error *err)
     return st;
 }
 
-/* Lets the results show the counts of the first worker, which owns them. */
-static void counts_borrow(run *r)
+/* Lets the results show the statistics of the first worker, which owns them. */
+static void stats_borrow(run *r)
 {
     r->results.stats = r->workers[0].stats;
-    r->results.syntax = r->workers[0].syntax;
-    r->results.labels = r->workers[0].labelling.labels;
 }
 
-static void counts_return(run *r)
+static void stats_return(run *r)
 {
     r->results.stats = NULL;
-    r->results.syntax = NULL;
-    r->results.labels = NULL;
 }
 
 static hs_status workers_start(run *r, hs_error *err)
@@ -193,9 +177,9 @@ static hs_status workers_start(run *r, hs_error *err)
     if (!r->workers)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
     for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
-        const hs__worker_counts saved = {r->results.stats, r->results.syntax, r->results.labels};
-        counts_return(r);
-        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, &saved, err);
+        hs_corpus_stats *saved = r->results.stats;
+        stats_return(r);
+        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, saved, err);
         if (st)
             return st;
     }
@@ -287,8 +271,8 @@ static void hurry(run *r)
         (void)pthread_setschedparam(r->workers[i].thread, SCHED_OTHER, &(struct sched_param){0});
 }
 
-/* Waits until all blocks are counted, then merges all statistics into those of the first worker.
- * HS_CANCELLED: a stop cancelled some. */
+/* Waits until all blocks are counted, then merges all statistics into those of the first worker, and moves
+ * all other counts into the results. HS_CANCELLED: a stop cancelled some. */
 static hs_status gather(run *r, hs_error *err)
 {
     for (;;) {
@@ -299,7 +283,7 @@ static hs_status gather(run *r, hs_error *err)
         tell(r, false);
     }
     hs_status st = failure(r, err);
-    for (size_t i = 1; !st && i < r->job->n_workers; i++)
+    for (size_t i = 0; !st && i < r->job->n_workers; i++)
         st = hs__corpus_worker_gather(&r->workers[0], &r->workers[i], err);
     return st;
 }
@@ -331,7 +315,7 @@ static hs_status save(run *r, hs_error *err)
     hs_status st = gather(r, err);
     if (st)
         return st;
-    counts_borrow(r);
+    stats_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
     st = r->shared.index ? hs__text_index_commit(r->shared.index, err) : HS_OK;
     focus_name(r->job, &r->results);
@@ -343,7 +327,7 @@ static hs_status save(run *r, hs_error *err)
     r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
     if (!st)
         st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
-    counts_return(r);
+    stats_return(r);
     r->saved = hs_clock_seconds();
     r->n_saves += st == HS_OK;
     return st;
@@ -487,9 +471,9 @@ static hs_status run_through(run *r, hs_error *err)
 
 static hs_status finish(run *r, hs_error *err)
 {
-    counts_borrow(r);
+    stats_borrow(r);
     const hs_status st = hs__corpus_report_write(&r->results, r->job->dir, r->job->stop, err);
-    counts_return(r);
+    stats_return(r);
     return st;
 }
 
@@ -502,7 +486,7 @@ static run *run_create(const hs__corpus_job *job, hs_error *err)
         return NULL;
     }
     r->job = r->shared.job = job;
-    hs__corpus_shared_init(&r->shared);
+    hs__corpus_shared_init(&r->shared, &r->results);
     pthread_mutex_init(&r->shared.failure_lock, NULL);
     return r;
 }
@@ -511,6 +495,9 @@ static run *run_create(const hs__corpus_job *job, hs_error *err)
 static void run_destroy(run *r)
 {
     hs__record_stream_close(r->input);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->end)
+            hs__counters[c]->end(&r->shared.counting[c]);
     hs__text_index_close(r->shared.index);
     hs__corpus_results_finish(&r->results);
     hs__queue_finish(&r->shared.queue);
@@ -548,6 +535,15 @@ static hs_status index_begin(run *r, hs_error *err)
     return hs__text_index_open(r->job->dir, !r->results.stats, &options, &r->shared.index, err);
 }
 
+static hs_status counters_begin(run *r, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->begin)
+            st = hs__counters[c]->begin(&r->shared.counting[c], !r->results.stats, err);
+    return st;
+}
+
 /* Loads the results or begins new ones, opens all files and starts the workers. pairs: where pairs go, or
  * NULL. */
 static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
@@ -556,6 +552,8 @@ static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
     hs_status st = r->job->restart ? hs__run_checkpoint_remove(r->job->dir, err) : HS_OK;
     if (!st)
         st = results_begin(r, err);
+    if (!st)
+        st = counters_begin(r, err);
     if (!st)
         st = index_begin(r, err);
     if (!st && pairs)

@@ -8,17 +8,11 @@
  * Shard i of n takes the blocks whose number is i modulo n. */
 #pragma once
 
-#include "engine/engine.h"
-#include "model/model.h"
+#include "server/corpus/corpus.h"
 #include "server/corpus/report/results.h"
-#include "server/corpus/run/pairs_filter.h"
 #include "server/corpus/run/settings.h"
 
-#include <stdatomic.h>
-
-#define HS__CORPUS_BLOCK 8
-
-typedef struct hs__corpus_progress {
+struct hs__corpus_progress {
     uint64_t texts, bad_lines; /* counted, resumed ones included */
     uint64_t empty_texts;      /* skipped, resumed and blank ones included */
     uint64_t blank_lines;      /* of these, those that are no records */
@@ -28,49 +22,18 @@ typedef struct hs__corpus_progress {
     double texts_per_second;   /* of this session */
     double share_before;       /* fraction of the input when this session began */
     double share;              /* fraction now; below 0 if unknown */
-} hs__corpus_progress;
+};
 
 /* Estimates the seconds until the input is read, from the speed of this session. Below 0: not known yet. */
 double hs__corpus_seconds_left(const hs__corpus_progress *progress);
 
 /* The size that the file of pairs will have, estimated from the first texts. */
-typedef struct hs__pairs_expected {
+struct hs__pairs_expected {
     uint64_t texts_seen; /* the estimate's base */
     uint64_t texts;      /* of the input; 0 if it cannot be counted beforehand: rows and bytes are then those
                             of the texts seen */
     double rows, bytes;
-} hs__pairs_expected;
-
-typedef struct hs__corpus_job {
-    const hs_model *model;
-    const hs_engine *engine;
-    const char *model_name;
-    const char *const *inputs;
-    const char *const *input_names; /* for the report; NULL: the inputs' own */
-    size_t n_inputs;
-    const char *dir;   /* exists */
-    const char *pairs; /* file for high pairs: CSV, packed if it ends in .gz, or a database if it ends in
-                          .sqlite or .db; NULL: none. Not for resume */
-    hs__pairs_filter pairs_filter;
-    hs__corpus_settings settings;
-    size_t n_workers;
-    size_t shard, n_shards;
-    uint64_t save_ms;       /* interval of checkpoints */
-    bool strict;            /* a bad line ends the run */
-    bool resume;            /* continue the run in dir, if there is one */
-    bool restart;           /* remove the checkpoint of the run in dir, if there is one */
-    bool yielding;          /* workers use SCHED_IDLE */
-    const atomic_int *stop; /* non-zero: save, then end with HS_CANCELLED */
-    void (*progress)(const hs__corpus_progress *progress, void *data); /* a few times a second; may be NULL */
-    void (*expect)(const hs__pairs_expected *expected, void *data);    /* with pairs, once; may be NULL */
-    void *progress_data;                                               /* of both */
-} hs__corpus_job;
-
-/* Returns the name of an input for the report. */
-static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_t i)
-{
-    return job->input_names ? job->input_names[i] : job->inputs[i];
-}
+};
 
 /* Runs until the input ends, then writes the reports. HS_CANCELLED: stopped and saved, resume continues. If
  * the blocks that workers have begun take too long, a stop leaves the last checkpoint, if there is one.

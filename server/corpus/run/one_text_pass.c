@@ -6,6 +6,7 @@
 #include "engine/analysis/analysis.h"
 #include "server/corpus/report/figures.h"
 #include "server/corpus/report/one_text.h"
+#include "server/corpus/report/report_value.h"
 #include "server/corpus/run/worker.h"
 #include "server/corpus/search/strongest.h"
 

@@ -3,6 +3,7 @@
 #include "server/corpus/run/requirements.h"
 
 #include "server/base/machine.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/input/unpack.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/one_text_pass.h"
@@ -45,12 +46,11 @@ typedef struct dimensions {
     uint64_t figures;  /* thresholds x layers x heads */
     uint64_t listed;   /* elements of report.json */
     uint64_t elements; /* of report.npz */
-    uint64_t labels;   /* words of the statistics of labels */
+    hs__counter_size counters;
 } dimensions;
 
 static dimensions dimensions_of(const hs__corpus_job *job, const hs_corpus_options *o)
 {
-    const hs_labels_shape labels = hs__corpus_labels_shape(job);
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     const size_t n = hs_corpus_arrays_of(o, arrays);
     dimensions d = {.maps = o->n_layers * o->n_heads};
@@ -59,9 +59,11 @@ static dimensions dimensions_of(const hs__corpus_job *job, const hs_corpus_optio
         d.elements += arrays[k].n_elements;
         d.listed += hs__report_lists(&arrays[k]) ? arrays[k].n_elements : 0;
     }
-    d.labels = labels.n_labels ? hs_labels_words(&labels) : 0;
-    d.listed += d.labels;
-    d.elements += d.labels;
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->measure)
+            hs__counters[c]->measure(job, job->settings.options[c], &d.counters);
+    d.listed += d.counters.listed;
+    d.elements += d.counters.elements;
     return d;
 }
 
@@ -73,7 +75,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* Numbers in a checkpoint beside the statistics: mostly the figures of examples. */
 static uint64_t save_numbers(const dimensions *d)
 {
-    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES + d->labels;
+    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES + d->counters.saved;
 }
 
 static uint64_t report_text(const dimensions *d)
@@ -93,15 +95,13 @@ static uint64_t maps_memory(const hs_corpus_options *o)
     return MAPS_BYTES + (uint64_t)o->tokens_max * o->tokens_max * sizeof(double);
 }
 
-static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
+static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, uint64_t statistics)
 {
     const size_t T = job->settings.fields.max_tokens;
     const hs__text_index_options index = hs__corpus_index_options(job);
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
-           hs__worker_map_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
-           hs__corpus_labelling_bytes(job) + TEXTS_WORKER_BYTES +
+           hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES +
            hs__text_records_bytes(&index, hs__corpus_together(job)) +
-           hs_syntax_bytes_max(job->settings.fields.n_layers, hs_model_shape(job->model)->n_heads) +
            (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
 }
 
@@ -119,10 +119,10 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const hs__text_index_options index = hs__corpus_index_options(job);
     const bool has_index = index.n_texts || index.n_examples;
     *ret_needs = (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) +
-                                              hs__one_text_bytes(job) +
+                                              hs__one_text_bytes(job) + d.counters.shared +
                                               (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
                                               (has_index ? hs__text_index_memory(&index) : 0),
-                                    .memory_worker = worker_memory(job, size.memory_bytes),
+                                    .memory_worker = worker_memory(job, &d, size.memory_bytes),
                                     .disk = state + larger(state, npz + page + report_text(&d)) +
                                             hs__text_index_disk(&index, job->settings.fields.max_tokens)};
     return HS_OK;

@@ -3,8 +3,7 @@
 #include "server/corpus/run/run_checkpoint.h"
 
 #include "server/base/atomic_files.h"
-#include "server/corpus/report/label_counts.h"
-#include "server/corpus/report/syntax_counts.h"
+#include "server/corpus/counters/counter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,24 +22,27 @@ static json_t *results_json(hs__corpus_results *results)
     const time_t now = time(NULL);
     struct tm parts;
     strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
-    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so so* so*}", "identity", results->identity,
-                     "names", results->names, "shards", results->shards, "place", "lines",
+    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so}", "identity", results->identity, "names",
+                     results->names, "shards", results->shards, "place", "lines",
                      (json_int_t)results->place.n_lines, "blank", (json_int_t)results->place.n_blank, "bytes",
                      (json_int_t)results->place.n_bytes, "sha256", results->place.sha256, "empty",
                      (json_int_t)results->n_empty, "done", results->done, "seconds", results->seconds, "date",
                      results->date, "bad", hs__bad_lines_save(results->bad, NULL), "sample",
-                     hs__example_sample_save(results->sample), "syntax", hs__syntax_save(results->syntax),
-                     "labels", hs__labels_save(results->labels));
+                     hs__example_sample_save(results->sample));
 }
 
 static hs_status state_write(FILE *file, void *data, hs_error *err)
 {
     hs__corpus_results *results = data;
     json_t *json = results_json(results);
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    hs_status st = json ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->save)
+            st = hs__counters[c]->save(results, results->counts[c], json, err);
+    char *text = !st ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!text)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
+        return st ? st : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
     const size_t n_text = strlen(text);
     size_t n_stats;
     const void *stats = hs_corpus_stats_save(results->stats, &n_stats);
@@ -140,12 +142,10 @@ static hs_status lists_read(hs__corpus_results *results, const json_t *bad, cons
     hs_status st = hs__bad_lines_load(results->bad, bad, n_files, err);
     if (!st)
         st = hs__example_sample_load(results->sample, sample, n_files, err);
-    if (!st)
-        st = hs__syntax_load(json_object_get(json, "syntax"), &options, &results->syntax, err);
-    return st ? st
-              : hs__labels_load(json_object_get(json, "labels"),
-                                json_object_get(results->names, HS__CORPUS_LABELS), &options,
-                                &results->labels, err);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->load)
+            st = hs__counters[c]->load(results, json, &results->counts[c], err);
+    return st;
 }
 
 static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path, hs__corpus_results *results,

@@ -1,65 +1,33 @@
 /* settings.h - the options of a corpus run.
  *
- * Each setting is a row of the table in settings.c, from which the parameters of POST /corpora, the options
- * of `headscope corpus`, its help and its manual page are made. A value is text. Settings that /analyze has
- * too are read as its fields. */
+ * Each setting is a row of the table in settings.c or of a counter. The parameters of POST /corpora, the
+ * options of `headscope corpus`, its help and its manual page are made from these rows. A value is text.
+ * Settings that /analyze has too are read as its fields. */
 #pragma once
 
 #include "api/api.h"
-#include "api/run_fields.h"
-#include "engine/statistics/statistics.h"
-#include "model/model.h"
-#include "server/corpus/input/text_format.h"
+#include "server/corpus/corpus.h"
 
-#include <jansson.h>
+/* Limit on the number of settings. */
+#define HS__SETTINGS_MAX 30
 
-typedef enum hs__setting {
-    HS__SETTING_MAX_TOKENS,
-    HS__SETTING_LAYERS,
-    HS__SETTING_THRESHOLDS,
-    HS__SETTING_ATTENTION_THRESHOLD,
-    HS__SETTING_SPECIAL_TOKENS,
-    HS__SETTING_SPLIT_SPECIAL_TOKENS,
-    HS__SETTING_PROMPT_NAME,
-    HS__SETTING_SENTENCE_ENDS,
-    HS__SETTING_SIMILARITY_SPACE,
-    HS__SETTING_HEAD_DISTANCES,
-    HS__SETTING_MASKED_SHARE,
-    HS__SETTING_MASK_SEED,
-    HS__SETTING_INTERVENTIONS,
-    HS__SETTING_INPUT_FORMAT,
-    HS__SETTING_FIELD,
-    HS__SETTING_NO_QUOTES,
-    HS__SETTING_LABEL_FIELD,
-    HS__SETTING_EFFECTS_SHARE,
-    HS__SETTING_EXAMPLES,
-    HS__SETTING_SEARCH_TEXTS,
-    HS__SETTINGS
-} hs__setting;
+/* Returns the name of setting k ("max_tokens"), its kind, choices, and its argument and help on a command
+ * line; NULL if there are only k. */
+const hs_field *hs__setting_field(size_t k);
+size_t hs__settings_count(void);
+/* Returns the number of the setting of this name, which exists. */
+size_t hs__setting_find(const char *name);
 
-typedef struct hs__corpus_settings {
-    hs_field_values fields;                     /* those that /analyze has too; borrowed from reader */
-    hs_fields *reader;                          /* owned */
-    float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
-    size_t n_thresholds;
-    hs_corpus_distance distances;
-    float masked_share; /* fraction of tokens to mask and predict; 0: none */
-    uint64_t mask_seed;
-    float effects_share; /* fraction of labelled texts whose heads are switched off in turn; 0: none */
-    int32_t mask_id;     /* of the model; -1: it has none */
-    hs__input_format input;
-    size_t n_examples, n_search_texts; /* of text_index.h */
-} hs__corpus_settings;
-
-/* Returns the setting's name ("max_tokens"), kind, choices, and its argument and help on a command line. */
-const hs_field *hs__setting_field(hs__setting setting);
+/* Returns the JSON of a setting's default that the report's provenance shows; NULL: it does not show the
+ * setting. */
+const char *hs__setting_default_json(size_t k);
 
 /* Parses texts into settings; NULL or "" stands for the default. Call hs__corpus_settings_finish after a
  * failure too. HS_INVALID: *ret_wrong is the wrong setting, and the message continues its name, as in
  * hs_field_problem. */
-HS_MUST_USE hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const hs_model *model,
-                                               hs__corpus_settings *ret_settings, hs__setting *ret_wrong,
-                                               hs_error *err);
+HS_MUST_USE hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX],
+                                               const hs_model *model, hs__corpus_settings *ret_settings,
+                                               size_t *ret_wrong, hs_error *err);
 
 void hs__corpus_settings_finish(hs__corpus_settings *settings); /* zeroed is fine */
 

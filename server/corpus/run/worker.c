@@ -6,7 +6,6 @@
 
 #include "api/prompt.h"
 #include "model/base/utf8.h"
-#include "server/corpus/input/record_text.h"
 
 #include <math.h>
 #include <sched.h>
@@ -29,7 +28,20 @@ static size_t threshold_main(const hs__corpus_job *job)
     return best;
 }
 
-hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
+/* Lets the counters set what they need; ret_taps may be NULL. */
+static void counters_configure(const hs__corpus_settings *settings, hs_corpus_options *statistics,
+                               unsigned *ret_taps)
+{
+    unsigned taps = 0;
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->configure)
+            hs__counters[c]->configure(settings->options[c], settings, statistics, &taps);
+    if (ret_taps)
+        *ret_taps = taps;
+}
+
+/* Returns the options without what counters set. */
+static hs_corpus_options options_base(const hs__corpus_job *job)
 {
     const hs_shape *shape = hs_model_shape(job->model);
     return (hs_corpus_options){.layers = job->settings.fields.layers,
@@ -42,8 +54,14 @@ hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
                                .threshold_main = threshold_main(job),
                                .attention_threshold = job->settings.fields.attention_threshold,
                                .n_parts = 4,
-                               .distances = job->settings.distances,
-                               .masked = job->settings.masked_share > 0};
+                               .distances = job->settings.distances};
+}
+
+hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
+{
+    hs_corpus_options options = options_base(job);
+    counters_configure(&job->settings, &options, NULL);
+    return options;
 }
 
 hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job)
@@ -75,29 +93,41 @@ size_t hs__worker_map_floats(const hs__corpus_settings *settings)
     return maps_floats(settings->fields.max_tokens) * (settings->fields.special_masked ? 2 : 1);
 }
 
-void hs__corpus_shared_init(hs__corpus_shared *shared)
+void hs__corpus_shared_init(hs__corpus_shared *shared, hs__corpus_results *results)
 {
     const hs__corpus_job *job = shared->job;
-    const hs_shape *shape = hs_model_shape(job->model);
-    shared->options = hs__corpus_options_of(job);
+    shared->options = options_base(job);
     shared->control = (hs_run_control){.cancelled = &shared->abandoned};
     shared->selection = (hs_selection){.layers = job->settings.fields.layers,
                                        .n_layers = job->settings.fields.n_layers,
                                        .heads = hs_all_numbers,
-                                       .n_heads = shape->n_heads,
-                                       .taps = *job->settings.input.label_field ? HS_KEEP(LAST_STATE) : 0};
+                                       .n_heads = shared->options.n_heads};
+    counters_configure(&job->settings, &shared->options, &shared->selection.taps);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        shared->counting[c] = (hs__counting){.counter = hs__counters[c],
+                                             .job = job,
+                                             .options = job->settings.options[c],
+                                             .results = results,
+                                             .counts = &results->counts[c],
+                                             .all = shared->counting};
 }
 
-hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
-                                 const hs__worker_counts *counts, hs_error *err)
+static hs_status states_create(hs__corpus_worker *worker, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->worker_create)
+            st = hs__counters[c]->worker_create(&worker->shared->counting[c], worker->states,
+                                                &worker->states[c], err);
+    return st;
+}
+
+hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *saved,
+                                 hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.fields.max_tokens;
-    *worker = (hs__corpus_worker){.shared = shared,
-                                  .stats = counts->stats,
-                                  .syntax = counts->syntax,
-                                  .n_together = hs__corpus_together(job)};
-    worker->labelling.labels = counts->labels;
+    *worker = (hs__corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
     if (shared->index) {
@@ -106,9 +136,7 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     }
     if (!worker->maps || (shared->pairs && !worker->rows) || (shared->index && !worker->records))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    hs_status st = hs__corpus_masking_init(&worker->masking, job, err);
-    if (!st)
-        st = hs__corpus_labelling_init(&worker->labelling, job, err);
+    hs_status st = states_create(worker, err);
     if (!st)
         st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
     return st || worker->stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
@@ -120,36 +148,24 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
         hs_capture_destroy(worker->captures[k]);
         free(worker->figures[k]);
     }
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (worker->states[c])
+            hs__counters[c]->worker_destroy(worker->states[c]);
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
-    hs__corpus_masking_finish(&worker->masking);
-    hs__corpus_labelling_finish(&worker->labelling);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
     hs__text_records_destroy(worker->records, worker->n_together);
-    hs_syntax_destroy(worker->syntax);
     *worker = (hs__corpus_worker){0};
-}
-
-static hs_status syntax_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
-{
-    hs_status st = HS_OK;
-    if (worker->syntax && from->syntax) {
-        st = hs_syntax_merge(worker->syntax, from->syntax, err);
-        hs_syntax_destroy(from->syntax);
-    } else if (from->syntax) {
-        worker->syntax = from->syntax;
-    }
-    from->syntax = NULL;
-    return st;
 }
 
 hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
 {
-    hs_status st = syntax_gather(worker, from, err);
-    if (worker->labelling.labels)
-        hs_labels_gather(worker->labelling.labels, from->labelling.labels);
-    if (st || !hs_corpus_stats_texts(from->stats))
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (from->states[c] && hs__counters[c]->gather)
+            st = hs__counters[c]->gather(&from->shared->counting[c], from->states[c], err);
+    if (st || from == worker || !hs_corpus_stats_texts(from->stats))
         return st;
     st = hs_corpus_stats_merge(worker->stats, from->stats, err);
     hs_corpus_stats_destroy(from->stats);
@@ -157,23 +173,18 @@ hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker 
     return st ? st : hs_corpus_stats_create(&worker->shared->options, &from->stats, err);
 }
 
+/* A counter with nothing to do. */
+static const hs__counter idle = {.name = "idle"};
+
+/* Returns counter c if it has something to do in this worker. */
+static const hs__counter *counter_at(const hs__corpus_worker *worker, size_t c)
+{
+    return worker->states[c] ? hs__counters[c] : &idle;
+}
+
 /* ---- lines to texts ---- */
 
-/* One text of a block, tokenized. */
-typedef struct hs__counted_text {
-    const hs__block_line *line;
-    char *reached; /* its beginning if it may become an example, else NULL */
-    hs_encoding encoding;
-    hs__text_range range;    /* the tokens that are counted */
-    hs_syntax_text syntax;   /* counted in the range; words owned */
-    hs__token_label *labels; /* owned: of the range's tokens, or NULL */
-    size_t label;            /* of labelled texts */
-    bool has_words;          /* of a sentence */
-    bool sampled;            /* it may become one of the random sample */
-    bool searched;           /* its pairs are kept for searches */
-} text;
-
-static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
+static hs_status bad(hs__corpus_shared *shared, const hs__record *line, const char *why, hs_error *err)
 {
     hs__bad_line entry = {.file = line->file, .line = line->line, .n_lines = line->n_lines};
     if (line->n_lines > 1)
@@ -187,43 +198,29 @@ static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, cons
                    (unsigned long long)line->line, why);
 }
 
-/* Finds the label of a line among those of the model. HS_BAD_REQUEST, HS_NO_MEMORY as in line_parse. */
-static hs_status label_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
-                             hs__record_text *value, size_t *ret_label)
+/* Finds the text of a record. HS_BAD_REQUEST: there is none, or a counter refuses the record; t->body.why is
+ * the reason. */
+static hs_status record_read(hs__corpus_worker *worker, hs__text *t, hs_error *err)
 {
-    const hs_task_head *head = &hs_model_architecture(shared->job->model)->task_head;
-    char *label = NULL;
-    hs_status st = hs__record_label_find(&line->layout, shared->job->settings.input.label_field, bytes,
-                                         line->n_bytes, value, &label);
-    if (!st && !hs__label_find(head, label, ret_label)) {
-        snprintf(value->why, sizeof value->why, "the label \"%.60s\" is none of the model's %zu labels",
-                 label, head->n_classes);
-        st = HS_BAD_REQUEST;
+    const hs__record *record = &t->record;
+    if (record->too_long) {
+        snprintf(t->body.why, sizeof t->body.why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
+        return HS_BAD_REQUEST;
     }
-    free(label);
+    hs_status st = hs__record_text_find(&record->layout, worker->shared->job->settings.input.field,
+                                        record->bytes, record->n_bytes, &t->body);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->record)
+            st = hs__counters[c]->record(worker->states[c], t, err);
     return st;
 }
 
-/* Finds the text of a line, and its label if texts have one. HS_BAD_REQUEST: there is none; ret_value->why is
- * the reason. */
-static hs_status line_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
-                            hs__record_text *ret_value, size_t *ret_label)
+static void text_finish(const hs__corpus_worker *worker, hs__text *t)
 {
-    const hs__input_format *input = &shared->job->settings.input;
-    if (!line->too_long) {
-        const hs_status st =
-            hs__record_text_find(&line->layout, input->field, bytes, line->n_bytes, ret_value);
-        return st || !*input->label_field ? st : label_parse(shared, line, bytes, ret_value, ret_label);
-    }
-    *ret_value = (hs__record_text){0};
-    snprintf(ret_value->why, sizeof ret_value->why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
-    return HS_BAD_REQUEST;
-}
-
-static void text_finish(text *t)
-{
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (counter_at(worker, c)->text_end)
+            hs__counters[c]->text_end(worker->states[c], t);
     free(t->reached);
-    free(t->syntax.words);
     free(t->labels);
     hs_encoding_finish(&t->encoding);
 }
@@ -251,15 +248,17 @@ static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding
     }
 }
 
-/* Returns the range of all tokens, without the special ones at both ends if these are masked. */
-static hs__text_range range_of(const hs__corpus_settings *settings, const hs_encoding *encoding)
+/* Sets the range of tokens that are counted: all, without the special ones at both ends if these are masked.
+ */
+static void range_set(const hs__corpus_settings *settings, hs__text *t)
 {
-    hs__text_range range = {0, encoding->n_tokens, encoding->n_tokens};
-    while (settings->fields.special_masked && range.start < range.end && encoding->special[range.start])
-        range.start++;
-    while (settings->fields.special_masked && range.start < range.end && encoding->special[range.end - 1])
-        range.end--;
-    return range;
+    const uint8_t *special = t->encoding.special;
+    t->first = 0;
+    t->end = t->encoding.n_tokens;
+    while (settings->fields.special_masked && t->first < t->end && special[t->first])
+        t->first++;
+    while (settings->fields.special_masked && t->first < t->end && special[t->end - 1])
+        t->end--;
 }
 
 /* Returns true if there is a token of the text itself. Tokens of a prompt alone end where the text begins. */
@@ -273,7 +272,7 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
 
 /* Encodes a line's text. HS_BAD_REQUEST: it is not UTF-8. HS_NOT_FOUND: it is empty, and the tokenizer puts
  * nothing but its special tokens in its place. */
-static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, text *t, hs_error *err)
+static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs__text *t, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
@@ -283,76 +282,58 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, te
     if (st)
         return st;
     roles_set(settings, &t->encoding);
-    t->range = range_of(settings, &t->encoding);
+    range_set(settings, t);
     if (!has_token(&t->encoding, n_prompt > 0))
         return HS_NOT_FOUND;
-    t->sampled = hs__example_sample_wants(shared->sample, t->line->number);
-    t->searched = shared->index && hs__text_index_wants(shared->index, t->line->number);
+    t->sampled = hs__example_sample_wants(shared->sample, t->record.number);
+    t->searched = shared->index && hs__text_index_wants(shared->index, t->record.number);
     if (!t->sampled && !t->searched && !settings->n_examples)
         return HS_OK;
     t->reached = text_reached(bytes, &t->encoding);
     return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
 
-/* Finds the words of a CoNLL-U sentence, if its text has them. */
-static hs_status words_find(hs__corpus_worker *worker, const char *record, const hs_text *bytes, text *t,
-                            hs_error *err)
+/* Shows an encoded text to the counters. */
+static hs_status text_show(hs__corpus_worker *worker, hs__text *t, hs_error *err)
 {
-    const hs_corpus_options *o = &worker->shared->options;
-    hs__sentence sentence;
     hs_status st = HS_OK;
-    if (t->line->layout.format != HS__FORMAT_CONLLU)
-        return HS_OK;
-    if (!worker->syntax)
-        st = hs_syntax_create(o->n_layers, o->n_heads, &worker->syntax, err);
-    if (st)
-        return st;
-    st = hs__sentence_find(record, t->line->n_bytes, bytes, &sentence);
-    t->has_words = st == HS_OK;
-    if (!st)
-        st = hs__sentence_words_make(&sentence, &t->encoding, t->range.start, t->range.end, worker->syntax,
-                                     &t->syntax, err);
-    else if (st == HS_NO_MEMORY)
-        hs_fail(err, st, "no memory for the words of a sentence");
-    if (!st && worker->records) {
-        t->labels = hs__token_labels_make(&sentence, t->syntax.words, t->syntax.n_tokens);
+    t->observed = t->sampled || worker->records;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->text)
+            st = hs__counters[c]->text(worker->states[c], t, err);
+    if (!st && worker->records && t->has_words) {
+        t->labels = hs__token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);
         st = t->labels ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
     }
-    hs__sentence_finish(&sentence);
-    hs_syntax_sentences_of(worker->syntax)->unread += st == HS_NOT_FOUND;
-    return st == HS_NOT_FOUND ? HS_OK : st;
+    if (st)
+        text_finish(worker, t);
+    return st;
 }
 
-/* Adds the line's text to texts, or to the bad lines. */
-static hs_status text_add(hs__corpus_worker *worker, const hs__block *block, const hs__block_line *line,
-                          text *texts, size_t *n_texts, hs_error *err)
+/* Reads, encodes and shows a text. *ret_is_counted: it is to be counted; else it is empty or one of the bad
+ * lines. */
+static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_counted, hs_error *err)
 {
     hs__corpus_shared *shared = worker->shared;
-    text *t = &texts[*n_texts];
     hs_error why_not = {.text = "no memory for a text"};
-    hs__record_text value;
-    *t = (text){.line = line};
-    hs_status st = line_parse(shared, line, block->bytes + line->start, &value, &t->label);
+    hs_status st = record_read(worker, t, &why_not);
     if (!st) {
-        st = text_encode(shared, &value.text, t, &why_not);
-        snprintf(value.why, sizeof value.why, "%.*s", (int)sizeof value.why - 1,
+        st = text_encode(shared, &t->body.text, t, &why_not);
+        snprintf(t->body.why, sizeof t->body.why, "%.*s", (int)sizeof t->body.why - 1,
                  st == HS_TOO_LARGE ? why_not.text : "not valid UTF-8");
     }
-    const hs_status words = st ? st : words_find(worker, block->bytes + line->start, &value.text, t, err);
-    if (words)
-        text_finish(t);
-    else
-        (*n_texts)++;
+    *ret_is_counted = st == HS_OK;
     if (!st) {
-        st = words; /* a treebank that cannot be counted is no bad line */
+        st = text_show(worker, t, err); /* a failure of a counter is no bad line */
     } else if (st == HS_NOT_FOUND) {
         atomic_fetch_add(&shared->n_empty, 1);
         st = HS_OK;
     } else if (st == HS_BAD_REQUEST || st == HS_TOO_LARGE)
-        st = bad(shared, line, value.why, err);
+        st = bad(shared, &t->record, t->body.why, err);
     else if (st)
         hs_fail(err, st, "%s", why_not.text);
-    hs__record_text_finish(&value);
+    hs__sentence_finish(&t->sentence);
+    hs__record_text_finish(&t->body);
     return st;
 }
 
@@ -369,7 +350,7 @@ static void figures_take(const hs_corpus_observation *observation, float *ret_fi
 }
 
 /* Allocates the figures of text k if it may become an example. */
-static hs_status example_begin(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+static hs_status example_begin(hs__corpus_worker *worker, size_t k, const hs__text *t, hs_error *err)
 {
     const hs_corpus_options *o = &worker->shared->options;
     if (!t->sampled)
@@ -378,13 +359,13 @@ static hs_status example_begin(hs__corpus_worker *worker, size_t k, const text *
     return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
 
-static void example_end(hs__corpus_worker *worker, size_t k, text *t)
+static void example_end(hs__corpus_worker *worker, size_t k, hs__text *t)
 {
     if (!worker->figures[k])
         return;
-    hs__example example = {.number = t->line->number,
-                           .file = (uint32_t)t->line->file,
-                           .line = t->line->line,
+    hs__example example = {.number = t->record.number,
+                           .file = (uint32_t)t->record.file,
+                           .line = t->record.line,
                            .text = t->reached,
                            .figures = worker->figures[k]};
     worker->figures[k] = NULL;
@@ -406,14 +387,14 @@ static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_token
                              capture, err);
 }
 
-/* Copies the part of the maps that belongs to the range and sums its columns. */
-static void head_cut(const hs__text_range *range, float *to, hs_observed_head *head)
+/* Copies the part of the maps that is counted and sums its columns. */
+static void head_cut(const hs__text *t, float *to, hs_observed_head *head)
 {
-    const size_t T = range->n_tokens, n = range->end - range->start;
+    const size_t T = t->encoding.n_tokens, n = t->end - t->first;
     float *attention = to, *similarity = attention + n * n, *columns = similarity + n * n;
     memset(columns, 0, n * sizeof *columns);
     for (size_t i = 0; i < n; i++) {
-        const size_t from = (range->start + i) * T + range->start;
+        const size_t from = (t->first + i) * T + t->first;
         memcpy(attention + i * n, head->attention + from, n * sizeof *attention);
         memcpy(similarity + i * n, head->similarity + from, n * sizeof *similarity);
         for (size_t j = 0; j < n; j++)
@@ -422,97 +403,92 @@ static void head_cut(const hs__text_range *range, float *to, hs_observed_head *h
     *head = (hs_observed_head){attention, similarity, columns};
 }
 
-static bool pairs_add(const hs__corpus_worker *worker, const text *t, size_t l, size_t h,
+static bool pairs_add(const hs__corpus_worker *worker, const hs__text *t, size_t l, size_t h,
                       const float *similarity)
 {
     const hs__corpus_job *job = worker->shared->job;
     const hs_corpus_options *o = &worker->shared->options;
-    return hs__pairs_add(worker->rows, &(hs__pairs_source){.file = hs__corpus_input_name(job, t->line->file),
-                                                           .text = t->line->number,
-                                                           .line = t->line->line,
+    return hs__pairs_add(worker->rows, &(hs__pairs_source){.file = hs__corpus_input_name(job, t->record.file),
+                                                           .text = t->record.number,
+                                                           .line = t->record.line,
                                                            .layer = o->layers[l],
                                                            .head = (uint16_t)h,
                                                            .tokenizer = hs_model_tokenizer(job->model),
-                                                           .ids = t->encoding.ids + t->range.start,
-                                                           .first = t->range.start,
-                                                           .n_tokens = t->range.end - t->range.start,
+                                                           .ids = t->encoding.ids + t->first,
+                                                           .first = t->first,
+                                                           .n_tokens = t->end - t->first,
                                                            .similarity = similarity,
                                                            .threshold = o->thresholds[o->threshold_main]});
+}
+
+/* Keeps what examples and the index of texts need of a head. */
+static void head_keep(hs__corpus_worker *worker, const hs__text *t, const hs__text_head *head)
+{
+    float *figures = worker->figures[t->place];
+    if (worker->records)
+        hs__text_record_head(&worker->records[t->place],
+                             &(hs__recorded_head){.map = head->map,
+                                                  .maps = &head->maps,
+                                                  .first = t->first,
+                                                  .n_tokens = t->end - t->first,
+                                                  .special = t->encoding.special + t->first,
+                                                  .observation = head->observation,
+                                                  .n_pairs = head->n_pairs,
+                                                  .right = {head->right[0], head->right[1]},
+                                                  .searched = t->searched});
+    if (worker->rows && !worker->rows_failed)
+        worker->rows_failed = !pairs_add(worker, t, head->l, head->h, head->maps.similarity);
+    if (figures)
+        figures_take(head->observation, figures + head->map * HS__EXAMPLE_FIGURES);
 }
 
 /* Observer callback: counts the maps of one head of text k. */
 static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
     hs__corpus_worker *worker = data;
-    const hs__text_range *range = &worker->texts[k].range;
-    float *figures = worker->figures[k];
-    hs_observed_head head = *shown;
+    hs__text *t = &worker->texts[k];
     hs_corpus_observation observation;
-    if (range->end - range->start < range->n_tokens)
-        head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens), &head);
-    const bool recorded = worker->records != NULL, labelled = worker->labelling.labels != NULL;
-    hs_corpus_batch_head(worker->stats, k, l, h, &head,
-                         figures || recorded || labelled ? &observation : NULL);
-    if (labelled)
-        hs__corpus_labelling_keep(&worker->labelling, k, l, h, &observation);
-    size_t n_pairs = 0, right[2] = {0};
-    if (worker->texts[k].has_words)
-        n_pairs = hs_syntax_head_add(worker->syntax, &worker->texts[k].syntax, l, h, &head, right);
-    if (recorded)
-        hs__text_record_head(&worker->records[k],
-                             &(hs__recorded_head){.map = l * worker->shared->options.n_heads + h,
-                                                  .maps = &head,
-                                                  .first = range->start,
-                                                  .n_tokens = range->end - range->start,
-                                                  .special = worker->texts[k].encoding.special + range->start,
-                                                  .observation = &observation,
-                                                  .n_pairs = n_pairs,
-                                                  .right = {right[0], right[1]},
-                                                  .searched = worker->texts[k].searched});
-    if (worker->rows && !worker->rows_failed)
-        worker->rows_failed = !pairs_add(worker, &worker->texts[k], l, h, head.similarity);
-    if (figures)
-        figures_take(&observation, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
+    hs__text_head head = {.l = l,
+                          .h = h,
+                          .map = l * worker->shared->options.n_heads + h,
+                          .maps = *shown,
+                          .observation = t->observed ? &observation : NULL};
+    if (t->end - t->first < t->encoding.n_tokens)
+        head_cut(t, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens), &head.maps);
+    hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, t->observed ? &observation : NULL);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (counter_at(worker, c)->head)
+            hs__counters[c]->head(worker->states[c], t, &head);
+    head_keep(worker, t, &head);
 }
 
-/* The texts of one pass, as the engine and the statistics take them. */
-typedef struct text_pass {
-    hs_sequence sequences[HS_CORPUS_BATCH];
-    hs_corpus_text whole[HS_CORPUS_BATCH];   /* all tokens */
-    hs_corpus_text counted[HS_CORPUS_BATCH]; /* tokens of the text's range */
-    hs__text_label labelled[HS_CORPUS_BATCH];
-    size_t n;
-} text_pass;
-
-static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *pass, hs_error *err)
+/* Adds a text to the pass. */
+static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass *pass, hs_error *err)
 {
-    const size_t k = pass->n++;
+    const size_t k = t->place = pass->n++;
     const hs_encoding *e = &t->encoding;
-    const hs__text_range *r = &t->range;
-    hs_sequence *sequence = &pass->sequences[k];
     hs_status st = capture_fit(worker, k, e->n_tokens, err);
     if (!st)
         st = example_begin(worker, k, t, err);
-    if (!st && t->has_words)
-        hs_syntax_text_add(worker->syntax, &t->syntax);
-    *sequence = (hs_sequence){.ids = e->ids,
-                              .types = e->types,
-                              .n_tokens = e->n_tokens,
-                              .capture = worker->captures[k],
-                              .interventions = worker->shared->job->settings.fields.interventions,
-                              .n_interventions = worker->shared->job->settings.fields.n_interventions};
-    pass->whole[k] = (hs_corpus_text){t->line->number, e->n_tokens, e->ids, e->special, e->roles};
-    pass->counted[k] = (hs_corpus_text){t->line->number, r->end - r->start, e->ids + r->start,
-                                        e->special + r->start, e->roles + r->start};
-    pass->labelled[k] = (hs__text_label){t->line->number, t->label};
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->start)
+            st = hs__counters[c]->start(worker->states[c], t, err);
+    pass->sequences[k] =
+        (hs_sequence){.ids = e->ids,
+                      .types = e->types,
+                      .n_tokens = e->n_tokens,
+                      .capture = worker->captures[k],
+                      .interventions = worker->shared->job->settings.fields.interventions,
+                      .n_interventions = worker->shared->job->settings.fields.n_interventions};
+    pass->counted[k] = (hs_corpus_text){t->record.number, t->end - t->first, e->ids + t->first,
+                                        e->special + t->first, e->roles + t->first};
     return st;
 }
 
 /* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
-static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_error *err)
+static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
-    const hs_run_control *control = &worker->shared->control;
     const size_t T = job->settings.fields.max_tokens;
     const hs_observer observer = {.attention = worker->maps,
                                   .similarity = worker->maps + T * T,
@@ -522,39 +498,39 @@ static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_e
                                   .residual = job->settings.fields.residual};
     hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
-        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer, control,
-                               err);
-    if (!st && worker->labelling.labels)
-        st = hs__corpus_labelling_count(&worker->labelling, worker->workspace, pass->sequences,
-                                        pass->labelled, pass->n, control, err);
-    if (!st && worker->masking.ids)
-        st = hs__corpus_masking_count(&worker->masking, worker->workspace, pass->sequences, pass->whole,
-                                      pass->n, control, worker->stats, err);
+        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
+                               &worker->shared->control, err);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->pass)
+            st = hs__counters[c]->pass(worker->states[c], pass, err);
     return st;
 }
 
 /* Adds text k of the pass to the index of texts, if there is one. */
-static hs_status text_record(const hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+static hs_status text_record(const hs__corpus_worker *worker, size_t k, const hs__text *t, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
     if (!worker->records)
         return HS_OK;
     return hs__text_index_add(worker->shared->index,
-                              &(hs__indexed_text){.number = t->line->number,
-                                                  .line = t->line->line,
-                                                  .file = hs__corpus_input_name(job, t->line->file),
+                              &(hs__indexed_text){.number = t->record.number,
+                                                  .line = t->record.line,
+                                                  .file = hs__corpus_input_name(job, t->record.file),
                                                   .body = t->reached ? t->reached : "",
                                                   .encoding = &t->encoding,
-                                                  .first = t->range.start,
+                                                  .first = t->first,
                                                   .labels = t->labels,
-                                                  .n_labels = t->labels ? t->range.end - t->range.start : 0},
+                                                  .n_labels = t->labels ? t->end - t->first : 0},
                               worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
 }
 
 /* Counts n <= n_together texts in one pass, and keeps those that become examples. */
-static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, hs_error *err)
+static hs_status texts_count(hs__corpus_worker *worker, hs__text *texts, size_t n, hs_error *err)
 {
-    text_pass pass = {.n = 0};
+    hs__text_pass pass = {.workspace = worker->workspace,
+                          .control = &worker->shared->control,
+                          .statistics = worker->stats,
+                          .texts = texts};
     hs_status st = HS_OK;
     worker->texts = texts;
     for (size_t k = 0; !st && k < n; k++)
@@ -571,21 +547,25 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
     return HS_OK;
 }
 
-static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, hs_error *err)
+static hs_status block_count(hs__corpus_worker *worker, hs__block *block, hs_error *err)
 {
-    text texts[HS__CORPUS_BLOCK];
+    hs__text *texts = block->texts; /* those that are counted move to the front */
     size_t n_texts = 0;
     hs_status st = HS_OK;
     if (worker->rows)
         hs__pairs_block_begin(worker->rows, block->number);
-    for (size_t i = 0; !st && i < block->n_lines; i++)
-        st = text_add(worker, block, &block->lines[i], texts, &n_texts, err);
+    for (size_t i = 0; !st && i < block->n_lines; i++) {
+        bool is_counted;
+        st = text_read(worker, &texts[i], &is_counted, err);
+        if (!st && is_counted)
+            texts[n_texts++] = texts[i];
+    }
     for (size_t done = 0, n; !st && done < n_texts; done += n) {
         n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
         st = texts_count(worker, texts + done, n, err);
     }
     for (size_t i = 0; i < n_texts; i++)
-        text_finish(&texts[i]);
+        text_finish(worker, &texts[i]);
     if (!st && worker->rows && (worker->rows_failed || !hs__pairs_block_end(worker->rows)))
         st = hs_fail(err, HS_IO, "cannot write '%s'", worker->shared->job->pairs);
     return st;

@@ -1,11 +1,9 @@
 /* worker.h - one thread of a run: counts blocks of lines into its own statistics. */
 #pragma once
 
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/run/block_queue.h"
-#include "server/corpus/run/labelled_texts.h"
-#include "server/corpus/run/masked_tokens.h"
 #include "server/corpus/run/pairs_file.h"
-#include "server/corpus/run/sentence_words.h"
 #include "server/corpus/run/text_record.h"
 
 /* Shared by all workers of a run. */
@@ -13,23 +11,19 @@ typedef struct hs__corpus_shared {
     const hs__corpus_job *job;
     hs_corpus_options options; /* of the statistics */
     hs_selection selection;
+    hs__counting counting[HS__COUNTERS_MAX];
     hs__block_queue queue;
     hs__bad_lines *bad;
     hs__example_sample *sample;
     hs__pairs_file *pairs; /* or NULL */
     hs__text_index *index; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
+    pthread_mutex_t failure_lock;
+    hs_error failure;       /* the first one */
+    atomic_bool failed;     /* set after it */
     atomic_int abandoned;   /* non-zero: passes end with HS_CANCELLED; then no save is possible */
     hs_run_control control; /* of all passes; reads abandoned */
-    pthread_mutex_t failure_lock;
-    hs_error failure;   /* the first one */
-    atomic_bool failed; /* set after it */
 } hs__corpus_shared;
-
-/* Half-open range of the tokens of a text that are counted. */
-typedef struct hs__text_range {
-    size_t start, end, n_tokens; /* n_tokens: of the whole text */
-} hs__text_range;
 
 typedef struct hs__corpus_worker {
     hs__corpus_shared *shared;
@@ -39,13 +33,11 @@ typedef struct hs__corpus_worker {
     hs_corpus_stats *stats;
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
-    hs__corpus_masking masking;
-    hs__corpus_labelling labelling;
-    float *maps;                          /* [hs__worker_map_floats] */
-    const struct hs__counted_text *texts; /* of the current pass */
-    hs__pairs_rows *rows;                 /* or NULL */
+    void *states[HS__COUNTERS_MAX];        /* of the counters; NULL: the counter has nothing to do */
+    float *maps;                           /* [hs__worker_map_floats] */
+    hs__text *texts;                       /* of the current pass */
+    hs__pairs_rows *rows;                  /* or NULL */
     bool rows_failed;
-    hs_syntax *syntax;               /* counts of CoNLL-U sentences; NULL until the first */
     float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
     hs__text_record *records;        /* [n_together] for the index of texts, or NULL */
 } hs__corpus_worker;
@@ -60,21 +52,16 @@ size_t hs__corpus_together(const hs__corpus_job *job);
  * tokens are cut off. */
 size_t hs__worker_map_floats(const hs__corpus_settings *settings);
 
-/* Fills the options, the selection and the control of a zeroed hs__corpus_shared from its job. */
-void hs__corpus_shared_init(hs__corpus_shared *shared);
+/* Fills the options, the selection, the control and the counters of a zeroed hs__corpus_shared from its job.
+ */
+void hs__corpus_shared_init(hs__corpus_shared *shared, hs__corpus_results *results);
 
-/* Saved counts; each may be NULL. */
-typedef struct hs__worker_counts {
-    hs_corpus_stats *stats;
-    hs_syntax *syntax;
-    hs_labels *labels;
-} hs__worker_counts;
-
-/* Initialises a worker. shared must not move. Takes ownership of the counts. Call hs__corpus_worker_finish
- * after a failure too. */
+/* Initialises a worker. shared must not move. Takes ownership of saved statistics; NULL: it begins with empty
+ * ones. Call hs__corpus_worker_finish after a failure too. */
 HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
-                                             const hs__worker_counts *counts, hs_error *err);
-/* Adds the counts of `from` to those of a worker and empties it. HS_TOO_LARGE, HS_NO_MEMORY. */
+                                             hs_corpus_stats *saved, hs_error *err);
+/* Adds the statistics of `from` to those of a worker, which may be the same, and its other counts to the
+ * results. Empties it. HS_TOO_LARGE, HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from,
                                                hs_error *err);
 void hs__corpus_worker_finish(hs__corpus_worker *worker);

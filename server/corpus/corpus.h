@@ -1,0 +1,137 @@
+/* corpus.h - the types that all of a corpus run share: its settings, its job, one of its texts, its results.
+ *
+ * Functions on them are in the files that need them: settings.h, corpus_run.h, results.h. */
+#pragma once
+
+#include "api/run_fields.h"
+#include "engine/engine.h"
+#include "engine/statistics/statistics.h"
+#include "engine/statistics/syntax.h"
+#include "model/model.h"
+#include "server/corpus/input/conllu_words.h"
+#include "server/corpus/input/record_stream.h"
+#include "server/corpus/input/record_text.h"
+#include "server/corpus/input/text_format.h"
+#include "server/corpus/run/pairs_filter.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+/* Limit on the number of counters (counters/counter.h). */
+#define HS__COUNTERS_MAX 16
+
+/* Texts of a block: workers take this many at a time. */
+#define HS__CORPUS_BLOCK 8
+
+/* ---- settings ---- */
+
+typedef struct hs__corpus_settings {
+    hs_field_values fields;                     /* those that /analyze has too; borrowed from reader */
+    hs_fields *reader;                          /* owned */
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
+    size_t n_thresholds;
+    hs_corpus_distance distances;
+    hs__input_format input;
+    void *options[HS__COUNTERS_MAX];   /* of the counters, in their order; owned; NULL: the defaults */
+    size_t n_examples, n_search_texts; /* of text_index.h */
+} hs__corpus_settings;
+
+/* ---- the job ---- */
+
+typedef struct hs__corpus_progress hs__corpus_progress;
+typedef struct hs__pairs_expected hs__pairs_expected;
+
+typedef struct hs__corpus_job {
+    const hs_model *model;
+    const hs_engine *engine;
+    const char *model_name;
+    const char *const *inputs;
+    const char *const *input_names; /* for the report; NULL: the inputs' own */
+    size_t n_inputs;
+    const char *dir;   /* exists */
+    const char *pairs; /* file for high pairs: CSV, packed if it ends in .gz, or a database if it ends in
+                          .sqlite or .db; NULL: none. Not for resume */
+    hs__pairs_filter pairs_filter;
+    hs__corpus_settings settings;
+    size_t n_workers;
+    size_t shard, n_shards;
+    uint64_t save_ms;       /* interval of checkpoints */
+    bool strict;            /* a bad line ends the run */
+    bool resume;            /* continue the run in dir, if there is one */
+    bool restart;           /* remove the checkpoint of the run in dir, if there is one */
+    bool yielding;          /* workers use SCHED_IDLE */
+    const atomic_int *stop; /* non-zero: save, then end with HS_CANCELLED */
+    void (*progress)(const hs__corpus_progress *progress, void *data); /* a few times a second; may be NULL */
+    void (*expect)(const hs__pairs_expected *expected, void *data);    /* with pairs, once; may be NULL */
+    void *progress_data;                                               /* of both */
+} hs__corpus_job;
+
+/* Returns the name of an input for the report. */
+static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_t i)
+{
+    return job->input_names ? job->input_names[i] : job->inputs[i];
+}
+
+/* Returns the number of maps that a text has: those of all counted layers and heads. */
+static inline size_t hs__corpus_maps(const hs__corpus_job *job)
+{
+    return job->settings.fields.n_layers * hs_model_shape(job->model)->n_heads;
+}
+
+/* ---- a text ---- */
+
+/* One text of a corpus, from the reader to the counters. */
+typedef struct hs__text {
+    hs__record record;    /* its record; bytes lie in the block */
+    hs__record_text body; /* its text, until all counters have seen it */
+    hs_encoding encoding; /* owned */
+    size_t first, end;    /* tokens that are counted: [first, end) */
+    size_t place;         /* in its pass, below HS_CORPUS_BATCH */
+    bool observed;        /* a counter needs each head's observation */
+
+    size_t label;          /* set by labels */
+    bool has_words;        /* of a treebank; set by syntax, as the words of the counted tokens are */
+    hs_syntax_text words;  /* owned */
+    hs__sentence sentence; /* owned, until all counters have seen the text */
+
+    char *reached;                  /* its beginning if it may become an example, else NULL; owned */
+    bool sampled;                   /* it may become one of the random sample */
+    bool searched;                  /* its pairs are kept for searches */
+    struct hs__token_label *labels; /* owned: of the counted tokens, or NULL */
+} hs__text;
+
+/* One head of a text, as it is computed. */
+typedef struct hs__text_head {
+    size_t l, h, map;                         /* map: l times the number of heads, plus h */
+    hs_observed_head maps;                    /* of the counted tokens: [n][n] with n = end - first */
+    const hs_corpus_observation *observation; /* set if the text is observed */
+    size_t n_pairs, right[2];                 /* as hs_syntax_head_add says; set by syntax, 0 without words */
+} hs__text_head;
+
+/* ---- results ---- */
+
+/* The identity's member with the digest of config.json and the tokenizer's files. States of earlier versions
+ * lack it. */
+#define HS__CORPUS_MODEL_FILES "model_files_sha256"
+
+/* The names' member with the maps of one text (one_text.h). */
+#define HS__CORPUS_ONE_TEXT "one_text"
+
+struct hs__bad_lines;
+struct hs__example_sample;
+
+typedef struct hs__corpus_results {
+    json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
+    json_t *names; /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary
+                      entry}, "one_text": one_text.h, "labels": [names]} */
+    json_t *shards;         /* numbers of the shards in these results, ascending */
+    hs__stream_place place; /* in the input */
+    uint64_t n_empty;       /* texts without a token of their own; place counts blank records */
+    bool done;              /* the input was read to its end */
+    double seconds;         /* of work */
+    char date[24];          /* of the last save, ISO 8601, UTC */
+    struct hs__bad_lines *bad;
+    struct hs__example_sample *sample;
+    hs_corpus_stats *stats;
+    void *counts[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: nothing was counted */
+} hs__corpus_results;

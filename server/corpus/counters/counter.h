@@ -1,0 +1,197 @@
+/* counter.h - the interface of a counter: what a corpus run counts or keeps beside the paper's statistics.
+ *
+ * A counter is one hs__counter in a file of its own. The file has everything that the counter does: its
+ * settings, what it counts of each text, its part of the checkpoint, and what it shows in the report. A run,
+ * its workers, the checkpoint, the merge and the report walk the list of all counters (counters.c).
+ *
+ * A function may be NULL. In a run they are called in this order:
+ *
+ *     configure                         before anything is created
+ *     begin                             once: what all workers share
+ *     worker_create                     in each worker; its result is the state of the following functions
+ *         record, text                  for each record of a block, before and after its text is encoded
+ *         start, head, pass             for the texts of a pass, its heads, and when it has ended
+ *         text_end                      for each text that `text` has seen
+ *     gather                            before a checkpoint: adds a worker's counts to the results
+ *     save
+ *     worker_destroy
+ *
+ * Then report and page show the results. A worker's functions are called by one thread at a time. */
+#pragma once
+
+#include "api/field_texts.h"
+#include "api/formats/npz.h"
+#include "server/corpus/corpus.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct hs__counter hs__counter;
+
+/* ---- settings ---- */
+
+/* The parts of the list of settings, in their order. A part has those of counters before the others. */
+typedef enum hs__setting_part {
+    HS__SETTINGS_OF_STATISTICS,
+    HS__SETTINGS_OF_EXPERIMENTS,
+    HS__SETTINGS_OF_INPUT,
+    HS__SETTINGS_OF_COUNTERS,
+    HS__SETTING_PARTS
+} hs__setting_part;
+
+typedef struct hs__setting_row {
+    hs_field field; /* name, kind, choices, and its argument and help on a command line */
+    hs__setting_part part;
+    /* Reads a value. Fails with what it must be: "a number in [0, 1]". options: of the counter, or NULL.
+     * NULL: read as the field of /analyze with this name. */
+    hs_status (*read)(const char *text, const hs_model *model, hs__corpus_settings *settings, void *options,
+                      hs_error *err);
+    const char *default_text; /* NULL: that of /analyze, or none */
+    const char *default_json; /* of the report's provenance; NULL: it is left out there */
+} hs__setting_row;
+
+/* Reads a number in [0, 1]. */
+static inline hs_status hs__fraction_read(const char *text, float *ret, hs_error *err)
+{
+    char *end;
+    *ret = strtof(text, &end);
+    return end > text && !*end && *ret >= 0 && *ret <= 1 ? HS_OK
+                                                         : hs_fail(err, HS_INVALID, "a number in [0, 1]");
+}
+
+static inline hs_status hs__name_read(const char *text, char *ret, size_t n_ret, hs_error *err)
+{
+    return snprintf(ret, n_ret, "%s", text) < (int)n_ret
+               ? HS_OK
+               : hs_fail(err, HS_INVALID, "a name of less than %zu bytes", n_ret);
+}
+
+/* ---- a run ---- */
+
+/* A counter in a run. */
+typedef struct hs__counting {
+    const hs__counter *counter;
+    const hs__corpus_job *job;
+    const void *options;         /* as `read` left them; NULL: the defaults */
+    hs__corpus_results *results; /* of the run */
+    void **counts;               /* the counter's own in the results */
+    void *shared;                /* what `begin` has made */
+    struct hs__counting *all;    /* [hs__n_counters], this one among them */
+} hs__counting;
+
+/* The texts of a pass. */
+typedef struct hs__text_pass {
+    hs_workspace *workspace;       /* free to use after the pass */
+    const hs_run_control *control; /* of further passes: these fail with HS_CANCELLED if the run is stopped */
+    hs_corpus_stats *statistics;
+    hs__text *texts;                         /* [n] */
+    hs_sequence sequences[HS_CORPUS_BATCH];  /* with the captures of the pass */
+    hs_corpus_text counted[HS_CORPUS_BATCH]; /* the tokens that are counted */
+    size_t n;
+} hs__text_pass;
+
+/* Sizes that a run must know before it begins; each is an upper bound. */
+typedef struct hs__counter_size {
+    uint64_t shared, worker; /* bytes of memory: once, and of each worker */
+    uint64_t saved;          /* numbers in a checkpoint's JSON */
+    uint64_t listed;         /* numbers in report.json */
+    uint64_t elements;       /* in report.npz */
+    uint64_t disk;           /* bytes of files of its own */
+} hs__counter_size;
+
+/* ---- a report ---- */
+
+/* An array of the report. */
+typedef struct hs__described_array {
+    const char *name, *axes, *unit, *meaning; /* axes: names with spaces between, in the order of its shape */
+} hs__described_array;
+
+#define HS__COUNTER_ARRAYS_MAX 32
+
+struct hs__counter {
+    const char *name;
+
+    const hs__setting_row *settings;
+    size_t n_settings;
+    size_t options_bytes; /* of what they are read into; zeroed before */
+    /* Adds the settings to a run's identity if they are not the default. */
+    void (*identify)(const void *options, const hs__corpus_settings *settings, json_t *identity);
+
+    /* Adds sizes. */
+    void (*measure)(const hs__corpus_job *job, const void *options, hs__counter_size *size);
+    /* Sets what it needs of the statistics, and adds HS_KEEP(..) of the activations that a pass keeps. */
+    void (*configure)(const void *options, const hs__corpus_settings *settings, hs_corpus_options *statistics,
+                      unsigned *taps);
+
+    /* Begins in a run. anew: nothing was loaded. */
+    hs_status (*begin)(hs__counting *counting, bool anew, hs_error *err);
+    /* Returns false if loaded counts have another shape than the options: the checkpoint is damaged. */
+    bool (*matches)(const hs__counting *counting);
+    /* Ends in a run that began, also after a failure of `begin`. */
+    void (*end)(hs__counting *counting);
+
+    /* Creates the state of a worker; *ret_state may stay NULL, and is destroyed after a failure too. states:
+     * of the counters before this one. */
+    hs_status (*worker_create)(hs__counting *counting, void *const *states, void **ret_state, hs_error *err);
+    void (*worker_destroy)(void *state);
+    /* HS_BAD_REQUEST: the record is bad; text->body.why says why. */
+    hs_status (*record)(void *state, hs__text *text, hs_error *err);
+    hs_status (*text)(void *state, hs__text *text, hs_error *err);
+    void (*text_end)(void *state, hs__text *text);
+    hs_status (*start)(void *state, hs__text *text, hs_error *err);
+    void (*head)(void *state, hs__text *text, hs__text_head *head);
+    hs_status (*pass)(void *state, hs__text_pass *pass, hs_error *err);
+    /* Moves a worker's counts into the results. */
+    hs_status (*gather)(hs__counting *counting, void *state, hs_error *err);
+
+    /* Adds members to a checkpoint, and reads them from a damaged one, too. HS_INVALID, HS_NO_MEMORY. */
+    hs_status (*save)(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err);
+    hs_status (*load)(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
+                      hs_error *err);
+    /* Adds the counts of another shard. */
+    hs_status (*merge)(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
+                       void **from_counts, const char *from_dir, hs_error *err);
+    void (*destroy)(void *counts);
+
+    /* Arrays that a report with counts has, and those of the statistics that only this counter fills. */
+    const hs__described_array *arrays;
+    size_t n_arrays;
+    /* Lists arrays of counts for report.json and report.npz, and reads n elements of one: int64_t or double.
+     */
+    size_t (*list)(const void *counts, hs_corpus_array ret_arrays[HS__COUNTER_ARRAYS_MAX]);
+    void (*read)(const void *counts, const hs_corpus_array *array, size_t first, size_t n, void *ret);
+    /* Writes further arrays to report.npz. */
+    void (*write)(const hs__corpus_results *results, void *counts, hs_npz *npz);
+    /* Adds members to report.json. */
+    void (*report)(const hs__corpus_results *results, void *counts, json_t *report);
+    /* Writes rows of the page's header from report.json. */
+    void (*header)(const json_t *report, FILE *out);
+    /* A section of the page: its id, which is a member of report.json too, its title in the contents, and
+     * what writes it. */
+    const char *section, *title;
+    void (*page)(const json_t *report, FILE *out);
+};
+
+/* All counters. */
+extern const hs__counter *const hs__counters[];
+extern const size_t hs__n_counters;
+
+/* The list. A counter may use those before it. */
+#define HS__COUNTERS(X)                                                                                      \
+    X(masked_tokens)                                                                                         \
+    X(treebank)                                                                                              \
+    X(labelled_texts)                                                                                        \
+    X(head_effects)
+
+#define HS__COUNTER_DECLARE(name) extern const hs__counter hs__counter_##name;
+HS__COUNTERS(HS__COUNTER_DECLARE)
+#undef HS__COUNTER_DECLARE
+
+/* Returns the number of a counter in the list. all: of hs__counting. */
+static inline size_t hs__counter_number(const hs__counting *all, const hs__counter *counter)
+{
+    size_t k = 0;
+    while (all[k].counter != counter)
+        k++;
+    return k;
+}

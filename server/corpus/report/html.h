@@ -1,0 +1,32 @@
+/* html.h - writes texts, numbers and tables of numbers as HTML. */
+#pragma once
+
+#include "server/corpus/report/report_value.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Writes text or an attribute of HTML, with & < > " escaped. */
+void hs__html_text(FILE *out, const char *text);
+
+/* A column of a table of numbers. */
+typedef struct hs__column {
+    const char *title;  /* HTML */
+    const char *path;   /* of the value in a row's JSON (report_value.h); NULL: the cell is empty */
+    const char *format; /* of printf, for one number, times 100 with "%%"; NULL: a text, or an integer */
+} hs__column;
+
+/* The number of an array's elements. */
+#define HS__N(array) (sizeof(array) / sizeof *(array))
+
+/* Write the beginning of a table of numbers up to its first row, and its end. */
+void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns);
+void hs__table_end(FILE *out);
+/* Writes the cells of a row. */
+void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at);
+/* Writes a cell with a number, or a dash if it is not finite. format is of printf, for one double. */
+void hs__cell_write(FILE *out, double value, const char *format);
+/* Writes a count as 1,234,567. */
+void hs__count_write(FILE *out, uint64_t n);
+/* Writes a template; "{path}" stands for that member of the object: a text, or an integer. */
+void hs__html_filled(FILE *out, const json_t *object, const char *template);
