@@ -36,6 +36,12 @@ HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_architectur
                                        hs_error *err);
 void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
 
+/* Measures an engine, without packing weights, and a workspace for tokens_max tokens: the bytes that their
+ * creation allocates for good. Fails as hs_engine_create. */
+HS_MUST_USE hs_status hs_engine_measure(hs_runtime *runtime, const hs_architecture *architecture,
+                                        const hs_engine_options *options, size_t tokens_max,
+                                        size_t *ret_engine_bytes, size_t *ret_workspace_bytes, hs_error *err);
+
 /* Returns the instruction set of this CPU's native kernels, and writes the library behind HS_PRODUCTS_CBLAS
  * with its version and kernel to ret_cblas, or why it cannot be used. Loads the library. */
 const char *hs_products_describe(char *ret_cblas, size_t n_bytes);

@@ -22,9 +22,10 @@ typedef struct hs__linear hs__linear;
 typedef struct hs__linear_source {
     const hs_dense *const *parts;
     size_t n_parts;
-    hs__activate *activate; /* from kernels.h; NULL: none */
-    size_t cache_bytes;     /* of a core's second-level cache; 0: unknown */
-    size_t x_step, y_step;  /* floats between rows, 0: no padding. Only for hs__linear_native */
+    hs__activate *activate;  /* from kernels.h; NULL: none */
+    size_t cache_bytes;      /* of a core's second-level cache; 0: unknown */
+    size_t x_step, y_step;   /* floats between rows, 0: no padding. Only for hs__linear_native */
+    atomic_size_t *measured; /* not NULL: create only adds the size in bytes to it, and builds nothing */
 } hs__linear_source;
 
 /* A division of a product into n_row_chunks x n_column_chunks tasks. */

@@ -57,13 +57,18 @@ void hs_engine_destroy(hs_engine *engine)
     free(engine);
 }
 
-hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
-                           const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
+/* Creates an engine, or with `measured` one without weights, whose size in bytes is added there. */
+static hs_status engine_build(hs_runtime *runtime, const hs_architecture *architecture,
+                              const hs_engine_options *options, atomic_size_t *measured,
+                              hs_engine **ret_engine, hs_error *err)
 {
     hs_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
-    *engine = (hs_engine){.runtime = runtime, .architecture = architecture, .precision = options->precision};
+    *engine = (hs_engine){.runtime = runtime,
+                          .architecture = architecture,
+                          .precision = options->precision,
+                          .measured = measured};
     engine->n_threads = hs_runtime_cores(runtime);
     engine->shape = architecture->shape;
     const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
@@ -85,6 +90,27 @@ hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architect
     else
         *ret_engine = engine;
     return st;
+}
+
+hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
+                           const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
+{
+    return engine_build(runtime, architecture, options, NULL, ret_engine, err);
+}
+
+hs_status hs_engine_measure(hs_runtime *runtime, const hs_architecture *architecture,
+                            const hs_engine_options *options, size_t tokens_max, size_t *ret_engine_bytes,
+                            size_t *ret_workspace_bytes, hs_error *err)
+{
+    atomic_size_t measured = sizeof(hs_engine);
+    hs_engine *engine = NULL;
+    const hs_status st = engine_build(runtime, architecture, options, &measured, &engine, err);
+    if (st)
+        return st;
+    *ret_engine_bytes = atomic_load(&measured);
+    *ret_workspace_bytes = hs_workspace_bytes(engine, tokens_max);
+    hs_engine_destroy(engine);
+    return HS_OK;
 }
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine)

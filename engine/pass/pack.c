@@ -469,6 +469,10 @@ static hs_status engine_allocate(hs_engine *engine, hs_error *err)
     }
     engine->relative.n_rows = architecture->relative.table.data ? architecture->relative.table.n_rows : 0;
     block_layout(engine, &arena);
+    if (engine->measured) {
+        atomic_fetch_add(engine->measured, arena.used);
+        return HS_OK;
+    }
     engine->block = hs_memory_create(arena.used);
     if (!engine->block)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
@@ -540,7 +544,8 @@ static void task_pack(void *context, size_t task, size_t slot)
                                       .activate = product.activate,
                                       .cache_bytes = hs_runtime_caches(engine->runtime).second,
                                       .x_step = product.x_step,
-                                      .y_step = product.y_step};
+                                      .y_step = product.y_step,
+                                      .measured = engine->measured};
     if (product.n_parts == 0 || atomic_load(&all->status))
         return;
     hs_error err = {0};
@@ -568,6 +573,7 @@ static hs_status predictor_pack(hs_engine *engine, hs_error *err)
     const hs_predictor *source = &engine->architecture->predictor;
     const hs_dense *dense = &source->dense;
     const hs__linear_source linear = {.parts = &dense,
+                                      .measured = engine->measured,
                                       .n_parts = 1,
                                       .activate = engine->kernels->activate[source->activation],
                                       .cache_bytes = hs_runtime_caches(engine->runtime).second};
@@ -609,9 +615,10 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
         return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
     if (engine->architecture->convolution.width > 0 && engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
-    block_fill(engine);
+    if (!engine->measured)
+        block_fill(engine);
     st = products_pack(engine, err);
-    if (!st)
+    if (!st && !engine->measured)
         st = relative_fill(engine, err);
     if (!st)
         layers_share(engine);

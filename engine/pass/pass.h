@@ -105,7 +105,8 @@ struct hs_engine {
     hs__packed_head task_head, next_sentence;
     hs__linear *sentence[HS_SENTENCE_DENSE_MAX]; /* dense layers of a sentence encoder, in fp32 */
     hs__residual *residual;
-    void *block; /* memory of norms, rotations and biases */
+    void *block;             /* memory of norms, rotations and biases */
+    atomic_size_t *measured; /* not NULL: hs_engine_measure counts bytes, and nothing is packed */
 };
 
 /* Reads and packs all tensors of the architecture. engine->runtime, architecture, precision, shape, kernels,

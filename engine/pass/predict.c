@@ -119,6 +119,7 @@ static hs_status pack_dense(const hs_engine *engine, const hs_dense *dense, hs__
                             hs__linear **ret_linear, hs_error *err)
 {
     const hs__linear_source source = {.parts = &dense,
+                                      .measured = engine->measured,
                                       .n_parts = 1,
                                       .activate = activate,
                                       .cache_bytes = hs_runtime_caches(engine->runtime).second};

@@ -150,10 +150,15 @@ static hs_precision precision_of(const char *name)
 
 /* ---- opening ---- */
 
+static hs_engine_options engine_options(const hs_catalog_options *options)
+{
+    return (hs_engine_options){.products = products_of(options->backend),
+                               .precision = precision_of(options->precision)};
+}
+
 static hs_status engine_pack(const hs_catalog_options *options, hs_catalog_model *model, hs_error *err)
 {
-    const hs_engine_options engine = {.products = products_of(options->backend),
-                                      .precision = precision_of(options->precision)};
+    const hs_engine_options engine = engine_options(options);
     const hs_status st =
         hs_engine_create(options->runtime, hs_model_architecture(model->model), &engine, &model->engine, err);
     if (!st)
@@ -204,14 +209,26 @@ static hs_status model_serve(const char *name, hs_catalog_model *model, hs_api *
     return st;
 }
 
-/* Refuses a model whose weights do not fit into memory. */
-static hs_status memory_check(const hs_model *model, hs_error *err)
+/* Refuses a model that does not fit into memory: its packed weights, and a workspace of each worker. */
+static hs_status memory_check(const hs_catalog_options *options, const hs_model *model, hs_error *err)
 {
-    const uint64_t needed = hs_model_bytes(model), available = hs__memory_available();
-    if (needed < available)
+    const hs_engine_options engine = engine_options(options);
+    const size_t n_workers = options->api.n_workers ? options->api.n_workers : 1;
+    size_t weights, workspace;
+    const hs_status st = hs_engine_measure(options->runtime, hs_model_architecture(model), &engine,
+                                           hs_model_shape(model)->n_positions, &weights, &workspace, err);
+    if (st)
+        return st;
+    const uint64_t needed = weights + (uint64_t)n_workers * workspace, available = hs__memory_available();
+    if (needed <= available)
         return HS_OK;
-    return hs_fail(err, HS_TOO_LARGE, "the model needs %.1f GB of memory, and %.1f GB are free",
-                   (double)needed / 1e9, (double)available / 1e9);
+    return hs_fail(
+        err, HS_TOO_LARGE,
+        "the model needs %.1f MB of memory: %.1f MB for its weights, and %.1f MB for each of %zu "
+        "workers; %.1f MB are available. Remove another model, start the server with fewer --workers, "
+        "or with --precision bf16 or int8 if the CPU has it",
+        (double)needed / 1e6, (double)weights / 1e6, (double)workspace / 1e6, n_workers,
+        (double)available / 1e6);
 }
 
 hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_model_place *place,
@@ -220,7 +237,7 @@ hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_mode
     hs_catalog_model model = {0};
     hs_status st = hs__model_place_open(place, &model.model, err);
     if (!st)
-        st = memory_check(model.model, err);
+        st = memory_check(options, model.model, err);
     if (!st)
         st = engine_pack(options, &model, err);
     if (!st && atomic_load(cancelled))

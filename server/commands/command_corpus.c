@@ -341,8 +341,9 @@ static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
     hs__requirements needs;
     const size_t n_requested = job->n_workers;
     hs_status st = hs__requirements_measure(job, &needs, err);
+    const hs__run_memory memory = hs__corpus_memory_free();
     if (!st)
-        st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_requested, &job->n_workers, err);
+        st = hs__corpus_workers_fit(&needs, &memory, n_requested, &job->n_workers, err);
     if (st)
         return st;
     const uint64_t free_bytes = hs__disk_free(job->dir), there = hs__folder_bytes(job->dir);

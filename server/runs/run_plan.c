@@ -35,8 +35,9 @@ void hs__run_plan_finish(hs__run_plan *plan)
     plan->served = NULL;
 }
 
-uint64_t hs__runs_memory(const hs_runs *c)
+hs__run_memory hs__runs_memory(const hs_runs *c)
 {
-    const uint64_t free_bytes = hs__corpus_memory_free(), cache = c->options->api.cache_bytes_max;
-    return free_bytes > cache ? free_bytes - cache : 0;
+    hs__run_memory memory = hs__corpus_memory_free();
+    memory.kept += c->options->api.cache_bytes_max;
+    return memory;
 }

@@ -224,7 +224,7 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
     for (int tries = 0; !st; tries++) {
         hs_error why = {0};
         c->memory_free = hs__runs_memory(c);
-        const hs_status fits = hs__corpus_workers_fit(&ret_plan->needs, c->memory_free, c->n_workers,
+        const hs_status fits = hs__corpus_workers_fit(&ret_plan->needs, &c->memory_free, c->n_workers,
                                                       &ret_plan->job.n_workers, &why);
         if (!fits)
             return HS_OK;

@@ -31,7 +31,7 @@ struct hs_runs {
     uint64_t bytes_kept;             /* of runs' files, reserved bytes included */
     uint64_t bytes_reserved;         /* for runs that have not ended */
     uint64_t bytes_coming;           /* sent so far by unfinished uploads */
-    uint64_t memory_free;            /* for runs, when the current one began */
+    hs__run_memory memory_free;      /* for runs, when the current one began */
     char current[HS_RUN_ID_MAX + 1]; /* "" when none runs */
     const char *precision;           /* of its engine */
     bool cancel;                     /* the current run shall not resume later */
@@ -118,7 +118,7 @@ HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row
 /* Call it also after hs__run_plan_make failed: the model may be removed again. */
 void hs__run_plan_finish(hs__run_plan *plan);
 /* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */
-uint64_t hs__runs_memory(const hs_runs *c);
+hs__run_memory hs__runs_memory(const hs_runs *c);
 
 /* ---- the thread ---- */
 

@@ -114,10 +114,11 @@ static hs_status memory_check(const hs_runs *c, const hs__requirements *needs, h
 {
     size_t n;
     hs_error why = {0};
-    const uint64_t free_bytes = *c->current ? c->memory_free : hs__runs_memory(c);
-    if (hs__corpus_workers_fit(needs, hs__corpus_memory_all(), 1, &n, &why))
+    const hs__run_memory all = hs__corpus_memory_all();
+    const hs__run_memory now = *c->current ? c->memory_free : hs__runs_memory(c);
+    if (hs__corpus_workers_fit(needs, &all, 1, &n, &why))
         return hs_fail(err, HS_TOO_LARGE, "%s", why.text);
-    return hs__corpus_workers_fit(needs, free_bytes, 1, &n, err);
+    return hs__corpus_workers_fit(needs, &now, 1, &n, err);
 }
 
 /* Checks the number of runs. Connections bound that of unfinished uploads. The lock is held. */

@@ -132,13 +132,21 @@ START_TEST(workers_are_as_many_as_memory_is_enough_for)
     const hs__requirements needs = {.memory = 10 * MB, .memory_worker = 100 * MB};
     size_t n = 0;
     hs_error err = {0};
-    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 110 * MB - 1, 4, &n, &err), HS_NO_MEMORY);
-    ck_assert_ptr_nonnull(strstr(err.text, "110 MB"));
-    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 110 * MB, 4, &n, NULL), HS_OK);
+    hs__run_memory memory = {.bytes = 150 * MB - 1, .kept = 40 * MB, .what = "are free"};
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, &memory, 4, &n, &err), HS_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "needs 110 MB of memory; 149 MB are free, and 40 MB are kept"));
+    memory.bytes = 30 * MB; /* less than is kept */
+    err = (hs_error){0};
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, &memory, 4, &n, &err), HS_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "30 MB are free, and 40 MB are kept"));
+    memory.bytes = 150 * MB;
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, &memory, 4, &n, NULL), HS_OK);
     ck_assert_uint_eq(n, 1);
-    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 399 * MB, 4, &n, NULL), HS_OK);
+    memory.bytes = 439 * MB;
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, &memory, 4, &n, NULL), HS_OK);
     ck_assert_uint_eq(n, 3);
-    ck_assert_int_eq(hs__corpus_workers_fit(&needs, UINT64_MAX, 4, &n, NULL), HS_OK);
+    memory.bytes = UINT64_MAX;
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, &memory, 4, &n, NULL), HS_OK);
     ck_assert_uint_eq(n, 4);
 }
 END_TEST

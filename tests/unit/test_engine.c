@@ -7,6 +7,7 @@
 #include "tests/unit/suite.h"
 
 #include <check.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -307,6 +308,53 @@ static double attention_moved(const hs_capture *a, const hs_capture *b)
         sum += fabs((double)a->arrays[HS_TAP_ATTENTION][i] - (double)b->arrays[HS_TAP_ATTENTION][i]);
     return sum / (double)n;
 }
+
+/* The sanitizers have allocators of their own. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { SHADOWED = true };
+#else
+enum { SHADOWED = false };
+#endif
+
+/* Returns the bytes that the program has allocated. */
+static size_t allocated(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* Blocks are rounded up to pages, large ones to huge pages; small structs are not measured. */
+START_TEST(an_engine_takes_what_was_measured)
+{
+    static const hs_engine_options options[] = {{.products = HS_PRODUCTS_NATIVE},
+                                                {.products = HS_PRODUCTS_CBLAS},
+                                                {.precision = HS_PRECISION_BF16},
+                                                {.precision = HS_PRECISION_INT8}};
+    const hs_architecture model = make_model(&shapes[_i]);
+    const size_t slack = 64 << 10, T = shapes[_i].n_positions;
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        size_t weights = 0, scratch = 0;
+        hs_engine *engine = NULL;
+        hs_workspace *ws = NULL;
+        const hs_status st = hs_engine_measure(runtime, &model, &options[k], T, &weights, &scratch, NULL);
+        const size_t before = allocated();
+        ck_assert_int_eq(hs_engine_create(runtime, &model, &options[k], &engine, NULL), st);
+        if (st)
+            continue;
+        const size_t between = allocated();
+        ck_assert_int_eq(hs_workspace_create(engine, T, &ws, NULL), HS_OK);
+        const size_t after = allocated();
+        ck_assert_uint_eq(scratch, hs_workspace_bytes(engine, T));
+        if (!SHADOWED) {
+            ck_assert_uint_ge(between - before + slack, weights);
+            ck_assert_uint_le(between - before, weights + weights / 2 + slack);
+            ck_assert_uint_ge(after - between + slack, scratch);
+        }
+        hs_workspace_destroy(ws);
+        hs_engine_destroy(engine);
+    }
+}
+END_TEST
 
 /* Checks that a precision moves maps a little: bfloat16 has 8 bits, and int8 moves them further, for a random
  * model of many layers has rows that tip over. An engine that cannot compute in it is refused. */
@@ -698,6 +746,7 @@ int main(void)
     tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, 2 * N_SHAPES);
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, int8_is_close_or_refused, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, an_engine_takes_what_was_measured, 0, N_SHAPES);
     tcase_add_loop_test(tcase, int8_has_the_same_bits_in_a_batch, 0, N_SHAPES);
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);

@@ -128,28 +128,30 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     return HS_OK;
 }
 
-hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_requested,
-                                 size_t *ret_n, hs_error *err)
+hs_status hs__corpus_workers_fit(const hs__requirements *needs, const hs__run_memory *memory,
+                                 size_t n_requested, size_t *ret_n, hs_error *err)
 {
+    const uint64_t usable = memory->bytes > memory->kept ? memory->bytes - memory->kept : 0;
     const uint64_t least = needs->memory + needs->memory_worker;
-    if (memory < least)
+    if (usable < least)
         return hs_fail(
             err, HS_NO_MEMORY,
-            "the run needs %llu MB of memory; %llu MB are available. Choose fewer layers or a smaller "
-            "max_tokens",
-            (unsigned long long)(least / MB), (unsigned long long)(memory / MB));
-    const uint64_t n = (memory - needs->memory) / needs->memory_worker;
+            "the run needs %llu MB of memory; %llu MB %s, and %llu MB are kept for other purposes. "
+            "Choose fewer layers or a smaller max_tokens, or free memory",
+            (unsigned long long)(least / MB), (unsigned long long)(memory->bytes / MB), memory->what,
+            (unsigned long long)(memory->kept / MB));
+    const uint64_t n = (usable - needs->memory) / needs->memory_worker;
     *ret_n = n < n_requested ? (size_t)n : n_requested;
     return HS_OK;
 }
 
-uint64_t hs__corpus_memory_all(void)
+hs__run_memory hs__corpus_memory_all(void)
 {
-    return hs__memory_limit() / 16 * 15;
+    const uint64_t limit = hs__memory_limit();
+    return (hs__run_memory){limit, limit / 16, "are the limit of this machine or container"};
 }
 
-uint64_t hs__corpus_memory_free(void)
+hs__run_memory hs__corpus_memory_free(void)
 {
-    const uint64_t available = hs__memory_available(), others = hs__memory_limit() / 16;
-    return available > others ? available - others : 0;
+    return (hs__run_memory){hs__memory_available(), hs__memory_limit() / 16, "are free"};
 }

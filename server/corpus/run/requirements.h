@@ -18,12 +18,18 @@ typedef struct hs__requirements {
 HS_MUST_USE hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs,
                                                hs_error *err);
 
-/* Sets *ret_n to the number of workers, at most n_requested, that fit into memory bytes. HS_NO_MEMORY: not
- * even one. */
-HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory,
-                                             size_t n_requested, size_t *ret_n, hs_error *err);
+/* Memory for runs, in bytes. */
+typedef struct hs__run_memory {
+    uint64_t bytes, kept; /* a run may use the difference, if it is positive */
+    const char *what;     /* of `bytes`, for messages: "are free" */
+} hs__run_memory;
 
-/* Return the bytes that a run may use now, and at most on this machine. A sixteenth is left to other
- * programs. */
-uint64_t hs__corpus_memory_free(void);
-uint64_t hs__corpus_memory_all(void);
+/* Return the memory that is free now, and that of the whole machine or container. A sixteenth of the
+ * machine's is kept for other programs. */
+hs__run_memory hs__corpus_memory_free(void);
+hs__run_memory hs__corpus_memory_all(void);
+
+/* Sets *ret_n to the number of workers, at most n_requested, that fit into the memory. HS_NO_MEMORY: not even
+ * one. */
+HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, const hs__run_memory *memory,
+                                             size_t n_requested, size_t *ret_n, hs_error *err);
