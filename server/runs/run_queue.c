@@ -10,11 +10,13 @@
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SAVE_MS      30000
@@ -79,6 +81,18 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Checks that the input is the file that an upload wrote: a pipe has no end, and a link may show another
+ * file.
+ */
+static hs_status input_check(const char *path, hs_error *err)
+{
+    struct stat file;
+    if (lstat(path, &file))
+        return hs_fail(err, HS_IO, "cannot read the upload: %s", strerror(errno));
+    return S_ISREG(file.st_mode) ? HS_OK
+                                 : hs_fail(err, HS_INVALID, "the upload is no file; send the texts again");
+}
+
 static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
 {
     static const char *const names[] = {"upload"};
@@ -96,7 +110,8 @@ static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *p
     job->stop = &c->stop;
     job->progress = on_progress;
     job->progress_data = c;
-    return hs__corpus_run(job, err);
+    const hs_status st = input_check(input, err);
+    return st ? st : hs__corpus_run(job, err);
 }
 
 /* Takes the progress from a checkpoint: a run that was cancelled in the middle of texts has counted more. */

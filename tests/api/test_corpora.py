@@ -478,6 +478,26 @@ def test_what_cannot_be_restarted_stays(start_server, tmp_path):
     assert (run["state"], run["error"]) == ("failed", "why") and (folder / "report.json").exists()
 
 
+@pytest.mark.parametrize("what", ["link", "pipe", "gone"])
+def test_a_queued_run_reads_its_upload_and_nothing_else(start_server, tmp_path, what):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(40, seed=31))).headers["Location"]
+    wait(server, path)
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = 'queued'")
+    db.close()
+    file = tmp_path / "state" / "runs" / path.rsplit("/", 1)[1] / "input"
+    file.rename(tmp_path / "elsewhere")
+    if what == "link":
+        file.symlink_to(tmp_path / "elsewhere")
+    elif what == "pipe":
+        os.mkfifo(file)
+    server = start_server("--state", str(tmp_path / "state"))
+    run = wait(server, path)
+    assert run["state"] == "failed" and "the upload" in run["error"]
+
+
 def test_orderly_stops_do_not_count_as_kills(start_server, tmp_path):
     path = None
     for _ in range(4):
