@@ -56,6 +56,7 @@ typedef struct hs__corpus_job {
     size_t n_workers;
     size_t shard, n_shards;
     uint64_t save_ms;       /* interval of checkpoints */
+    bool save_first;        /* save after the first block, too */
     bool strict;            /* a bad line ends the run */
     bool resume;            /* continue the run in dir, if there is one */
     bool restart;           /* remove the checkpoint of the run in dir, if there is one */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define SAVE_MS      30000
-#define SAVE_SOON_MS 100  /* of a run during which the server was killed: a save shows that it goes on */
+#define SAVE_SOON_MS 1000 /* of a run during which the server was killed: a save shows that it goes on */
 #define AGAIN_MS     3000 /* after the disk was full or memory was short */
 
 #define NICENESS 10 /* like the worker threads */
@@ -105,6 +105,7 @@ static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *p
     job->input_names = names;
     job->n_inputs = job->n_shards = 1;
     job->dir = dir;
+    job->save_first = row->starts > 0;
     job->save_ms = row->starts > 0 ? SAVE_SOON_MS : SAVE_MS;
     job->resume = job->yielding = true;
     job->stop = &c->stop;

@@ -456,8 +456,10 @@ static hs_status run_through(run *r, hs_error *err)
             st = failure(r, &why);
         if (!st)
             st = pairs_expect(r, &why);
-        if (!st && (hs_clock_seconds() - r->saved) * 1e3 >= (double)r->job->save_ms)
+        if (!st && (hs_clock_seconds() - r->saved) * 1e3 >= (double)r->job->save_ms) {
             st = save(r, &why);
+            tell(r, true); /* the server counts starts without a save */
+        }
         tell(r, false);
     }
     if (st) /* from the input or a worker */
@@ -566,7 +568,8 @@ static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
         return st;
     r->n_blocks = r->results.place.n_lines / HS__CORPUS_BLOCK;
     r->seconds_before = r->results.seconds;
-    r->started = r->saved = hs_clock_seconds();
+    r->started = hs_clock_seconds();
+    r->saved = r->job->save_first ? -(double)r->job->save_ms : r->started;
     tell(r, true); /* what earlier sessions counted */
     return HS_OK;
 }
