@@ -2,9 +2,8 @@
  * scalars as arrays, safetensors as metadata. */
 #include "api/answer_write.h"
 
-#include "api/formats/convert.h"
+#include "api/formats/arrays.h"
 #include "api/formats/npz.h"
-#include "api/formats/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

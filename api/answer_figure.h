@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/answer.h"
-#include "api/formats/buffer.h"
+#include "api/formats/json_text.h"
 
 #define HS__FIGURE_PANELS_MAX 1024
 

@@ -3,8 +3,8 @@
 #include "api/answer_write.h"
 
 #include "api/answer_figure.h"
+#include "api/formats/json_text.h"
 #include "api/formats/npz.h"
-#include "api/formats/number.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "api/field_effects_of.h"
 #include "api/field_target.h"
 #include "api/fields.h"
-#include "api/formats/gzip.h"
+#include "api/formats/json_text.h"
 #include "api/output_structures.h"
 #include "api/prompt.h"
 #include "model/base/clock.h"

@@ -1,7 +1,7 @@
 /* lines.c - answers a body of several requests, one per line. Takes as many lines at once as batch_limits.h
  * allows; their jobs share passes. */
 #include "api/batch_limits.h"
-#include "api/formats/buffer.h"
+#include "api/formats/json_text.h"
 #include "api/job.h"
 #include "api/problem.h"
 

@@ -1,6 +1,6 @@
 /* figure_csv.c - writes the numbers of a figure: a line of names, then a row for each cell. */
 #include "api/figures/figure.h"
-#include "api/formats/number.h"
+#include "api/formats/json_text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Lengths are in points (1/72 inch), from the top left. */
 #pragma once
 
-#include "api/formats/buffer.h"
-#include "model/base/status.h"
+#include "api/formats/json_text.h"
+#include "model/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

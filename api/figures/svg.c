@@ -1,7 +1,7 @@
 /* svg.c - writes a drawing as SVG 1.1. Text stays text; images are PNG with few colours inside of the file.
  */
 #include "api/figures/picture.h"
-#include "api/formats/number.h"
+#include "api/formats/json_text.h"
 
 #include <math.h>
 #include <nettle/base64.h>

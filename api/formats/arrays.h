@@ -1,14 +1,19 @@
-/* arrays.h - named arrays of numbers and texts: the contents of npz and safetensors files.
- *
- * Small arrays own their data. A large array is only described; its `fill` writes it straight into the file.
- */
+/* arrays.h - named arrays of numbers and texts, and safetensors files of them. */
 #pragma once
 
+#include "api/formats/json_text.h"
 #include "model/base/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ==== arrays ==== */
+
+/* Named arrays of numbers and texts: the contents of npz and safetensors files.
+ *
+ * Small arrays own their data. A large array is only described; its `fill` writes it straight into the file.
+ */
 
 typedef enum hs_element {
     HS_ELEMENT_F4,
@@ -65,3 +70,29 @@ void hs_array_write(const hs_array *array, char *to);
 size_t hs_element_bytes(hs_element element); /* of one character for texts */
 
 void hs_arrays_finish(hs_arrays *arrays);
+
+/* ==== conversion ==== */
+
+/* Converts floats to half floats and bytes, vectorised. */
+
+/* Converts to IEEE binary16, rounding to nearest, ties to even. Overflow gives infinity, NaN stays NaN. */
+void hs__convert_f2(const float *from, size_t n, uint16_t *to);
+
+/* Rounds 255 x to the nearest integer, ties to even, clipped to [0, 255]. NaN gives 0. */
+void hs__convert_u1(const float *from, size_t n, uint8_t *to);
+
+/* ==== safetensors ==== */
+
+/* Safetensors files: u64 size of the header, the header (JSON), then the tensors without holes.
+ * Tensors with the widest elements come first, so that each is aligned to its element's size. __metadata__
+ * has the values that are no tensors, as strings. */
+
+/* A string of __metadata__. */
+typedef struct hs__metadata {
+    const char *name;
+    hs_bytes text;
+} hs__metadata;
+
+/* Appends the file. Arrays must not be texts. Sets file->failed if memory is short. */
+void hs__tensors_write(hs_buffer *file, const hs_arrays *arrays, const hs__metadata *metadata,
+                       size_t n_metadata);

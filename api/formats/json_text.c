@@ -1,10 +1,71 @@
-/* json_text.c - every writer reserves space once and prints into it. */
+/* json_text.c - writes JSON into a buffer, and compresses it. */
 #include "api/formats/json_text.h"
 
-#include "api/formats/number.h"
+#include "api/formats/number_list.h"
+#include "model/base/memory.h"
 #include "model/base/utf8.h"
 
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
+
+/* ==== buffer ==== */
+
+/* Grows by half and asks for huge pages, which save page faults. */
+
+char *hs_buffer_reserve(hs_buffer *buffer, size_t n)
+{
+    if (buffer->failed)
+        return NULL;
+    if (n > buffer->capacity - buffer->size) {
+        size_t capacity = buffer->capacity + buffer->capacity / 2;
+        if (capacity < buffer->size + n)
+            capacity = buffer->size + n;
+        char *data = n < SIZE_MAX / 4 && buffer->size < SIZE_MAX / 4 ? realloc(buffer->data, capacity) : NULL;
+        if (!data) {
+            buffer->failed = true;
+            return NULL;
+        }
+        hs_memory_huge(data, capacity);
+        buffer->data = data;
+        buffer->capacity = capacity;
+    }
+    return buffer->data + buffer->size;
+}
+
+void hs_buffer_add(hs_buffer *buffer, const void *data, size_t n)
+{
+    char *to = hs_buffer_reserve(buffer, n);
+    if (to && n) {
+        memcpy(to, data, n);
+        buffer->size += n;
+    }
+}
+
+void hs_buffer_text(hs_buffer *buffer, const char *text)
+{
+    hs_buffer_add(buffer, text, strlen(text));
+}
+
+void hs_buffer_fit(hs_buffer *buffer)
+{
+    char *data = buffer->size ? realloc(buffer->data, buffer->size) : NULL;
+    if (data) {
+        buffer->data = data;
+        buffer->capacity = buffer->size;
+    }
+}
+
+void hs_buffer_finish(hs_buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (hs_buffer){0};
+}
+
+/* ==== JSON ==== */
+
+/* Every writer reserves space once and prints into it. */
 
 /* Escapes one ASCII character that needs it. */
 static void escape(hs_buffer *buffer, unsigned char c)
@@ -112,4 +173,46 @@ void hs__json_block(hs_buffer *buffer, const float *values, size_t n_axes, const
         hs__json_block(buffer, values + i * n_below, n_axes - 1, lengths + 1, digits);
     }
     hs_buffer_add(buffer, "]", 1);
+}
+
+/* ==== gzip ==== */
+
+/* Chooses the compression level by the time that it may take. */
+
+/* Speeds below those measured on one core for JSON numbers: level 1 compresses 130 MB/s to 44 % of the size,
+ * Huffman codes alone 180 MB/s to 46 %. Level 6 takes six times as long for 39 %. Digits rarely repeat;
+ * tokens and names do. */
+#define LEVEL_1_BYTES_PER_MS (80 * 1000.0)
+#define HUFFMAN_BYTES_PER_MS (130 * 1000.0)
+
+#define BYTES_MIN     1024
+#define BUDGET_MS_MIN 1.0
+
+bool hs__gzip(hs_buffer *body, double budget_ms)
+{
+    const double bytes = (double)body->size;
+    budget_ms = budget_ms > BUDGET_MS_MIN ? budget_ms : BUDGET_MS_MIN;
+    if (body->size < BYTES_MIN || body->size > UINT32_MAX / 2 || bytes > budget_ms * HUFFMAN_BYTES_PER_MS)
+        return false;
+    const int strategy = bytes > budget_ms * LEVEL_1_BYTES_PER_MS ? Z_HUFFMAN_ONLY : Z_DEFAULT_STRATEGY;
+    z_stream stream = {0};
+    if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, strategy) != Z_OK)
+        return false;
+    /* The output may take as much as the input: compression that does not shrink the body fails. */
+    hs_buffer packed = {0};
+    char *to = hs_buffer_reserve(&packed, body->size);
+    stream.next_in = (unsigned char *)body->data;
+    stream.avail_in = (uInt)body->size;
+    stream.next_out = (unsigned char *)to;
+    stream.avail_out = to ? (uInt)body->size : 0;
+    const bool done = to && deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    packed.size = stream.total_out;
+    deflateEnd(&stream);
+    if (done) {
+        hs_buffer_finish(body);
+        *body = packed;
+    } else {
+        hs_buffer_finish(&packed);
+    }
+    return done;
 }

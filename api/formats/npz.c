@@ -2,10 +2,10 @@
  * header when the member is complete. libzip and libarchive cannot align data, and copy it. */
 #include "api/formats/npz.h"
 
-#include "api/formats/crc.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define LOCAL_BYTES   30
 #define LOCAL_CRC     14 /* where in it the checksum stands */
@@ -71,7 +71,7 @@ void hs_npz_add(hs_npz *npz, size_t n_bytes)
 {
     hs_buffer *buffer = buffer_of(npz);
     hs__npz_member *m = member_at(npz, npz->n_members - 1);
-    m->crc = hs__crc32(m->crc, buffer->data + buffer->size, n_bytes);
+    m->crc = (uint32_t)crc32_z(m->crc, (const unsigned char *)buffer->data + buffer->size, n_bytes);
     buffer->size += n_bytes;
     flush(npz);
 }

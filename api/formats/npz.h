@@ -12,7 +12,7 @@
 #pragma once
 
 #include "api/formats/arrays.h"
-#include "api/formats/buffer.h"
+#include "api/formats/json_text.h"
 #include "model/base/status.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* test_api_convert.c - half floats and bytes against a reference in doubles. */
-#include "api/formats/convert.h"
+#include "api/formats/arrays.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

@@ -1,6 +1,6 @@
 /* test_api_number.c - numbers as JSON text: against printf over millions of floats, and the layouts that
  * printf lacks. */
-#include "api/formats/number.h"
+#include "api/formats/json_text.h"
 #include "api/formats/number_list.h"
 #include "tests/unit/suite.h"
 

@@ -3,7 +3,7 @@
 #define ZLIB_CONST /* its input is not written to */
 #include "server/corpus/run/pairs_file.h"
 
-#include "api/formats/number.h"
+#include "api/formats/json_text.h"
 #include "engine/analysis/analysis.h"
 #include "model/base/utf8.h"
 #include "server/corpus/run/pairs_database.h"
