@@ -1,9 +1,9 @@
-/* json_text.c - writes JSON into a buffer, and compresses it. */
+/* json_text.c - writes JSON into a buffer, and compresses it. number.c prints its numbers. */
 #include "api/formats/json_text.h"
 
 #include "api/formats/number_list.h"
-#include "model/base/memory.h"
-#include "model/base/utf8.h"
+#include "model/memory.h"
+#include "model/utf8.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,6 +61,27 @@ void hs_buffer_finish(hs_buffer *buffer)
 {
     free(buffer->data);
     *buffer = (hs_buffer){0};
+}
+
+/* ==== lists of numbers ==== */
+
+/* Chooses the instruction set; prints numbers one by one if the CPU has none of them. */
+
+char *hs_floats_print(char *to, const float *values, size_t n, int digits)
+{
+#if defined HS__NUMBERS_BY_CPU
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd"))
+        return hs__floats_print_avx512(to, values, n, digits);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("lzcnt"))
+        return hs__floats_print_avx2(to, values, n, digits);
+#endif
+    for (size_t i = 0; i < n; i++) {
+        to = hs_float_print(to, values[i], digits);
+        *to++ = ',';
+    }
+    return to;
 }
 
 /* ==== JSON ==== */

@@ -2,7 +2,6 @@
  * header when the member is complete. libzip and libarchive cannot align data, and copy it. */
 #include "api/formats/npz.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

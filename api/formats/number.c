@@ -1,4 +1,4 @@
-/* number.c - prints numbers: integers, floats exactly rounded, and lists of floats. */
+/* number.c - prints integers, and floats exactly rounded. */
 #include "api/formats/json_text.h"
 
 #include "api/formats/number_list.h"
@@ -263,24 +263,3 @@ const uint8_t hs__number_layouts[HS__LAYOUTS * HS__LAYOUT_ROWS][16] = {
     ROWS(WHOLE, 2), ROWS(WHOLE, 3), ROWS(WHOLE, 4), ROWS(WHOLE, 5), ROWS(WHOLE, 6), ROWS(WHOLE, 7),
     ROWS(WHOLE, 8), ROWS(POWER, 0), ROWS(POWER, 1), ROWS(POWER, 2), ROWS(POWER, 3),
 };
-
-/* ==== lists ==== */
-
-/* Chooses the instruction set; prints numbers one by one if the CPU has none of them. */
-
-char *hs_floats_print(char *to, const float *values, size_t n, int digits)
-{
-#if defined HS__NUMBERS_BY_CPU
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd"))
-        return hs__floats_print_avx512(to, values, n, digits);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("lzcnt"))
-        return hs__floats_print_avx2(to, values, n, digits);
-#endif
-    for (size_t i = 0; i < n; i++) {
-        to = hs_float_print(to, values[i], digits);
-        *to++ = ',';
-    }
-    return to;
-}
