@@ -1,12 +1,13 @@
-/* chart.c - lays a chart out: one plot, or a grid of small ones with common axes. */
-#include "api/figures/chart.h"
-
+/* chart.c - lays out charts, and tokens as lines of text. */
 #include "api/figures/figure.h"
-#include "api/figures/font.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ==== charts ==== */
+
+/* Lays a chart out: one plot, or a grid of small ones with common axes. */
 
 #define INK   0x16191du
 #define MUTED 0x59626cu
@@ -437,4 +438,40 @@ hs_status hs_chart_draw(const hs_chart *c, hs_picture *d, hs_error *err)
     else
         chart_lay(c, d);
     return d->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the chart") : HS_OK;
+}
+
+/* ==== lines of tokens ==== */
+
+/* Puts token after token on a line, and begins another where one does not fit. */
+
+#define TOKEN_LINE 1.6
+#define TOKEN_PAD  0.25 /* beside a token, in font sizes */
+
+/* Light, so that dark words read on them. */
+static const uint32_t grounds[] = {0xffd28a, 0xb9d4f5, 0xb8e6cd, 0xe6c8ee,
+                                   0xf3b8ae, 0xe5e08a, 0xa9e3ea, 0xd9cbb8};
+enum { N_GROUNDS = sizeof grounds / sizeof *grounds };
+
+hs_status hs_token_text_draw(const hs_token_text *t, hs_picture *d, hs_error *err)
+{
+    const double font = t->font_pt, page = t->width_mm / 25.4 * 72, most = page - 2 * EDGE;
+    double x = EDGE, y = EDGE + font;
+    *d = (hs_picture){.width = page};
+    hs_picture_describe(d, t->title, t->title);
+    hs__draw_text(d, &(hs__mark){.x = x, .y = y, .size = font, .colour = INK}, t->title, most);
+    y += TOKEN_LINE * font;
+    for (size_t i = 0; i < t->n; i++) {
+        const double width = fmin(most, (hs__font_width(t->tokens[i]) + 2 * TOKEN_PAD) * font);
+        if (x + width > page - EDGE && x > EDGE) {
+            x = EDGE;
+            y += TOKEN_LINE * font;
+        }
+        if (t->marks[i])
+            hs__draw_box(d, x, y - font, width, 1.3 * font, grounds[(t->marks[i] - 1) % N_GROUNDS], true);
+        hs__draw_text(d, &(hs__mark){.x = x + TOKEN_PAD * font, .y = y, .size = font, .colour = INK},
+                      t->tokens[i], width - 2 * TOKEN_PAD * font + 0.01);
+        x += width;
+    }
+    d->height = y + 0.5 * font + EDGE;
+    return d->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
 }

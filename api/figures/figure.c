@@ -2,7 +2,7 @@
  * marks. */
 #include "api/figures/figure.h"
 
-#include "api/figures/font.h"
+#include "api/figures/picture.h"
 
 #include <math.h>
 #include <stdio.h>

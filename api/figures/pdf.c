@@ -2,7 +2,6 @@
  *
  * After libharu's first error later calls do nothing, so the error is looked at once, at the end. It reads a
  * font from a path only, which is that of an unnamed file in memory. */
-#include "api/figures/font.h"
 #include "api/figures/picture.h"
 #include "model/base/utf8.h"
 

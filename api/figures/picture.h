@@ -1,10 +1,10 @@
-/* picture.h - a page of marks: what a layout makes and the writers of SVG and PDF read.
+/* picture.h - a page of marks: what a layout makes and the writers of SVG and PDF read; and its font.
  *
  * Lengths are in points (1/72 inch), from the top left. */
 #pragma once
 
 #include "api/formats/json_text.h"
-#include "model/status.h"
+#include "model/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,3 +73,19 @@ const char *hs_xml_entity(char c);
 /* Writes the drawing. HS_NO_MEMORY; a PDF also HS_TOO_LARGE for a page and HS_IO for what libharu refuses. */
 HS_MUST_USE hs_status hs_picture_svg(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
 HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
+
+/* ==== the font ==== */
+
+/* The embedded font of figures: DejaVu Sans, with its widths.
+ *
+ * Both writers lay text out by these widths. The PDF writer embeds the font; SVG names its family. */
+
+/* The TrueType file. */
+extern const unsigned char hs__font[];
+extern const uint64_t hs__font_bytes;
+
+/* Returns the width of a character in em, or a negative number if the font lacks it. */
+double hs__font_advance(uint32_t code_point);
+
+/* Returns the width of UTF-8 text in em. Counts a character that the font lacks as 1 em. */
+double hs__font_width(const char *text);

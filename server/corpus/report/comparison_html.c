@@ -1,6 +1,5 @@
 /* comparison_html.c - comparison.html: for each figure a chart over the runs, maps of heads, and tables with
  * a column for each run. */
-#include "api/figures/chart.h"
 #include "api/figures/figure.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/page_template.h"

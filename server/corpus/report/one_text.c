@@ -2,7 +2,6 @@
 #include "server/corpus/report/one_text.h"
 
 #include "api/figures/figure.h"
-#include "api/figures/token_text.h"
 #include "model/tokenizer/readable_token.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* panels.c - every panel is a row of one table: numbers out of the statistics, then a figure or chart. */
 #include "server/corpus/report/panels.h"
 
-#include "api/figures/chart.h"
 #include "api/figures/figure.h"
 #include "model/tokenizer/readable_token.h"
 #include "server/corpus/report/one_text.h"
