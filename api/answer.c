@@ -120,3 +120,36 @@ const char *hs__answer_token(const hs__answer *a, size_t i)
 {
     return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->encoding->ids[i]);
 }
+
+/* ---- the target ---- */
+
+/* Finds the class with the largest logit. */
+static hs_status find_class(const hs__answer *a, const float *states, size_t *ret_class, hs_error *err)
+{
+    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_task_head *head = &architecture->task_head;
+    const size_t H = architecture->shape.hidden;
+    float *row = malloc((H + head->n_classes) * sizeof *row);
+    if (!row)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
+    float *logits = row + H;
+    const size_t n_threads = a->request->n_threads;
+    hs_status st = hs_engine_pool(a->model->engine, head, states, a->capture, n_threads, row, err);
+    if (!st)
+        st = hs_engine_classify(a->model->engine, head, row, 1, n_threads, logits, err);
+    *ret_class = 0;
+    for (size_t i = 1; i < head->n_classes && !st; i++)
+        *ret_class = logits[i] > logits[*ret_class] ? i : *ret_class;
+    free(row);
+    return st;
+}
+
+hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *ret_target, hs_error *err)
+{
+    *ret_target = a->analysis->target;
+    ret_target->pooling.first = hs__answer_pooling(a).first;
+    if (ret_target->kind || !hs__target_exists(a->analysis, hs_model_architecture(a->model->model)))
+        return HS_OK;
+    ret_target->kind = HS_TARGET_CLASS;
+    return states ? find_class(a, states, &ret_target->class, err) : HS_OK;
+}

@@ -5,11 +5,9 @@
  * capture. Zeroed memory is an empty answer. Members are borrowed from the job unless marked as owned. */
 #pragma once
 
-#include "api/analysis_request.h"
+#include "api/request/request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
-
-#define HS__OUTPUTS_MAX 64 /* a set of them is an hs__outputs */
 
 /* Outputs that run passes of their own (api/outputs.h), in the order in which they run. */
 enum { HS__OWN_EFFECTS, HS__OWN_HEAD_SCORES, HS__OWN_PATCH_MAP, HS__OWN_VALUE_ZEROING, HS__OWN_COUNT };
@@ -32,11 +30,11 @@ typedef struct hs__answer {
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
-    float *rollouts;                /* owned: [l][T][T], or NULL */
-    float *contributions, *alti;    /* owned: the same */
-    char *scratch;                  /* owned: for parts of array outputs, by slot; see below */
-    size_t n_slots;                 /* threads that may work on the answer at once */
-    void *results[HS__OUTPUTS_MAX]; /* owned: results of structures by output; see outputs.h */
+    float *rollouts;                  /* owned: [l][T][T], or NULL */
+    float *contributions, *alti;      /* owned: the same */
+    char *scratch;                    /* owned: for parts of array outputs, by slot; see below */
+    size_t n_slots;                   /* threads that may work on the answer at once */
+    void *results[HS__OUTPUTS_COUNT]; /* owned: results of structures by output; see outputs.h */
 } hs__answer;
 
 /* Finds the requested layers and heads in the captures and allocates scratch. HS_NO_MEMORY. */
@@ -48,6 +46,11 @@ hs_pooling hs__answer_pooling(const hs__answer *answer);
 
 /* Returns the text with its capture and interventions, as further passes over it need it. */
 hs_sequence hs__answer_sequence(const hs__answer *answer);
+
+/* Finds the answer's target; kind NONE if there is none. states [T][H] are the baseline's last ones, which
+ * the predicted class is read from; NULL: any class stands for it. */
+HS_MUST_USE hs_status hs__target_find(const hs__answer *answer, const float *states, hs_target *ret_target,
+                                      hs_error *err);
 
 /* Returns the tap that holds similarities in the requested space. */
 hs_tap hs__answer_similarity(const hs__answer *answer);

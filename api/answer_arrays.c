@@ -94,11 +94,13 @@ static void fill(const hs_array *array, char *to)
     hs__answer_share(array->source, hs__answer_threads(array->source, f.n * n_parts), n_parts, fill_part, &f);
 }
 
-static void add_array(hs_arrays *arrays, const hs__answer *a, const hs__output *output)
+static void add_array(hs_arrays *arrays, const hs__answer *a, size_t i)
 {
+    const hs__output *output = hs__output_at(i);
     size_t lengths[HS_AXES_MAX];
     const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
-    hs_array *array = hs_arrays_describe(arrays, output->name, elements[a->analysis->dtype], n, lengths);
+    hs_array *array =
+        hs_arrays_describe(arrays, hs__output_names[i], elements[a->analysis->dtype], n, lengths);
     if (!array)
         return;
     array->fill = fill;
@@ -178,7 +180,7 @@ static void add_outputs(hs_arrays *arrays, const hs__answer *a)
         else if (a->analysis->hooks && output->hook)
             add_layers(arrays, a, output);
         else
-            add_array(arrays, a, output);
+            add_array(arrays, a, i);
     }
 }
 
@@ -262,8 +264,8 @@ hs_status hs__answer_write_npz(hs_buffer *b, const hs__answer *a, hs_error *err)
 
 /* Strings of __metadata__; totals are printed into them. */
 typedef struct metadata {
-    hs__metadata items[8 + HS__OUTPUTS_MAX];
-    char totals[HS__OUTPUTS_MAX][24];
+    hs__metadata items[8 + HS__OUTPUTS_COUNT];
+    char totals[HS__OUTPUTS_COUNT][24];
     size_t n, n_totals;
 } metadata;
 

@@ -16,15 +16,16 @@
 enum { EFFECTS = 7 }; /* panels of a figure of effects, the most of those that are no maps */
 
 static const struct {
-    const char *title, *output; /* NULL: the maps that are shown */
+    const char *title;
+    hs__outputs output; /* 0: the maps that are shown */
 } kinds[] = {
-    [HS__FIGURE_HEAD] = {"maps of heads", NULL},
-    [HS__FIGURE_LAYER] = {"heads of a layer", NULL},
-    [HS__FIGURE_OVERVIEW] = {"overview of heads", NULL},
-    [HS__FIGURE_DISTANCES] = {"distances of heads", "head_distances"},
-    [HS__FIGURE_PREDICTIONS] = {"predictions", "predictions"},
-    [HS__FIGURE_LENS] = {"predictions of layers", "predictions"},
-    [HS__FIGURE_EFFECTS] = {"effects of heads", "effects"},
+    [HS__FIGURE_HEAD] = {.title = "maps of heads"},
+    [HS__FIGURE_LAYER] = {.title = "heads of a layer"},
+    [HS__FIGURE_OVERVIEW] = {.title = "overview of heads"},
+    [HS__FIGURE_DISTANCES] = {.title = "distances of heads", .output = HS__OUTPUT(head_distances)},
+    [HS__FIGURE_PREDICTIONS] = {.title = "predictions", .output = HS__OUTPUT(predictions)},
+    [HS__FIGURE_LENS] = {.title = "predictions of layers", .output = HS__OUTPUT(predictions)},
+    [HS__FIGURE_EFFECTS] = {.title = "effects of heads", .output = HS__OUTPUT(effects)},
 };
 
 /* The parts that make one figure. */
@@ -41,11 +42,6 @@ typedef struct maker {
 
 /* ---- the request ---- */
 
-static hs__outputs output_bit(const char *name)
-{
-    return HS__OUTPUT(hs__output_find(name, strlen(name)));
-}
-
 static bool is_map(const hs__figure_request *figure)
 {
     return !kinds[figure->kind].output;
@@ -60,11 +56,11 @@ hs__outputs hs__figure_outputs(const hs__figure_request *figure)
 {
     hs__outputs outputs = 0;
     if (!is_map(figure))
-        return output_bit(kinds[figure->kind].output);
+        return kinds[figure->kind].output;
     if (figure->show != HS__SHOW_SIMILARITY)
-        outputs |= output_bit("attentions");
+        outputs |= HS__OUTPUT(attentions);
     if (figure->show != HS__SHOW_ATTENTION)
-        outputs |= output_bit("similarities");
+        outputs |= HS__OUTPUT(similarities);
     return outputs;
 }
 

@@ -226,7 +226,7 @@ static void write_output(hs_buffer *b, const hs__answer *a, size_t i)
 {
     const hs__output *output = hs__output_at(i);
     const hs__structure *structure = output->structure;
-    hs__json_key(b, output->name);
+    hs__json_key(b, hs__output_names[i]);
     if (!structure)
         write_array(b, a, output);
     else if (structure->write_head)

@@ -2,7 +2,6 @@
 #include "api/api.h"
 
 #include "api/internal.h"
-#include "api/problem.h"
 
 #include <stdlib.h>
 

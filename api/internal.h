@@ -1,33 +1,17 @@
 /* internal.h - types that the files of api/ share; other modules must not include it.
  *
- * A request's way: accept.h (headers, query) -> analysis_request.h (body), whose fields are the table of
- * fields.c -> job.c (tokens, cache, pass) -> outputs.h (outputs) ->
+ * A request's way: request/ (headers, query, fields) -> job.c (tokens, cache, pass) -> outputs.h (outputs) ->
  * answer_write.h (bytes), by the writers of api/formats/. */
 #pragma once
 
 #include "api/api.h"
 #include "api/head_cache.h"
 #include "api/memory_budget.h"
+#include "api/request/request.h"
 
 #include <pthread.h>
 
 #define HS__MODELS_MAX 64
-
-/* A model that requests use, or used when it was served. Lives until its last user is done. */
-typedef struct hs__served_model {
-    char name[HS_MODEL_NAME_BYTES];
-    uint64_t serial;          /* differs between all models ever served */
-    const char *list_command; /* of hs_api_options */
-    const hs_model *model;
-    const hs_engine *engine;
-    const hs_shape *shape;
-    void (*free)(void *user_data); /* as in hs_api_model */
-    void *user_data;
-    size_t n_references;       /* the list's and the jobs'; the api's lock guards the rest */
-    size_t n_users;            /* of hs_api_model_use; each has a reference, too */
-    hs_workspace **workspaces; /* the first n_free are free */
-    size_t n_free;
-} hs__served_model;
 
 struct hs_api {
     hs_api_options options; /* with the defaults filled in */

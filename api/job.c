@@ -7,9 +7,6 @@
 #include "api/answer_models.h"
 #include "api/answer_write.h"
 #include "api/batch_limits.h"
-#include "api/field_effects_of.h"
-#include "api/field_target.h"
-#include "api/fields.h"
 #include "api/formats/json_text.h"
 #include "api/output_structures.h"
 #include "api/prompt.h"
@@ -295,7 +292,7 @@ static size_t capture_bytes(const hs_job *job)
 static int check_pooling(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
-    const bool pools = analysis->task_outputs & HS__TASK_EMBEDDING ||
+    const bool pools = analysis->outputs & HS__OUTPUT(embedding) ||
                        analysis->target.kind == HS_TARGET_VECTOR || analysis->target.kind == HS_TARGET_COSINE;
     if (!pools || job->text.n_prompt < job->text.encoding.n_tokens ||
         !hs_model_architecture(job_model(job)->model)->sentence.without_prompt)
@@ -405,16 +402,51 @@ static int figure_prepare(hs_job *job)
         memcpy(analysis->layers, hs_all_numbers, analysis->n_layers * sizeof *analysis->layers);
     }
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
-    analysis->predictions.requested = predicts;
     analysis->outputs = hs__figure_outputs(&analysis->figure);
-    analysis->task_outputs = 0;
     if (analysis->n_interventions)
-        analysis->outputs |= hs__outputs_implied("interventions"); /* the pass starts from its states */
+        analysis->outputs |= HS__OUTPUT(changes); /* the pass starts from its states */
     if (hs__figure_n_panels(analysis) > HS__FIGURE_PANELS_MAX)
         return hs__refuse(&job->problem, 422, "/figure",
                           "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",
                           hs__figure_n_panels(analysis), HS__FIGURE_PANELS_MAX);
     return 0;
+}
+
+static int refuse_model(hs_job *job, const json_t *value)
+{
+    hs__served_model *models[HS__MODELS_MAX];
+    char names[512] = "";
+    const size_t n_models = hs__models_list(job->api, models);
+    for (size_t i = 0; i < n_models; i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", models[i]->name);
+        hs__model_release(job->api, models[i]);
+    }
+    return hs__refuse(&job->problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
+                      hs__clip(json_string_value(value), json_string_length(value)), json_string_value(value),
+                      names);
+}
+
+/* Finds the model that the body names, or the default. */
+static int model_find(hs_job *job)
+{
+    const json_t *value = json_object_get(job->analysis.body, "model");
+    if (value && !json_is_string(value))
+        return hs__refuse_value(&job->problem, "/model", value, "a string");
+    job->analysis.model = hs__model_find(job->api, json_string_value(value), json_string_length(value));
+    if (job->analysis.model)
+        return 0;
+    return value ? refuse_model(job, value)
+                 : hs__refuse(&job->problem, 404, "/model",
+                              "no model is loaded: start the server with --model");
+}
+
+static int body_read(hs_job *job, bool tokens_only)
+{
+    if (hs__analysis_request_parse(job->request, tokens_only, &job->analysis, &job->problem) ||
+        model_find(job))
+        return job->problem.status;
+    return hs__analysis_request_read(&job->analysis, &job->problem);
 }
 
 static void prepare_analyze(hs_job *job)
@@ -423,8 +455,8 @@ static void prepare_analyze(hs_job *job)
     hs__problem *problem = &job->problem;
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
-        hs__content_type_check(request->content_type, problem) ||
-        hs__analysis_request_read(job->api, request, false, &job->analysis, problem) || figure_prepare(job) ||
+        hs__content_type_check(request->content_type, problem) || body_read(job, false) ||
+        figure_prepare(job) ||
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||
@@ -450,8 +482,7 @@ static void prepare_tokenize(hs_job *job)
         hs__refuse(&job->problem, 406, NULL,
                    "the answer of this path is always application/json: ask for that, or send no Accept");
     else if (!hs__json_accepted(request->accept, &job->problem) &&
-             !hs__content_type_check(request->content_type, &job->problem) &&
-             !hs__analysis_request_read(job->api, request, true, &job->analysis, &job->problem))
+             !hs__content_type_check(request->content_type, &job->problem) && !body_read(job, true))
         tokenize(job);
 }
 

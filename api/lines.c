@@ -3,7 +3,7 @@
 #include "api/batch_limits.h"
 #include "api/formats/json_text.h"
 #include "api/job.h"
-#include "api/problem.h"
+#include "api/request/request.h"
 
 #include <string.h>
 

@@ -76,8 +76,13 @@ static hs_status run(const hs__answer *a, hs_workspace *ws, const hs_run_control
                                     control, ret_result, err);
 }
 
-const hs__own_passes hs__own_value_zeroing = {HS__OWN_VALUE_ZEROING, "value zeroing", result_bytes, bytes_max,
-                                              run};
+const hs__own_passes hs__own_value_zeroing = {
+    .kind = HS__OWN_VALUE_ZEROING,
+    .result = "value zeroing",
+    .result_bytes = result_bytes,
+    .bytes_max = bytes_max,
+    .run = run,
+};
 
 const float *hs__part_value_zeroing(const hs__answer *a, size_t l, size_t h, float *into)
 {

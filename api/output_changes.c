@@ -1,6 +1,5 @@
 /* output_changes.c - changes by interventions, as norms relative to the baseline pass, and the baseline's
  * predictions. */
-#include "api/field_target.h"
 #include "api/output_structures.h"
 
 #include <math.h>
@@ -17,21 +16,22 @@ typedef struct changes {
 
 /* Outputs of prediction and task heads: changes has those of the baseline that are requested. */
 static const struct {
-    const char *name;
-    unsigned bit; /* 0: predictions */
+    unsigned output; /* HS__OUTPUT_... */
     const hs__structure *structure;
-} outputs[] = {{"predictions", 0, &hs__structure_predictions},
-               {"classes", HS__TASK_CLASSES, &hs__structure_classes},
-               {"next_sentence", HS__TASK_NEXT_SENTENCE, &hs__structure_next_sentence},
-               {"answer", HS__TASK_ANSWER, &hs__structure_answer},
-               {"loss", HS__TASK_LOSS, &hs__structure_loss},
-               {"embedding", HS__TASK_EMBEDDING, &hs__structure_embedding}};
+} outputs[] = {
+    {.output = HS__OUTPUT_predictions, .structure = &hs__structure_predictions},
+    {.output = HS__OUTPUT_classes, .structure = &hs__structure_classes},
+    {.output = HS__OUTPUT_next_sentence, .structure = &hs__structure_next_sentence},
+    {.output = HS__OUTPUT_answer, .structure = &hs__structure_answer},
+    {.output = HS__OUTPUT_loss, .structure = &hs__structure_loss},
+    {.output = HS__OUTPUT_embedding, .structure = &hs__structure_embedding},
+};
 #define N_OUTPUTS (sizeof outputs / sizeof *outputs)
 _Static_assert(N_OUTPUTS == sizeof((changes *)0)->of_baseline / sizeof(void *), "one result for each");
 
 static bool is_requested(const hs__analysis_request *analysis, size_t i)
 {
-    return outputs[i].bit ? analysis->task_outputs & outputs[i].bit : analysis->predictions.requested;
+    return analysis->outputs >> outputs[i].output & 1;
 }
 
 /* All layers are captured in both passes. */
@@ -135,7 +135,7 @@ static void write_json(hs_buffer *b, const hs__answer *a, const void *result)
     }
     for (size_t i = 0; i < N_OUTPUTS; i++)
         if (c->of_baseline[i]) {
-            hs__json_key(b, outputs[i].name);
+            hs__json_key(b, hs__output_names[outputs[i].output]);
             outputs[i].structure->write_json(b, a, c->of_baseline[i]);
         }
     hs_buffer_text(b, "}");
@@ -178,5 +178,10 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_changes = {
-    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .compute = compute,
+    .destroy = destroy,
+    .write_json = write_json,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };

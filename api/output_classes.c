@@ -232,9 +232,19 @@ static size_t next_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_classes = {
-    compute, free, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .compute = compute,
+    .destroy = free,
+    .write_json = write_json,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };
 
 const hs__structure hs__structure_next_sentence = {
-    compute_next, free, write_next_json, NULL, add_next_arrays, next_bytes_max, next_bytes_max, NULL, NULL,
+    .compute = compute_next,
+    .destroy = free,
+    .write_json = write_next_json,
+    .add_arrays = add_next_arrays,
+    .json_bytes_max = next_bytes_max,
+    .array_bytes_max = next_bytes_max,
 };

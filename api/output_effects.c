@@ -1,5 +1,4 @@
 /* output_effects.c - the effect of changing each requested head. The passes follow the baseline pass. */
-#include "api/field_target.h"
 #include "api/head_figures.h"
 #include "api/output_structures.h"
 
@@ -95,7 +94,13 @@ static size_t result_bytes(const hs__answer *a)
     return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_effect);
 }
 
-const hs__own_passes hs__own_effects = {HS__OWN_EFFECTS, "effects", result_bytes, bytes_max, run};
+const hs__own_passes hs__own_effects = {
+    .kind = HS__OWN_EFFECTS,
+    .result = "effects",
+    .result_bytes = result_bytes,
+    .bytes_max = bytes_max,
+    .run = run,
+};
 
 /* ---- writing ---- */
 
@@ -122,5 +127,8 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_effects = {
-    NULL, NULL, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .write_head = write_head,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };

@@ -17,14 +17,6 @@ static const hs__head_figure figures[] = {
 
 /* ---- computing ---- */
 
-size_t hs__head_scores_length_max(const hs__served_model *model)
-{
-    int32_t frame[HS_FRAME_MAX];
-    size_t n_before;
-    const size_t n = hs_tokenizer_frame(hs_model_tokenizer(model->model), frame, &n_before);
-    return n < model->shape->n_positions ? (model->shape->n_positions - n) / 2 : 0;
-}
-
 /* Writes the ids to draw from, which may be as many as the vocabulary has. Returns their number. */
 static size_t find_choices(const hs_tokenizer *tokenizer, int32_t *ret_ids)
 {
@@ -110,7 +102,13 @@ static size_t result_bytes(const hs__answer *a)
     return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_head_score);
 }
 
-const hs__own_passes hs__own_head_scores = {HS__OWN_HEAD_SCORES, "head scores", result_bytes, bytes_max, run};
+const hs__own_passes hs__own_head_scores = {
+    .kind = HS__OWN_HEAD_SCORES,
+    .result = "head scores",
+    .result_bytes = result_bytes,
+    .bytes_max = bytes_max,
+    .run = run,
+};
 
 /* ---- writing ---- */
 
@@ -137,5 +135,8 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_head_scores = {
-    NULL, NULL, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .write_head = write_head,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };

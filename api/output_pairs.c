@@ -149,5 +149,12 @@ static uint64_t total(const void *result)
 }
 
 const hs__structure hs__structure_pairs = {
-    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, "pairs_total", total,
+    .compute = compute,
+    .destroy = destroy,
+    .write_json = write_json,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
+    .total_name = "pairs_total",
+    .total = total,
 };

@@ -1,5 +1,4 @@
 /* output_patch_map.c - the map of patched hidden states, computed after the passes of both texts. */
-#include "api/field_target.h"
 #include "api/output_maps.h"
 #include "api/output_structures.h"
 #include "engine/analysis/effects.h"
@@ -29,7 +28,13 @@ static hs_status run(const hs__answer *a, hs_workspace *ws, const hs_run_control
     return st ? st : hs_patch_map_compute(a->model->engine, ws, &options, control, ret_result, err);
 }
 
-const hs__own_passes hs__own_patch_map = {HS__OWN_PATCH_MAP, "a patch map", result_bytes, bytes_max, run};
+const hs__own_passes hs__own_patch_map = {
+    .kind = HS__OWN_PATCH_MAP,
+    .result = "a patch map",
+    .result_bytes = result_bytes,
+    .bytes_max = bytes_max,
+    .run = run,
+};
 
 const float *hs__part_patch_map(const hs__answer *a, size_t l, size_t h, float *into)
 {

@@ -315,5 +315,10 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_predictions = {
-    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .compute = compute,
+    .destroy = destroy,
+    .write_json = write_json,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };

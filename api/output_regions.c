@@ -135,5 +135,10 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_regions = {
-    compute, destroy, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    .compute = compute,
+    .destroy = destroy,
+    .write_head = write_head,
+    .add_arrays = add_arrays,
+    .json_bytes_max = json_bytes_max,
+    .array_bytes_max = array_bytes_max,
 };

@@ -19,9 +19,6 @@ size_t hs__positions_at_once(const hs__answer *answer, size_t n_states);
 
 extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing;
 
-/* Returns the largest length of the sequences that the model can read repeated. */
-size_t hs__head_scores_length_max(const hs__served_model *model);
-
 /* Returns the taps that the requested head distance needs. */
 unsigned hs__head_distances_taps(const hs__analysis_request *analysis);
 

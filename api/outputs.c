@@ -18,182 +18,242 @@
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
 
-static bool has_classes(const hs_architecture *architecture)
-{
-    return architecture->task_head.labels != NULL;
-}
-
-static bool has_next_sentence(const hs_architecture *architecture)
-{
-    return architecture->next_sentence.task != HS_TASK_NONE;
-}
-
-static bool has_answer(const hs_architecture *architecture)
-{
-    return architecture->task_head.task == HS_TASK_SPAN;
-}
-
-static bool has_loss(const hs_architecture *architecture)
-{
-    return architecture->predictor.next && architecture->predictor.decoder.data;
-}
-
 /* In the order of the answer. */
-static const hs__output rows[] = {
-    {"attentions",
-     HS_KEEP(ATTENTION),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     .range = HS__RANGE_UNIT,
-     .hook = "attn.hook_pattern",
-     .is_default = true},
-    {"similarities",
-     HS_KEEP(SIMILARITY),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_similarities,
-     HS__RANGE_UNIT_IF_NORMALIZED,
-     .is_default = true},
-    {"head_outputs",
-     HS_KEEP(HEAD_OUTPUT),
-     {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-     .hook = "attn.hook_z",
-     .range = HS__RANGE_ANY},
-    {"hidden_states",
-     HS_KEEP(HIDDEN_STATE),
-     {STATE, TOKEN, HIDDEN},
-     hs__part_hidden_states,
-     .hook = "hook_resid_post",
-     .range = HS__RANGE_ANY},
-    {"queries",
-     HS_KEEP(QUERY),
-     {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-     .range = HS__RANGE_ANY,
-     .hook = "attn.hook_q"},
-    {"keys",
-     HS_KEEP(KEY),
-     {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
-     .range = HS__RANGE_ANY,
-     .hook = "attn.hook_k"},
-    {"values",
-     HS_KEEP(VALUE),
-     {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
-     .range = HS__RANGE_ANY,
-     .hook = "attn.hook_v"},
-    {"scores",
-     HS_KEEP(SCORES),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     .range = HS__RANGE_ANY,
-     .hook = "attn.hook_attn_scores"},
-    {"scores_c2c", HS_KEEP(SCORES_C2C), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
-    {"scores_c2p", HS_KEEP(SCORES_C2P), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
-    {"scores_p2c", HS_KEEP(SCORES_P2C), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
-    {"value_norms", HS_KEEP(VALUE_NORMS), {LAYER, HEAD, TOKEN}, hs__part_value_norms, .range = HS__RANGE_ANY},
-    {"weighted_norms",
-     HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_weighted_norms,
-     .range = HS__RANGE_ANY},
-    {"effective_attentions",
-     HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_effective_attentions,
-     .range = HS__RANGE_ANY},
-    {"rollout",
-     HS_KEEP(ATTENTION),
-     {LAYER, TOKEN, TOKEN},
-     hs__part_rollout,
-     HS__RANGE_UNIT,
-     .prepare = hs__prepare_rollout,
-     .every_head = true,
-     .every_layer = true},
-    {"contributions",
-     HS_CONTRIBUTIONS_TAPS,
-     {LAYER, TOKEN, TOKEN},
-     hs__part_contributions,
-     HS__RANGE_UNIT,
-     .prepare = hs__prepare_contributions,
-     .every_head = true,
-     .every_layer = true,
-     .unchanged_only = true},
-    {"alti",
-     HS_CONTRIBUTIONS_TAPS,
-     {LAYER, TOKEN, TOKEN},
-     hs__part_alti,
-     HS__RANGE_UNIT,
-     .prepare = hs__prepare_contributions,
-     .every_head = true,
-     .every_layer = true,
-     .unchanged_only = true},
-    {"value_zeroing",
-     HS_VALUE_ZEROING_TAPS,
-     {LAYER, TOKEN, TOKEN},
-     hs__part_value_zeroing,
-     HS__RANGE_UNIT,
-     .every_head = true,
-     .every_layer = true,
-     .own = &hs__own_value_zeroing,
-     .unchanged_only = true},
-    {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
-    {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
-    {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
-     .every_head = true},
-    {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
-    {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
-    {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
-     .own = &hs__own_effects},
-    {"patch_map",
-     HS_KEEP(EVERY_STATE),
-     {DEPTH, TOKEN},
-     hs__part_patch_map,
-     HS__RANGE_ANY,
-     .own = &hs__own_patch_map},
-    {"head_scores", .structure = &hs__structure_head_scores, .own = &hs__own_head_scores},
-    {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
-     .choose_taps = hs__head_distances_taps},
-    {"classes", HS_KEEP(LAST_STATE), .structure = &hs__structure_classes, .has_head = has_classes,
-     .task_output = HS__TASK_CLASSES},
-    {"next_sentence", HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence,
-     .has_head = has_next_sentence, .task_output = HS__TASK_NEXT_SENTENCE},
-    {"answer", HS_KEEP(LAST_STATE), .structure = &hs__structure_answer, .has_head = has_answer,
-     .task_output = HS__TASK_ANSWER},
-    {"loss", HS_KEEP(LAST_STATE), .structure = &hs__structure_loss, .has_head = has_loss,
-     .task_output = HS__TASK_LOSS},
-    {"embedding", HS_KEEP(LAST_STATE), .structure = &hs__structure_embedding,
-     .task_output = HS__TASK_EMBEDDING},
-    {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
-     .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
-    {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
+static const hs__output rows[HS__OUTPUTS_COUNT] =
+    {
+        [HS__OUTPUT_attentions] =
+            {
+                .taps = HS_KEEP(ATTENTION),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .range = HS__RANGE_UNIT,
+                .hook = "attn.hook_pattern",
+            },
+        [HS__OUTPUT_similarities] =
+            {
+                .taps = HS_KEEP(SIMILARITY),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .part = hs__part_similarities,
+                .range = HS__RANGE_UNIT_IF_NORMALIZED,
+            },
+        [HS__OUTPUT_head_outputs] =
+            {
+                .taps = HS_KEEP(HEAD_OUTPUT),
+                .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                .hook = "attn.hook_z",
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_hidden_states] =
+            {
+                .taps = HS_KEEP(HIDDEN_STATE),
+                .axes = {STATE, TOKEN, HIDDEN},
+                .part = hs__part_hidden_states,
+                .hook = "hook_resid_post",
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_queries] =
+            {
+                .taps = HS_KEEP(QUERY),
+                .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                .range = HS__RANGE_ANY,
+                .hook = "attn.hook_q",
+            },
+        [HS__OUTPUT_keys] =
+            {
+                .taps = HS_KEEP(KEY),
+                .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                .range = HS__RANGE_ANY,
+                .hook = "attn.hook_k",
+            },
+        [HS__OUTPUT_values] =
+            {
+                .taps = HS_KEEP(VALUE),
+                .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                .range = HS__RANGE_ANY,
+                .hook = "attn.hook_v",
+            },
+        [HS__OUTPUT_scores] =
+            {
+                .taps = HS_KEEP(SCORES),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .range = HS__RANGE_ANY,
+                .hook = "attn.hook_attn_scores",
+            },
+        [HS__OUTPUT_scores_c2c] =
+            {
+                .taps = HS_KEEP(SCORES_C2C),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_scores_c2p] =
+            {
+                .taps = HS_KEEP(SCORES_C2P),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_scores_p2c] =
+            {
+                .taps = HS_KEEP(SCORES_P2C),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_value_norms] =
+            {
+                .taps = HS_KEEP(VALUE_NORMS),
+                .axes = {LAYER, HEAD, TOKEN},
+                .part = hs__part_value_norms,
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_weighted_norms] =
+            {
+                .taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .part = hs__part_weighted_norms,
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_effective_attentions] =
+            {
+                .taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                .part = hs__part_effective_attentions,
+                .range = HS__RANGE_ANY,
+            },
+        [HS__OUTPUT_rollout] =
+            {
+                .taps = HS_KEEP(ATTENTION),
+                .axes = {LAYER, TOKEN, TOKEN},
+                .part = hs__part_rollout,
+                .range = HS__RANGE_UNIT,
+                .prepare = hs__prepare_rollout,
+                .every_head = true,
+                .every_layer = true,
+            },
+        [HS__OUTPUT_contributions] =
+            {
+                .taps = HS_CONTRIBUTIONS_TAPS,
+                .axes = {LAYER, TOKEN, TOKEN},
+                .part = hs__part_contributions,
+                .range = HS__RANGE_UNIT,
+                .prepare = hs__prepare_contributions,
+                .every_head = true,
+                .every_layer = true,
+                .unchanged_only = true,
+            },
+        [HS__OUTPUT_alti] =
+            {
+                .taps = HS_CONTRIBUTIONS_TAPS,
+                .axes = {LAYER, TOKEN, TOKEN},
+                .part = hs__part_alti,
+                .range = HS__RANGE_UNIT,
+                .prepare = hs__prepare_contributions,
+                .every_head = true,
+                .every_layer = true,
+                .unchanged_only = true,
+            },
+        [HS__OUTPUT_value_zeroing] =
+            {
+                .taps = HS_VALUE_ZEROING_TAPS,
+                .axes = {LAYER, TOKEN, TOKEN},
+                .part = hs__part_value_zeroing,
+                .range = HS__RANGE_UNIT,
+                .every_head = true,
+                .every_layer = true,
+                .own = &hs__own_value_zeroing,
+                .unchanged_only = true,
+            },
+        [HS__OUTPUT_pairs] =
+            {
+                .taps = HS_KEEP(SIMILARITY),
+                .structure = &hs__structure_pairs,
+            },
+        [HS__OUTPUT_regions] =
+            {
+                .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                .structure = &hs__structure_regions,
+            },
+        [HS__OUTPUT_segments] =
+            {
+                .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                .structure = &hs__structure_segments,
+                .every_head = true,
+            },
+        [HS__OUTPUT_summary] =
+            {
+                .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                .structure = &hs__structure_summary,
+            },
+        [HS__OUTPUT_profiles] =
+            {
+                .taps = HS_KEEP(ATTENTION),
+                .structure = &hs__structure_profiles,
+            },
+        [HS__OUTPUT_effects] =
+            {
+                .taps = HS_EFFECTS_TAPS,
+                .structure = &hs__structure_effects,
+                .every_head = true,
+                .every_layer = true,
+                .own = &hs__own_effects,
+            },
+        [HS__OUTPUT_patch_map] =
+            {
+                .taps = HS_KEEP(EVERY_STATE),
+                .axes = {DEPTH, TOKEN},
+                .part = hs__part_patch_map,
+                .range = HS__RANGE_ANY,
+                .own = &hs__own_patch_map,
+            },
+        [HS__OUTPUT_head_scores] =
+            {
+                .structure = &hs__structure_head_scores,
+                .own = &hs__own_head_scores,
+            },
+        [HS__OUTPUT_head_distances] =
+            {
+                .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                .structure = &hs__structure_head_distances,
+                .choose_taps = hs__head_distances_taps,
+            },
+        [HS__OUTPUT_classes] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_classes,
+            },
+        [HS__OUTPUT_next_sentence] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_next_sentence,
+            },
+        [HS__OUTPUT_answer] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_answer,
+            },
+        [HS__OUTPUT_loss] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_loss,
+            },
+        [HS__OUTPUT_embedding] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_embedding,
+            },
+        [HS__OUTPUT_changes] =
+            {
+                .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
+                .structure = &hs__structure_changes,
+                .every_layer = true,
+            },
+        [HS__OUTPUT_predictions] =
+            {
+                .taps = HS_KEEP(LAST_STATE),
+                .structure = &hs__structure_predictions,
+            },
 };
-#define N_ROWS (sizeof rows / sizeof *rows)
-_Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs has a bit for each");
 
 const hs__output *hs__output_at(size_t i)
 {
-    return i < N_ROWS ? &rows[i] : NULL;
-}
-
-const char *hs_output_name(size_t i)
-{
-    for (size_t row = 0; row < N_ROWS; row++)
-        if (!rows[row].implied_by && i-- == 0)
-            return rows[row].name;
-    return NULL;
-}
-
-size_t hs__output_find(const char *name, size_t n_bytes)
-{
-    for (size_t i = 0; name && i < N_ROWS; i++)
-        if (!rows[i].implied_by && strlen(rows[i].name) == n_bytes &&
-            memcmp(rows[i].name, name, n_bytes) == 0)
-            return i;
-    return HS__OUTPUTS_MAX;
-}
-
-void hs__outputs_list(char *ret, size_t n_ret, const char *quote)
-{
-    size_t used = 0;
-    for (size_t i = 0; hs_output_name(i) && used < n_ret; i++)
-        used += (size_t)snprintf(ret + used, n_ret - used, "%s%s%s%s", i ? ", " : "", quote,
-                                 hs_output_name(i), quote);
+    return i < HS__OUTPUTS_COUNT ? &rows[i] : NULL;
 }
 
 /* ---- sets ---- */
@@ -203,18 +263,10 @@ static bool holds(hs__outputs outputs, size_t i)
     return outputs >> i & 1;
 }
 
-hs__outputs hs__outputs_default(void)
-{
-    hs__outputs outputs = 0;
-    for (size_t i = 0; i < N_ROWS; i++)
-        outputs |= (hs__outputs)rows[i].is_default << i;
-    return outputs;
-}
-
 unsigned hs__outputs_taps(const hs__analysis_request *analysis)
 {
     unsigned taps = 0;
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         if (holds(analysis->outputs, i))
             taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
     if (analysis->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
@@ -225,7 +277,7 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis)
 bool hs__outputs_every_head(hs__outputs outputs)
 {
     bool every = false;
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         every |= holds(outputs, i) && rows[i].every_head;
     return every;
 }
@@ -233,7 +285,7 @@ bool hs__outputs_every_head(hs__outputs outputs)
 bool hs__outputs_every_layer(hs__outputs outputs)
 {
     bool every = false;
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         every |= holds(outputs, i) && rows[i].every_layer;
     return every;
 }
@@ -241,42 +293,34 @@ bool hs__outputs_every_layer(hs__outputs outputs)
 unsigned hs__outputs_own(hs__outputs outputs)
 {
     unsigned own = 0;
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         own |= holds(outputs, i) && rows[i].own ? 1U << rows[i].own->kind : 0;
     return own;
 }
 
 const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
-    &hs__own_effects,
-    &hs__own_head_scores,
-    &hs__own_patch_map,
-    &hs__own_value_zeroing,
+    [HS__OWN_EFFECTS] = &hs__own_effects,
+    [HS__OWN_HEAD_SCORES] = &hs__own_head_scores,
+    [HS__OWN_PATCH_MAP] = &hs__own_patch_map,
+    [HS__OWN_VALUE_ZEROING] = &hs__own_value_zeroing,
 };
-
-hs__outputs hs__outputs_implied(const char *field)
-{
-    hs__outputs outputs = 0;
-    for (size_t i = 0; i < N_ROWS; i++)
-        outputs |= (hs__outputs)(rows[i].implied_by && strcmp(rows[i].implied_by, field) == 0) << i;
-    return outputs;
-}
 
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem)
 {
     if (analysis->dtype != HS__DTYPE_U1)
         return 0;
-    for (size_t i = 0; i < N_ROWS; i++) {
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
         if (!holds(analysis->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
             continue;
         if (rows[i].range == HS__RANGE_ANY)
             return hs__refuse(problem, 422, "/dtype",
                               "dtype is u1, which holds values in [0, 1]; %s requires f4 or f2",
-                              rows[i].name);
+                              hs__output_names[i]);
         if (!analysis->normalize)
             return hs__refuse(
                 problem, 422, "/dtype",
                 "dtype is u1, which holds values in [0, 1]; %s requires f4, f2 or normalize \"max\"",
-                rows[i].name);
+                hs__output_names[i]);
     }
     if (analysis->reduce == HS__REDUCE_SUM)
         return hs__refuse(problem, 422, "/dtype",
@@ -286,18 +330,18 @@ int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *p
 
 int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem)
 {
-    for (size_t i = 0; i < N_ROWS && analysis->n_interventions > 0; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && analysis->n_interventions > 0; i++)
         if (holds(analysis->outputs, i) && rows[i].unchanged_only)
             return hs__refuse(problem, 422, "/interventions",
                               "%s is not computed with interventions: leave one of the two out",
-                              rows[i].name);
+                              hs__output_names[i]);
     return 0;
 }
 
 hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t i = 0; i < N_ROWS && !st; i++) {
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++) {
         if (!holds(a->analysis->outputs, i))
             continue;
         if (rows[i].structure && rows[i].own)
@@ -314,7 +358,7 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 
 void hs__outputs_finish(hs__answer *a)
 {
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         if (a->results[i] && rows[i].structure->destroy)
             rows[i].structure->destroy(a->results[i]);
     free(a->scratch);

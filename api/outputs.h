@@ -58,7 +58,6 @@ typedef struct hs__own_passes {
 } hs__own_passes;
 
 typedef struct hs__output {
-    const char *name;
     unsigned taps; /* what the pass must keep */
 
     /* Arrays. The first axis is LAYER, STATE or DEPTH; the second may be HEAD, which `reduce` applies to. An
@@ -73,31 +72,19 @@ typedef struct hs__output {
 
     const hs__structure *structure; /* NULL: an array */
 
-    bool is_default;        /* requested by default */
-    bool every_head;        /* needs all heads of a layer */
-    bool every_layer;       /* needs all layers */
-    const char *implied_by; /* field that requests this output, which has then no name of its own; or NULL */
-    bool unchanged_only;    /* not computed with interventions */
+    bool every_head;           /* needs all heads of a layer */
+    bool every_layer;          /* needs all layers */
+    bool unchanged_only;       /* not computed with interventions */
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
-    bool needs_predictor;      /* needs the checkpoint's masked-language-model head */
-    /* Returns true if the checkpoint has the task head that the output reads; NULL: it reads none. */
-    bool (*has_head)(const hs_architecture *architecture);
-    unsigned task_output; /* its HS__TASK_..., for changes */
     unsigned (*choose_taps)(
         const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
 } hs__output;
 
 /* Returns row i; NULL past the last. */
 const hs__output *hs__output_at(size_t i);
-/* Returns the index of the output with this name, or HS__OUTPUTS_MAX. name may be NULL. */
-size_t hs__output_find(const char *name, size_t n_bytes);
-/* Writes all names with commas between, each in `quote`. */
-void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 
 /* ---- sets ---- */
 
-/* Returns the outputs of a request that names none. */
-hs__outputs hs__outputs_default(void);
 /* Returns what the pass must keep for the requested outputs. */
 unsigned hs__outputs_taps(const hs__analysis_request *analysis);
 /* Return true if one of them needs all heads of a layer, or all layers. */
@@ -105,8 +92,6 @@ bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
 /* Returns which own passes these outputs have, as bits by HS__OWN_... */
 unsigned hs__outputs_own(hs__outputs outputs);
-/* Returns the outputs that the field of this name requests. */
-hs__outputs hs__outputs_implied(const char *field);
 
 /* The own passes by HS__OWN_... */
 extern const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT];

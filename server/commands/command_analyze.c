@@ -1,6 +1,6 @@
 /* command_analyze.c - headscope analyze and plot: one text on the command line, as a page, JSON, arrays or a
  * figure. */
-#include "api/field_texts.h"
+#include "api/request/texts.h"
 #include "model/base/utf8.h"
 #include "model/tokenizer/readable_token.h"
 #include "server/base/atomic_files.h"

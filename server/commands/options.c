@@ -2,7 +2,7 @@
  * tables. */
 #include "server/commands/options.h"
 
-#include "api/spelling.h"
+#include "api/request/texts.h"
 #include "server/base/catalog.h"
 #include "server/base/printable.h"
 

@@ -2,7 +2,7 @@
  */
 #pragma once
 
-#include "api/field_texts.h"
+#include "api/request/texts.h"
 
 #include <stdbool.h>
 #include <stddef.h>

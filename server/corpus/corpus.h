@@ -3,7 +3,7 @@
  * Functions on them are in the files that need them: settings.h, corpus_run.h, results.h. */
 #pragma once
 
-#include "api/run_fields.h"
+#include "api/request/texts.h"
 #include "engine/engine.h"
 #include "engine/statistics/statistics.h"
 #include "engine/statistics/syntax.h"

@@ -2,7 +2,7 @@
  * database. An upload is written piece by piece and never kept in memory. */
 #include "server/http/runs_http.h"
 
-#include "api/query.h"
+#include "api/request/texts.h"
 #include "server/base/log.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"

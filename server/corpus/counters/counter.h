@@ -19,8 +19,8 @@
  * Then report and page show the results. A worker's functions are called by one thread at a time. */
 #pragma once
 
-#include "api/field_texts.h"
 #include "api/formats/npz.h"
+#include "api/request/texts.h"
 #include "server/corpus/corpus.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * /analyze. */
 #include "server/corpus/run/settings.h"
 
-#include "api/field_texts.h"
+#include "api/request/texts.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report_value.h"
 #include "server/corpus/search/text_index.h"

@@ -1,8 +1,8 @@
 /* accept.c - reads header lists element by element (RFC 9110 section 5.6). The most precise range of an
  * Accept header applies to a type. The type with the highest q is chosen. */
-#include "api/accept.h"
+#include "api/request/request.h"
 
-#include "api/query.h"
+#include "api/request/texts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* problem.c - writes refusals as problem+json. A static body serves when memory is short. */
-#include "api/problem.h"
+#include "api/request/request.h"
 
 #include "api/formats/json_text.h"
 #include "model/base/utf8.h"
@@ -18,6 +18,39 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
     vsnprintf(problem->detail, sizeof problem->detail, format, args);
     va_end(args);
     return status;
+}
+
+int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must)
+{
+    char is[128];
+    switch (json_typeof(value)) {
+    case JSON_ARRAY:
+        snprintf(is, sizeof is, "a list of %zu elements", json_array_size(value));
+        break;
+    case JSON_REAL:
+    case JSON_INTEGER:
+        snprintf(is, sizeof is, "%.17g", json_number_value(value));
+        break;
+    case JSON_STRING:
+        snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value)),
+                 json_string_value(value));
+        break;
+    default:
+        snprintf(is, sizeof is, "%s",
+                 json_is_object(value) ? "an object"
+                 : json_is_null(value) ? "null"
+                 : json_is_true(value) ? "true"
+                                       : "false");
+    }
+    return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
+}
+
+int hs__refuse_element(hs__problem *problem, const char *pointer, const json_t *value, size_t i,
+                       const char *must)
+{
+    char at[96];
+    snprintf(at, sizeof at, "%s/%zu", pointer, i);
+    return hs__refuse_value(problem, at, json_array_get(value, i), must);
 }
 
 int hs__http_status(hs_status status)

@@ -1,0 +1,732 @@
+/* fields.c - reads a body: JSON, object, known names, model, then every field of a table with the model's
+ * limits. The first error is the answer. */
+#include "api/request/fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== outputs ==== */
+
+static bool has_predictor(const hs_architecture *architecture)
+{
+    return architecture->predictor.decoder.data;
+}
+
+static bool has_c2p(const hs_architecture *architecture)
+{
+    return architecture->relative.c2p;
+}
+
+static bool has_p2c(const hs_architecture *architecture)
+{
+    return architecture->relative.p2c;
+}
+
+static bool has_any_term(const hs_architecture *architecture)
+{
+    return has_c2p(architecture) || has_p2c(architecture);
+}
+
+static bool has_classes(const hs_architecture *architecture)
+{
+    return architecture->task_head.labels != NULL;
+}
+
+static bool has_next_sentence(const hs_architecture *architecture)
+{
+    return architecture->next_sentence.task != HS_TASK_NONE;
+}
+
+static bool has_answer(const hs_architecture *architecture)
+{
+    return architecture->task_head.task == HS_TASK_SPAN;
+}
+
+static bool has_loss(const hs_architecture *architecture)
+{
+    return architecture->predictor.next && has_predictor(architecture);
+}
+
+/* Element i of the list names an output that the checkpoint lacks. */
+typedef int output_refuser(const hs__reading *r, size_t i, const char *output);
+
+int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem)
+{
+    if (has_predictor(hs_model_architecture(model->model)))
+        return 0;
+    return hs__refuse(
+        problem, 422, pointer,
+        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one", model->name,
+        model->list_command);
+}
+
+static int refuse_predictor(const hs__reading *r, size_t i, const char *output)
+{
+    (void)i;
+    (void)output;
+    return hs__predictor_check(r->model, r->pointer, r->problem);
+}
+
+static int refuse_term(const hs__reading *r, size_t i, const char *output)
+{
+    (void)i;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "the scores of %s have no term %s: only models with relative positions have it (%s lists them); "
+        "request scores instead",
+        r->model->name, output, r->model->list_command);
+}
+
+static int refuse_head(const hs__reading *r, size_t i, const char *output)
+{
+    char pointer[64];
+    const char *task = hs_model_task(r->model->model);
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+    return hs__refuse(r->problem, 422, pointer,
+                      "the checkpoint of %s has no head for the output %s: its task is %s; task in %s shows "
+                      "which models have one",
+                      r->model->name, output, task ? task : "none", r->model->list_command);
+}
+
+const char *const hs__output_names[HS__OUTPUTS_COUNT] = {
+#define NAME(name) [HS__OUTPUT_##name] = #name,
+    HS__OUTPUT_NAMES(NAME)
+#undef NAME
+};
+
+/* What outputs require of a checkpoint; those without a row require nothing. */
+static const struct {
+    bool (*has)(const hs_architecture *architecture);
+    output_refuser *refuse;
+} requirements[HS__OUTPUTS_COUNT] = {
+    [HS__OUTPUT_scores_c2c] = {.has = has_any_term, .refuse = refuse_term},
+    [HS__OUTPUT_scores_c2p] = {.has = has_c2p, .refuse = refuse_term},
+    [HS__OUTPUT_scores_p2c] = {.has = has_p2c, .refuse = refuse_term},
+    [HS__OUTPUT_classes] = {.has = has_classes, .refuse = refuse_head},
+    [HS__OUTPUT_next_sentence] = {.has = has_next_sentence, .refuse = refuse_head},
+    [HS__OUTPUT_answer] = {.has = has_answer, .refuse = refuse_head},
+    [HS__OUTPUT_loss] = {.has = has_loss, .refuse = refuse_head},
+    [HS__OUTPUT_predictions] = {.has = has_predictor, .refuse = refuse_predictor},
+};
+
+/* The field interventions requests changes, which therefore has no name of its own. */
+static bool is_named(size_t output)
+{
+    return output != HS__OUTPUT_changes;
+}
+
+const char *hs_output_name(size_t i)
+{
+    for (size_t output = 0; output < HS__OUTPUTS_COUNT; output++)
+        if (is_named(output) && i-- == 0)
+            return hs__output_names[output];
+    return NULL;
+}
+
+/* Returns the number of the output that the value names; HS__OUTPUTS_COUNT if there is none. */
+static size_t find_output(const json_t *value)
+{
+    const char *name = json_string_value(value);
+    size_t output = 0;
+    while (output < HS__OUTPUTS_COUNT &&
+           !(name && is_named(output) && strlen(hs__output_names[output]) == json_string_length(value) &&
+             memcmp(hs__output_names[output], name, json_string_length(value)) == 0))
+        output++;
+    return output;
+}
+
+/* Writes all names in quotes with commas between. */
+static void list_outputs(char *ret, size_t n_ret)
+{
+    size_t used = 0;
+    for (size_t i = 0; hs_output_name(i) && used < n_ret; i++)
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s\"%s\"", i ? ", " : "", hs_output_name(i));
+}
+
+static int read_outputs(const hs__reading *r)
+{
+    char names[1024], must[1100];
+    list_outputs(names, sizeof names);
+    if (!json_is_array(r->value)) {
+        snprintf(must, sizeof must, "a list of %s", names);
+        return hs__reading_refuse(r, must);
+    }
+    snprintf(must, sizeof must, "one of %s", names);
+    r->analysis->outputs = 0;
+    for (size_t i = 0; i < json_array_size(r->value); i++) {
+        const size_t output = find_output(json_array_get(r->value, i));
+        if (output == HS__OUTPUTS_COUNT)
+            return hs__reading_refuse_element(r, i, must);
+        if (requirements[output].has && !requirements[output].has(hs_model_architecture(r->model->model)))
+            return requirements[output].refuse(r, i, hs__output_names[output]);
+        r->analysis->outputs |= (hs__outputs)1 << output;
+    }
+    return 0;
+}
+
+/* ==== fields ==== */
+
+static int read_words(const hs__reading *r)
+{
+    const size_t n = json_array_size(r->value);
+    if (!json_is_array(r->value))
+        return hs__reading_refuse(r, "a list of strings");
+    hs_text *words = r->analysis->input.words = calloc(n + 1, sizeof *words);
+    if (!words)
+        return hs__reading_refuse_memory(r);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *word = json_array_get(r->value, i);
+        if (!json_is_string(word))
+            return hs__reading_refuse_element(r, i, "a string");
+        words[i] = (hs_text){json_string_value(word), json_string_length(word)};
+    }
+    r->analysis->input.n_words = n;
+    return 0;
+}
+
+static int read_input_ids(const hs__reading *r)
+{
+    const hs_shape *shape = r->model->shape;
+    const size_t n = json_array_size(r->value);
+    if (json_is_array(r->value) && (n < 1 || n > shape->n_positions))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "input_ids has %zu elements; it must be a list of 1 to %zu token ids", n,
+                          shape->n_positions);
+    return hs__read_ids(r, &r->analysis->input.ids, &r->analysis->input.n_ids);
+}
+
+/* Models without token types accept types 0 and 1 too: a sentence ends where the type changes. */
+static int read_token_type_ids(const hs__reading *r)
+{
+    const size_t n = r->analysis->input.n_ids, n_types = r->model->shape->n_types;
+    if (!json_is_array(r->value) || json_array_size(r->value) != n)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "token_type_ids must be a list of %zu integers, one for each of input_ids", n);
+    uint8_t *types = r->analysis->input.types = malloc(n);
+    if (!types)
+        return hs__reading_refuse_memory(r);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *type = json_array_get(r->value, i);
+        if (!hs__is_integer(type, 0, n_types == 1 ? 0 : 1))
+            return hs__reading_refuse_element(
+                r, i, n_types == 1 ? "an integer from 0 to 0" : "an integer from 0 to 1");
+        types[i] = (uint8_t)json_number_value(type);
+    }
+    return 0;
+}
+
+static int read_max_tokens(const hs__reading *r)
+{
+    /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
+    return hs__read_integer_within(r, r->analysis->input.text_pair.bytes ? 3 : 2,
+                                   r->model->shape->n_positions);
+}
+
+static int read_layers(const hs__reading *r)
+{
+    hs__analysis_request *analysis = r->analysis;
+    const size_t n = r->model->shape->n_layers;
+    analysis->has_layers = true;
+    const int choice = hs__choice_find(r->value, r->row->field.choices);
+    if (choice == 1)
+        analysis->n_layers = hs__numbers_all(analysis->layers, n);
+    else if (choice < 0 && json_array_size(r->value) == 0) /* or no list */
+        return hs__reading_refuse(r, "\"last\", \"all\" or a list of at least one layer number");
+    else if (choice < 0)
+        return hs__read_numbers(r, "layer", n, analysis->layers, &analysis->n_layers);
+    return 0; /* last: the default */
+}
+
+static int read_heads(const hs__reading *r)
+{
+    hs__analysis_request *analysis = r->analysis;
+    if (hs__choice_find(r->value, r->row->field.choices) == 0)
+        return 0; /* all: the default */
+    if (json_array_size(r->value) == 0)
+        return hs__reading_refuse(r, "\"all\" or a list of at least one head number");
+    return hs__read_numbers(r, "head", r->model->shape->n_heads, analysis->heads, &analysis->n_heads);
+}
+
+/* Writes the names of the model's prompts in quotes, and "" for none, as many as fit. */
+static void list_prompts(const hs_sentence_head *head, char *ret, size_t n_ret)
+{
+    size_t used = (size_t)snprintf(ret, n_ret, head->n_prompts ? "\"\" for no prompt, or one of" : "\"\"");
+    for (size_t i = 0; i < head->n_prompts; i++) {
+        if (used + strlen(head->prompts[i].name) + sizeof ", \"\", ..." >= n_ret) {
+            snprintf(ret + used, n_ret - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s \"%s\"", i ? "," : "", head->prompts[i].name);
+    }
+}
+
+static int read_prompt_name(const hs__reading *r)
+{
+    const hs_sentence_head *head = &hs_model_architecture(r->model->model)->sentence;
+    const char *name = json_string_value(r->value);
+    r->analysis->prompt = NULL;
+    if (name && !name[0] && json_string_length(r->value) == 0)
+        return 0;
+    for (size_t i = 0; name && i < head->n_prompts; i++)
+        if (strcmp(head->prompts[i].name, name) == 0 && strlen(name) == json_string_length(r->value))
+            r->analysis->prompt = &head->prompts[i];
+    if (r->analysis->prompt)
+        return 0;
+    char names[400], must[500];
+    list_prompts(head, names, sizeof names);
+    snprintf(must, sizeof must, head->n_prompts ? "%s" : "%s: this model has no prompts", names);
+    return hs__reading_refuse(r, must);
+}
+
+/* The dense layers of a sentence encoder may fit its own pooling only. */
+static int read_pooling(const hs__reading *r)
+{
+    static const hs_pool ways[] = {HS_POOL_MEAN, HS_POOL_CLS, HS_POOL_MAX}; /* as the row's choices */
+    const int choice = hs__choice_find(r->value, r->row->field.choices);
+    if (choice < 0)
+        return hs__reading_refuse(r, "one of \"mean\", \"cls\", \"max\"");
+    r->analysis->pooling = (hs_pooling){.n = 1, .ways = {ways[choice]}};
+    if (hs_sentence_width(hs_model_architecture(r->model->model), &r->analysis->pooling))
+        return 0;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "the dense layers of %s read another width than one way of pooling has; leave pooling out",
+        r->model->name);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Reads tokens of the vocabulary and sorts them by id, so that their order does not matter. */
+static int read_sentence_ends(const hs__reading *r)
+{
+    hs__analysis_request *analysis = r->analysis;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(r->model->model);
+    if (!json_is_array(r->value) || json_array_size(r->value) > HS__SENTENCE_ENDS_MAX)
+        return hs__reading_refuse(r, "a list of at most 64 tokens");
+    analysis->has_sentence_ends = true;
+    for (size_t i = 0; i < json_array_size(r->value); i++) {
+        const json_t *token = json_array_get(r->value, i);
+        const int32_t id = json_is_string(token) ? hs_tokenizer_id(tokenizer, json_string_value(token),
+                                                                   json_string_length(token))
+                                                 : -1;
+        if (id < 0)
+            return hs__reading_refuse_element(r, i, "a token of the model's vocabulary");
+        analysis->sentence_ends[analysis->n_sentence_ends++] = id;
+    }
+    qsort(analysis->sentence_ends, analysis->n_sentence_ends, sizeof *analysis->sentence_ends, compare_ids);
+    return 0;
+}
+
+/* ==== the table ==== */
+
+#define AT(name) offsetof(hs__analysis_request, name)
+
+/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, and
+ * interventions add to outputs. `model` is read before, because all depend on it. */
+static const hs__row rows[] = {
+    {.field = {.name = "text",
+               .kind = HS_FIELD_TEXT,
+               .argument = "TEXT",
+               .help = "what to analyse",
+               .tokenize = true},
+     .read = hs__read_text,
+     .offset = AT(input.text)},
+    {.field = {.name = "text_pair",
+               .kind = HS_FIELD_TEXT,
+               .argument = "TEXT",
+               .help = "second segment",
+               .tokenize = true},
+     .read = hs__read_text,
+     .offset = AT(input.text_pair)},
+    {.field = {.name = "prompt_name",
+               .kind = HS_FIELD_TEXT,
+               .argument = "NAME",
+               .help = "prompt of a sentence encoder, put before the text; \"\": none (the model's default)",
+               .tokenize = true},
+     .read = read_prompt_name},
+    {.field = {.name = "words",
+               .kind = HS_FIELD_STRINGS,
+               .argument = "LIST",
+               .help = "instead of a text: a list of its words",
+               .tokenize = true},
+     .read = read_words},
+    {.field = {.name = "input_ids",
+               .kind = HS_FIELD_IDS,
+               .argument = "LIST",
+               .help = "instead of a text: token ids, including special ones",
+               .tokenize = true},
+     .read = read_input_ids},
+    {.field = {.name = "token_type_ids",
+               .kind = HS_FIELD_IDS,
+               .argument = "LIST",
+               .help = "0 or 1 for each of the input ids (0)",
+               .tokenize = true},
+     .read = read_token_type_ids},
+    {.field = {.name = "max_tokens",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "truncate the text to this many tokens (128)",
+               .low = 2,
+               .tokenize = true},
+     .read = read_max_tokens,
+     .offset = AT(max_tokens)},
+    {.field = {.name = "split_special_tokens",
+               .kind = HS_FIELD_FLAG,
+               .help = "treat [MASK] in the text as ordinary text",
+               .tokenize = true},
+     .read = hs__read_flag,
+     .offset = AT(split_special_tokens)},
+    {.field = {.name = "sentence_ends",
+               .kind = HS_FIELD_STRINGS,
+               .argument = "LIST",
+               .help = "tokens that end a sentence (.,!,?)",
+               .tokenize = true},
+     .read = read_sentence_ends},
+    {.field = {.name = "layers",
+               .kind = HS_FIELD_NUMBERS,
+               .argument = "LIST",
+               .help = "last, all, or numbers like 0,3,-1 (last)",
+               .choices = "last|all"},
+     .read = read_layers},
+    {.field = {.name = "heads",
+               .kind = HS_FIELD_NUMBERS,
+               .argument = "LIST",
+               .help = "all, or numbers like 0,3 (all)",
+               .choices = "all"},
+     .read = read_heads},
+    {.field = {.name = "outputs",
+               .kind = HS_FIELD_STRINGS,
+               .argument = "LIST",
+               .help = "outputs, see below (attentions,similarities,pairs)"},
+     .read = read_outputs},
+    {.field = {.name = "interventions",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help = "changes to heads; adds the output changes"},
+     .read = hs__read_interventions},
+    {.field = {.name = "predictions",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help = "at masked tokens: {} or {\"positions\": \"all\", \"top_k\": 5, \"lens\": true}"},
+     .read = hs__read_predictions},
+    {.field = {.name = "pooling",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "for embedding: mean, cls or max (the model's own, or mean)",
+               .choices = "mean|cls|max"},
+     .read = read_pooling},
+    {.field = {.name = "head_scores",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help =
+                   "on random repeated sequences: {} or {\"length\": 50, \"sequences\": 10, \"seed\": 0}"},
+     .read = hs__read_head_scores},
+    {.field = {.name = "target",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help =
+                   "number that effects and changes follow: {\"class\": \"LABEL\"} (the predicted class)"},
+     .read = hs__read_target},
+    {.field = {.name = "effects_of",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help = "change of each head: {\"kind\": \"patch\", \"from\": {\"text\": \"...\"}} (zero)"},
+     .read = hs__read_effects_of},
+    {.field = {.name = "similarity_space",
+               .kind = HS_FIELD_ENUM,
+               .argument = "SPACE",
+               .help = "similarities of outputs or of what heads write: head or residual (head)",
+               .choices = "head|residual"},
+     .read = hs__read_enum,
+     .offset = AT(similarity_space)},
+    {.field = {.name = "head_distance",
+               .kind = HS_FIELD_ENUM,
+               .argument = "KIND",
+               .help = "for head_distances: cka of outputs or js of attention (cka)",
+               .choices = "cka|js"},
+     .read = hs__read_enum,
+     .offset = AT(head_distance)},
+    {.field = {.name = "normalize",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "similarities as they are or as N = S / max: none or max (none)",
+               .choices = "none|max"},
+     .read = hs__read_enum,
+     .offset = AT(normalize)},
+    {.field = {.name = "threshold",
+               .kind = HS_FIELD_FRACTION,
+               .argument = "T",
+               .help = "threshold of high similarity, in (0, 1] (0.3)",
+               .high = 1},
+     .read = hs__read_fraction,
+     .offset = AT(threshold)},
+    {.field = {.name = "attention_threshold",
+               .kind = HS_FIELD_FRACTION,
+               .argument = "T",
+               .help = "threshold of high attention, in (0, 1] (0.3)",
+               .high = 1},
+     .read = hs__read_fraction,
+     .offset = AT(attention_threshold)},
+    {.field = {.name = "max_pairs",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "maximum number of pairs, strongest first (10000)",
+               .high = 1000000},
+     .read = hs__read_integer,
+     .offset = AT(max_pairs)},
+    {.field = {.name = "reduce",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "reduction over the heads: none, sum or mean (none)",
+               .choices = "none|sum|mean"},
+     .read = hs__read_enum,
+     .offset = AT(reduce)},
+    {.field = {.name = "special_tokens",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "mask: leave special tokens out of figures; keep or mask (keep)",
+               .choices = "keep|mask"},
+     .read = hs__read_enum,
+     .offset = AT(special_tokens)},
+    {.field = {.name = "digits",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "significant digits of JSON numbers, 1 to 9 (6)",
+               .low = 1,
+               .high = 9},
+     .read = hs__read_integer,
+     .offset = AT(digits)},
+    {.field = {.name = "dtype",
+               .kind = HS_FIELD_ENUM,
+               .argument = "TYPE",
+               .help = "element type of binary array outputs: f4, f2 or u1 (f4)",
+               .choices = "f4|f2|u1"},
+     .read = hs__read_enum,
+     .offset = AT(dtype)},
+    {.field = {.name = "figure",
+               .kind = HS_FIELD_OBJECTS,
+               .argument = "JSON",
+               .help = "with format svg, pdf or csv: {\"kind\": \"layer\", \"width_mm\": 170}"},
+     .read = hs__read_figure},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+const hs_field *hs_field_at(size_t i)
+{
+    return i < N_ROWS ? &rows[i].field : NULL;
+}
+
+const hs_field *hs_field_find(const char *name)
+{
+    for (size_t i = 0; hs_field_at(i); i++)
+        if (strcmp(hs_field_at(i)->name, name) == 0)
+            return hs_field_at(i);
+    return NULL;
+}
+
+void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_analysis)
+{
+    const hs_shape *shape = model->shape;
+    const hs_sentence_head *sentence = &hs_model_architecture(model->model)->sentence;
+    if (sentence->default_prompt < sentence->n_prompts)
+        ret_analysis->prompt = &sentence->prompts[sentence->default_prompt];
+    ret_analysis->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
+    ret_analysis->outputs = HS__OUTPUTS_DEFAULT;
+    ret_analysis->layers[0] = (uint16_t)(shape->n_layers - 1);
+    ret_analysis->n_layers = 1;
+    ret_analysis->n_heads = hs__numbers_all(ret_analysis->heads, shape->n_heads);
+    ret_analysis->threshold = 0.3f;
+    ret_analysis->attention_threshold = 0.3f;
+    ret_analysis->max_pairs = 10000;
+    ret_analysis->digits = 6;
+    ret_analysis->predictions.top_k = 5;
+    const size_t length = hs__head_scores_length_max(model);
+    ret_analysis->head_scores =
+        (hs__head_scores_request){.length = length < 50 ? length : 50, .sequences = 10};
+    ret_analysis->figure.width_mm = 85;
+    ret_analysis->figure.font_pt = 7;
+}
+
+int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_analysis,
+                    hs__problem *problem)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        char pointer[32];
+        const hs__reading r = {.row = &rows[i],
+                               .value = json_object_get(body, rows[i].field.name),
+                               .pointer = pointer,
+                               .into = ret_analysis,
+                               .model = model,
+                               .analysis = ret_analysis,
+                               .problem = problem};
+        snprintf(pointer, sizeof pointer, "/%s", rows[i].field.name);
+        if (r.value && rows[i].read(&r))
+            return problem->status;
+    }
+    return 0;
+}
+
+/* ==== the body ==== */
+
+static int parse_body(const hs_request *request, json_t **ret_body, hs__problem *problem)
+{
+    json_error_t error = {0};
+    json_t *body = json_loadb(
+        request->body_bytes ? request->body : "", request->body_bytes,
+        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
+    if (body) {
+        *ret_body = body;
+        return 0;
+    }
+    /* jansson leaves the text empty if it does not report a failed allocation. */
+    if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
+        return hs__refuse(problem, 500, NULL, "out of memory");
+    if (!request->body_bytes)
+        hs__refuse(problem, 400, NULL, "the body is empty; send a JSON object such as {\"text\": \"...\"}");
+    else if (request->body_bytes >= 3 && memcmp(request->body, "\xef\xbb\xbf", 3) == 0)
+        hs__refuse(problem, 400, NULL,
+                   "the body is not valid JSON: it begins with a byte order mark; leave out its 3 bytes");
+    else
+        hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
+                   json_error_code(&error) == json_error_invalid_utf8 ? "UTF-8" : "JSON", error.text);
+    problem->line = error.line > 0 ? (size_t)error.line : 1;
+    problem->column = error.column > 0 ? (size_t)error.column : 0;
+    problem->byte = error.position > 0 ? (size_t)error.position : 0;
+    return 400;
+}
+
+/* Writes the JSON pointer to a member of the body, or to the body itself if the name is too long. */
+static void member_pointer(const char *name, char ret_pointer[256])
+{
+    size_t n = 0;
+    ret_pointer[n++] = '/';
+    for (const char *c = name; *c; c++) {
+        if (n + 3 > 256) {
+            ret_pointer[0] = '\0';
+            return;
+        }
+        if (*c == '~' || *c == '/') {
+            ret_pointer[n++] = '~';
+            ret_pointer[n++] = *c == '~' ? '0' : '1';
+        } else {
+            ret_pointer[n++] = *c;
+        }
+    }
+    ret_pointer[n] = '\0';
+}
+
+/* Returns true if a field of this name exists; /tokenize has fewer. */
+static bool is_field(const char *name, bool tokens_only)
+{
+    const hs_field *field = hs_field_find(name);
+    return field ? field->tokenize || !tokens_only : strcmp(name, "model") == 0;
+}
+
+static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
+{
+    enum { NAMES_MAX = 64 };
+    const char *names[NAMES_MAX + 1] = {"model"};
+    char allowed[512] = "model", pointer[256];
+    size_t n_names = 1;
+    for (size_t i = 0; hs_field_at(i) && n_names < NAMES_MAX; i++) {
+        const size_t n = strlen(allowed);
+        if (!hs_field_at(i)->tokenize && tokens_only)
+            continue;
+        names[n_names++] = hs_field_at(i)->name;
+        snprintf(allowed + n, sizeof allowed - n, ", %s", hs_field_at(i)->name);
+    }
+    member_pointer(name, pointer);
+    const char *meant = hs_spelled_like(name, names);
+    return hs__refuse(problem, 422, pointer, "unknown field '%.*s'%s%s%s; allowed: %s",
+                      hs__clip(name, strlen(name)), name, meant ? "; did you mean '" : "", meant ? meant : "",
+                      meant ? "'" : "", allowed);
+}
+
+static int check_names(json_t *body, bool tokens_only, hs__problem *problem)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(body, name, value)
+    {
+        if (!is_field(name, tokens_only))
+            return refuse_name(name, tokens_only, problem);
+    }
+    return 0;
+}
+
+/* Refuses a body without exactly one input, or with fields that belong to another one. */
+static int check_input(const json_t *body, hs__problem *problem)
+{
+    static const char *const inputs[] = {"text", "words", "input_ids"};
+    static const struct {
+        const char *field, *input;
+    } only[] = {{"text_pair", "text"}, {"prompt_name", "text"}, {"token_type_ids", "input_ids"}};
+    const char *input = NULL;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof pointer, "/%s", inputs[i]);
+        if (json_object_get(body, inputs[i]) && input)
+            return hs__refuse(problem, 422, pointer,
+                              "'%s' and '%s' exclude each other: send only one of them", input, inputs[i]);
+        input = json_object_get(body, inputs[i]) ? inputs[i] : input;
+    }
+    if (!input)
+        return hs__refuse(problem, 422, "/text",
+                          "the request has no input: one of 'text', 'words' and 'input_ids' is required");
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof pointer, "/%s", only[i].field);
+        if (json_object_get(body, only[i].field) && strcmp(input, only[i].input) != 0)
+            return hs__refuse(problem, 422, pointer, "'%s' is allowed with '%s' only", only[i].field,
+                              only[i].input);
+    }
+    return 0;
+}
+
+int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
+                               hs__analysis_request *ret_analysis, hs__problem *problem)
+{
+    if (parse_body(request, &ret_analysis->body, problem))
+        return problem->status;
+    if (!json_is_object(ret_analysis->body))
+        return hs__refuse(problem, 422, "", "the body must be a JSON object such as {\"text\": \"...\"}");
+    return check_names(ret_analysis->body, tokens_only, problem);
+}
+
+int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *problem)
+{
+    hs__fields_default(analysis->model, analysis);
+    if (check_input(analysis->body, problem))
+        return problem->status;
+    if (!json_object_get(analysis->body, "text"))
+        analysis->prompt = NULL;
+    return hs__fields_read(analysis->model, analysis->body, analysis, problem);
+}
+
+static void input_finish(hs__input *input)
+{
+    free(input->words);
+    free(input->ids);
+    free(input->types);
+}
+
+void hs__analysis_request_finish(hs__analysis_request *analysis)
+{
+    json_decref(analysis->body);
+    for (size_t i = 0; i < analysis->n_interventions; i++)
+        free((size_t *)analysis->interventions[i].positions);
+    for (size_t i = 0; i < analysis->n_sources; i++)
+        input_finish(&analysis->sources[i].input);
+    input_finish(&analysis->input);
+    free(analysis->interventions);
+    free(analysis->source_of);
+    free(analysis->numbers);
+    free(analysis->target_vector);
+    free(analysis->predictions.positions);
+    *analysis = (hs__analysis_request){0};
+}

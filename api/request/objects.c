@@ -1,0 +1,781 @@
+/* objects.c - reads the objects among a request's fields: interventions, effects_of, target, predictions,
+ * head_scores and figure.
+ *
+ * The members of each are a table of rows, so that a member's name stands once. */
+#include "api/request/fields.h"
+
+#include "engine/analysis/predictions.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_ROWS(rows) (sizeof(rows) / sizeof *(rows))
+
+/* ==== members ==== */
+
+/* Writes the members' names with commas between and `last` before the last. */
+static const char *list_names(const hs__row *members, size_t n, const char *last, char *ret, size_t n_ret)
+{
+    for (size_t i = 0, used = 0; i < n && used < n_ret; i++)
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i < n - 1 ? ", "
+                                             : last,
+                                 members[i].field.name);
+    return ret;
+}
+
+static const hs__row *find_member(const hs__row *members, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(members[i].field.name, name) == 0)
+            return &members[i];
+    return NULL;
+}
+
+/* Returns the name of the first member of the object that is no row; NULL if there is none. */
+static const char *find_strange(const json_t *object, const hs__row *members, size_t n)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value)
+    {
+        if (!find_member(members, n, name))
+            return name;
+    }
+    return NULL;
+}
+
+static int refuse_strange(const hs__reading *r, const hs__row *members, size_t n, const char *name)
+{
+    char names[128];
+    return hs__refuse(r->problem, 422, r->pointer, "unknown member '%.*s'; allowed: %s",
+                      hs__clip(name, strlen(name)), name, list_names(members, n, ", ", names, sizeof names));
+}
+
+/* Refuses what is no object, by the names of its members. */
+static int refuse_type(const hs__reading *r, const hs__row *members, size_t n)
+{
+    char must[160], names[128];
+    snprintf(must, sizeof must, "an object with %s", list_names(members, n, ", ", names, sizeof names));
+    return hs__reading_refuse(r, must);
+}
+
+/* Returns the reading of a member of the object r. Writes its JSON pointer to pointer. */
+static hs__reading member_of(const hs__reading *r, const hs__row *member, void *into, char pointer[64])
+{
+    hs__reading m = *r;
+    m.row = member;
+    m.value = json_object_get(r->value, member->field.name);
+    m.pointer = pointer;
+    m.into = into;
+    m.object = r;
+    snprintf(pointer, 64, "%.40s/%s", r->pointer, member->field.name);
+    return m;
+}
+
+/* Reads the members in the order of the rows. */
+static int read_members(const hs__reading *r, const hs__row *members, size_t n, void *into)
+{
+    for (const hs__row *member = members; member < members + n; member++) {
+        char pointer[64];
+        const hs__reading m = member_of(r, member, into, pointer);
+        if ((m.value || member->absent_too) && member->read(&m))
+            return r->problem->status;
+    }
+    return 0;
+}
+
+/* Reads the members in the order of the body. All may be absent. */
+static int read_options(const hs__reading *r, const hs__row *members, size_t n)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)r->value, name, value)
+    {
+        char pointer[64];
+        const hs__row *member = find_member(members, n, name);
+        if (!member)
+            return refuse_strange(r, members, n, name);
+        const hs__reading m = member_of(r, member, r->analysis, pointer);
+        if (member->read(&m))
+            return r->problem->status;
+    }
+    return 0;
+}
+
+/* Reads integers from low to high as ascending unique numbers, counted from low. ret has high - low + 1
+ * elements. */
+static int read_range(const hs__reading *r, long low, long high, size_t *ret, size_t *ret_n)
+{
+    char must[64];
+    const size_t n = (size_t)(high - low + 1);
+    bool *chosen = calloc(n, sizeof *chosen);
+    if (!chosen)
+        return hs__reading_refuse_memory(r);
+    snprintf(must, sizeof must, "an integer from %ld to %ld", low, high);
+    int status = 0;
+    for (size_t i = 0; i < json_array_size(r->value) && !status; i++) {
+        const json_t *element = json_array_get(r->value, i);
+        if (hs__is_integer(element, (double)low, (double)high))
+            chosen[(size_t)((long)json_number_value(element) - low)] = true;
+        else
+            status = hs__reading_refuse_element(r, i, must);
+    }
+    *ret_n = 0;
+    for (size_t i = 0; i < n && !status; i++)
+        if (chosen[i])
+            ret[(*ret_n)++] = i;
+    free(chosen);
+    return status;
+}
+
+#define AT(name) offsetof(hs__analysis_request, name)
+
+/* ==== predictions ==== */
+
+/* Reads positions in ascending order without duplicates. They are compared with the text later. */
+static int read_positions(const hs__reading *r)
+{
+    hs__prediction_request *analysis = &r->analysis->predictions;
+    const size_t n = json_array_size(r->value), last = r->model->shape->n_positions - 1;
+    const int choice = hs__choice_find(r->value, "masked|all");
+    if (choice < 0 && n == 0) /* or no list */
+        return hs__reading_refuse(r, "\"masked\", \"all\" or a list of at least one position");
+    analysis->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
+    if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->predictor.next)
+        return hs__reading_refuse(r, "\"all\" or a list of positions: this model predicts the next token");
+    if (choice >= 0)
+        return 0;
+    analysis->positions = malloc((last + 1) * sizeof *analysis->positions);
+    return analysis->positions ? read_range(r, 0, (long)last, analysis->positions, &analysis->n_positions)
+                               : hs__reading_refuse_memory(r);
+}
+
+int hs__read_predictions(const hs__reading *r)
+{
+    static const hs__row members[] = {
+        {.field = {.name = "positions"}, .read = read_positions},
+        {.field = {.name = "top_k", .low = 1, .high = HS_TOP_MAX},
+         .read = hs__read_integer,
+         .offset = AT(predictions.top_k)},
+        {.field = {.name = "lens"}, .read = hs__read_flag, .offset = AT(predictions.lens)},
+    };
+    if (!json_is_object(r->value))
+        return refuse_type(r, members, N_ROWS(members));
+    if (hs__predictor_check(r->model, r->pointer, r->problem))
+        return r->problem->status;
+    r->analysis->outputs |= HS__OUTPUT(predictions);
+    return read_options(r, members, N_ROWS(members));
+}
+
+/* ==== head_scores ==== */
+
+#define SEQUENCES_MAX 1000
+#define SEED_MAX      9007199254740991.0 /* 2^53 - 1: exact in JSON */
+
+size_t hs__head_scores_length_max(const hs__served_model *model)
+{
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n = hs_tokenizer_frame(hs_model_tokenizer(model->model), frame, &n_before);
+    return n < model->shape->n_positions ? (model->shape->n_positions - n) / 2 : 0;
+}
+
+static int read_length(const hs__reading *r)
+{
+    return hs__read_integer_within(r, 2, hs__head_scores_length_max(r->model));
+}
+
+int hs__read_head_scores(const hs__reading *r)
+{
+    static const hs__row members[] = {
+        {.field = {.name = "length"}, .read = read_length, .offset = AT(head_scores.length)},
+        {.field = {.name = "sequences", .low = 1, .high = SEQUENCES_MAX},
+         .read = hs__read_integer,
+         .offset = AT(head_scores.sequences)},
+        {.field = {.name = "seed", .high = SEED_MAX},
+         .read = hs__read_integer,
+         .offset = AT(head_scores.seed)},
+    };
+    if (!json_is_object(r->value))
+        return refuse_type(r, members, N_ROWS(members));
+    r->analysis->outputs |= HS__OUTPUT(head_scores);
+    return read_options(r, members, N_ROWS(members));
+}
+
+/* ==== figure ==== */
+
+static const hs__row figure_members[] = {
+    {.field = {.name = "kind",
+               .kind = HS_FIELD_ENUM,
+               .argument = "KIND",
+               .help = "head, layer, overview, distances, predictions, lens or effects (head)",
+               .choices = "head|layer|overview|distances|predictions|lens|effects"},
+     .read = hs__read_enum,
+     .offset = AT(figure.kind)},
+    {.field = {.name = "show",
+               .kind = HS_FIELD_ENUM,
+               .argument = "MAPS",
+               .help = "attention, similarity or both (attention)",
+               .choices = "attention|similarity|both"},
+     .read = hs__read_enum,
+     .offset = AT(figure.show)},
+    {.field = {.name = "width_mm",
+               .kind = HS_FIELD_REAL,
+               .argument = "MM",
+               .help = "width of the figure, 30 to 1000 (85)",
+               .low = 30,
+               .high = 1000},
+     .read = hs__read_real,
+     .offset = AT(figure.width_mm)},
+    {.field = {.name = "font_pt",
+               .kind = HS_FIELD_REAL,
+               .argument = "PT",
+               .help = "size of its text, 5 to 24 (7)",
+               .low = 5,
+               .high = 24},
+     .read = hs__read_real,
+     .offset = AT(figure.font_pt)},
+    {.field = {.name = "labels",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "token labels: auto, all or none (auto)",
+               .choices = "auto|all|none"},
+     .read = hs__read_enum,
+     .offset = AT(figure.labels)},
+    {.field = {.name = "scale",
+               .kind = HS_FIELD_ENUM,
+               .argument = "HOW",
+               .help = "range of colours: own of each map, or shared (own)",
+               .choices = "own|shared"},
+     .read = hs__read_enum,
+     .offset = AT(figure.scale)},
+    {.field = {.name = "footer", .kind = HS_FIELD_FLAG, .help = "add a line with the model"},
+     .read = hs__read_flag,
+     .offset = AT(figure.footer)},
+};
+
+const hs_field *hs_figure_field_at(size_t i)
+{
+    return i < N_ROWS(figure_members) ? &figure_members[i].field : NULL;
+}
+
+int hs__read_figure(const hs__reading *r)
+{
+    if (!json_is_object(r->value))
+        return hs__reading_refuse(r, "an object such as {\"kind\": \"layer\", \"width_mm\": 170}");
+    r->analysis->figure.requested = true;
+    return read_options(r, figure_members, N_ROWS(figure_members));
+}
+
+/* ==== changes of heads: kind, factor, from ==== */
+
+#define ALL_KINDS       "zero|scale|mean|uniform|identity|patch" /* as hs_intervention_kind */
+#define CHANGE_AT(name) offsetof(hs__head_change, name)
+
+/* Returns the change that the member belongs to. */
+static hs__head_change *change_of(const hs__reading *r)
+{
+    return r->into;
+}
+
+static bool is_patch(const hs__head_change *change)
+{
+    return change->kind == HS_INTERVENE_PATCH || change->kind == HS_INTERVENE_PATCH_STATE;
+}
+
+static int read_kind(const hs__reading *r)
+{
+    char must[128];
+    hs__choices_quote(r->row->field.choices, " or ", must, sizeof must);
+    if (!r->value)
+        return hs__refuse(r->problem, 422, r->pointer, "%s is missing; it must be %s", r->pointer + 1, must);
+    if (hs__choice_find(r->value, r->row->field.choices) < 0)
+        return hs__reading_refuse(r, must);
+    change_of(r)->kind = (hs_intervention_kind)hs__choice_find(r->value, ALL_KINDS);
+    return 0;
+}
+
+static int read_factor(const hs__reading *r)
+{
+    hs__head_change *change = change_of(r);
+    change->factor = (float)json_number_value(r->value);
+    if (change->kind == HS_INTERVENE_SCALE && !(json_is_number(r->value) && isfinite(change->factor)))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "scale requires a factor: a number in the range of floats");
+    if (change->kind != HS_INTERVENE_SCALE && r->value)
+        return hs__refuse(r->problem, 422, r->pointer, "only scale takes a factor");
+    return 0;
+}
+
+static int refuse_patch_only(const hs__reading *r)
+{
+    return r->value ? hs__refuse(r->problem, 422, r->pointer, "only patch takes '%s'", r->row->field.name)
+                    : 0;
+}
+
+static int read_source_ids(const hs__reading *r)
+{
+    hs__input *input = r->into;
+    return hs__read_ids(r, &input->ids, &input->n_ids);
+}
+
+static int read_source(const hs__reading *r, hs__input *input)
+{
+    static const hs__row members[] = {
+        {.field = {.name = "text"}, .read = hs__read_text, .offset = offsetof(hs__input, text)},
+        {.field = {.name = "text_pair"}, .read = hs__read_text, .offset = offsetof(hs__input, text_pair)},
+        {.field = {.name = "input_ids"}, .read = read_source_ids},
+    };
+    if (read_members(r, members, N_ROWS(members), input))
+        return r->problem->status;
+    if (find_strange(r->value, members, N_ROWS(members)) || !input->text.bytes == !input->ids ||
+        (input->text_pair.bytes && !input->text.bytes))
+        return hs__reading_refuse(
+            r, "{\"text\": ...}, {\"text\": ..., \"text_pair\": ...} or {\"input_ids\": [...]}");
+    return 0;
+}
+
+/* Finds or adds the source that a patch takes values from. */
+static int read_from(const hs__reading *r)
+{
+    hs__analysis_request *analysis = r->analysis;
+    uint8_t *ret_source = &change_of(r)->source;
+    if (!is_patch(change_of(r)))
+        return refuse_patch_only(r);
+    if (!json_is_object(r->value))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "patch requires from: the text to take values from, such as {\"text\": \"...\"}");
+    for (size_t i = 0; i < analysis->n_sources; i++)
+        if (json_equal(analysis->sources[i].from, r->value)) {
+            *ret_source = (uint8_t)i;
+            return 0;
+        }
+    if (analysis->n_sources == HS__SOURCES_MAX)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "a request may patch from at most %d different texts: send several requests",
+                          HS__SOURCES_MAX);
+    hs__source *source = &analysis->sources[analysis->n_sources];
+    *ret_source = (uint8_t)analysis->n_sources++;
+    source->from = r->value;
+    snprintf(source->pointer, sizeof source->pointer, "%s", r->pointer);
+    return read_source(r, &source->input);
+}
+
+/* ==== effects_of ==== */
+
+int hs__read_effects_of(const hs__reading *r)
+{
+    static const hs__row members[] = {
+        {.field = {.name = "kind", .choices = "zero|scale|mean|patch"},
+         .read = read_kind,
+         .absent_too = true},
+        {.field = {.name = "factor"}, .read = read_factor, .absent_too = true},
+        {.field = {.name = "from"}, .read = read_from, .absent_too = true},
+    };
+    if (!json_is_object(r->value) || find_strange(r->value, members, N_ROWS(members))) {
+        char must[128], names[64];
+        snprintf(must, sizeof must, "an object of %s, and nothing else",
+                 list_names(members, N_ROWS(members), " and ", names, sizeof names));
+        return hs__reading_refuse(r, must);
+    }
+    r->analysis->has_effects_of = true;
+    return read_members(r, members, N_ROWS(members), &r->analysis->effects_of);
+}
+
+int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architecture *architecture,
+                         hs__problem *problem)
+{
+    const bool has_map = analysis->outputs & HS__OUTPUT(patch_map);
+    if (analysis->has_effects_of && !has_map && !(analysis->outputs & HS__OUTPUT(effects)))
+        return hs__refuse(problem, 422, "/effects_of",
+                          "effects_of belongs to the outputs effects and patch_map: ask for one of them");
+    if (has_map && analysis->effects_of.kind != HS_INTERVENE_PATCH)
+        return hs__refuse(problem, 422, "/effects_of",
+                          "patch_map requires a text to patch from: effects_of {\"kind\": \"patch\", "
+                          "\"from\": {\"text\": \"...\"}}");
+    if (has_map && !hs__target_exists(analysis, architecture))
+        return hs__refuse(problem, 422, "/target",
+                          "patch_map requires target: the number to follow, such as {\"token\": \"...\", "
+                          "\"position\": 1}");
+    return 0;
+}
+
+/* ==== interventions ==== */
+
+#define INTERVENTIONS_MAX 256
+
+/* One intervention that is being read. The readers of kind, factor and from know its first member only. */
+typedef struct changed_heads {
+    hs__head_change change;
+    hs_intervention *to;
+    uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
+} changed_heads;
+
+enum { LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, N_INTERVENTION_MEMBERS };
+static const hs__row intervention_members[N_INTERVENTION_MEMBERS];
+
+/* Returns true if the object patches hidden states, whose layers have numbers of their own. */
+static bool is_hidden(const json_t *object)
+{
+    return hs__choice_find(json_object_get(object, intervention_members[WHAT].field.name), "hidden") == 0;
+}
+
+/* Reads "all", the default, or a list of numbers below n. */
+static int read_which(const hs__reading *r, size_t n, uint16_t *ret_numbers, size_t *ret_n)
+{
+    char what[16];
+    *ret_n = hs__numbers_all(ret_numbers, n);
+    if (!r->value || hs__choice_find(r->value, "all") == 0)
+        return 0;
+    snprintf(what, sizeof what, "%.*s", (int)strlen(r->row->field.name) - 1, r->row->field.name);
+    if (json_array_size(r->value) == 0) {
+        char must[64];
+        snprintf(must, sizeof must, "\"all\" or a list of at least one %s number", what);
+        return hs__reading_refuse(r, must);
+    }
+    return hs__read_numbers(r, what, n, ret_numbers, ret_n);
+}
+
+static int read_changed_layers(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    return is_hidden(r->object->value)
+               ? 0
+               : read_which(r, r->model->shape->n_layers, h->layers, &h->to->n_layers);
+}
+
+static int read_changed_heads(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    return read_which(r, r->model->shape->n_heads, h->heads, &h->to->n_heads);
+}
+
+/* Reads the layers of a patch of hidden states as numbers of states: -1, the embeddings, is state 0. */
+static int read_states(const hs__reading *object, changed_heads *h)
+{
+    char pointer[64];
+    size_t states[HS__NUMBERS_MAX] = {0};
+    const long last = (long)object->model->shape->n_layers - 1;
+    const hs__reading r = member_of(object, &intervention_members[LAYERS], h, pointer);
+    if (json_object_get(object->value, intervention_members[HEADS].field.name))
+        return hs__refuse(r.problem, 422, object->pointer, "a patch of hidden states has no heads");
+    if (json_array_size(r.value) == 0)
+        return hs__refuse(r.problem, 422, pointer,
+                          "a patch of hidden states requires layers: a list of numbers from 0 to %ld, and -1 "
+                          "for the embeddings",
+                          last);
+    if (read_range(&r, -1, last, states, &h->to->n_layers))
+        return r.problem->status;
+    for (size_t i = 0; i < h->to->n_layers; i++)
+        h->layers[i] = (uint16_t)states[i];
+    return 0;
+}
+
+static int read_what(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    if (!is_patch(&h->change))
+        return refuse_patch_only(r);
+    if (is_hidden(r->object->value)) {
+        h->change.kind = HS_INTERVENE_PATCH_STATE;
+        return read_states(r->object, h);
+    }
+    return hs__choice_find(r->value, "heads") == 0 ? 0 : hs__reading_refuse(r, "\"heads\" or \"hidden\"");
+}
+
+static int read_patch_positions(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    const size_t n = r->model->shape->n_positions;
+    if (!is_patch(&h->change))
+        return refuse_patch_only(r);
+    if (hs__choice_find(r->value, "all") == 0)
+        return 0;
+    if (json_array_size(r->value) == 0)
+        return hs__reading_refuse(r, "\"all\" or a list of at least one position");
+    size_t *positions = malloc(n * sizeof *positions);
+    if (!positions)
+        return hs__refuse(r->problem, 500, NULL, "no memory for a patch");
+    h->to->positions = positions;
+    return read_range(r, 0, (long)n - 1, positions, &h->to->n_positions);
+}
+
+static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
+    [LAYERS] = {.field = {.name = "layers"}, .read = read_changed_layers, .absent_too = true},
+    [HEADS] = {.field = {.name = "heads"}, .read = read_changed_heads, .absent_too = true},
+    [KIND] = {.field = {.name = "kind", .choices = ALL_KINDS}, .read = read_kind, .absent_too = true},
+    [FACTOR] = {.field = {.name = "factor"}, .read = read_factor, .absent_too = true},
+    [WHAT] = {.field = {.name = "what"}, .read = read_what},
+    [FROM] = {.field = {.name = "from"}, .read = read_from, .absent_too = true},
+    [POSITIONS] = {.field = {.name = "positions"}, .read = read_patch_positions},
+};
+
+static int read_intervention(const hs__reading *list, size_t i)
+{
+    hs__analysis_request *analysis = list->analysis;
+    hs_intervention *to = &analysis->interventions[i];
+    changed_heads h = {.to = to, .layers = analysis->numbers[2 * i], .heads = analysis->numbers[2 * i + 1]};
+    char pointer[32];
+    hs__reading r = *list;
+    snprintf(pointer, sizeof pointer, "%s/%zu", list->pointer, i);
+    r.value = json_array_get(list->value, i);
+    r.pointer = pointer;
+    if (!json_is_object(r.value))
+        return hs__reading_refuse(&r,
+                                  "an object such as {\"layers\": [0], \"heads\": [1], \"kind\": \"zero\"}");
+    const char *strange = find_strange(r.value, intervention_members, N_INTERVENTION_MEMBERS);
+    if (strange)
+        return refuse_strange(&r, intervention_members, N_INTERVENTION_MEMBERS, strange);
+    if (read_members(&r, intervention_members, N_INTERVENTION_MEMBERS, &h))
+        return r.problem->status;
+    to->kind = h.change.kind;
+    to->factor = h.change.factor;
+    to->layers = h.layers;
+    to->heads = h.heads;
+    analysis->source_of[i] = h.change.source;
+    return 0;
+}
+
+int hs__read_interventions(const hs__reading *r)
+{
+    hs__analysis_request *analysis = r->analysis;
+    const size_t n = json_array_size(r->value);
+    if (!json_is_array(r->value) || n > INTERVENTIONS_MAX)
+        return hs__reading_refuse(r, "a list of at most 256 objects");
+    if (n == 0)
+        return 0;
+    analysis->interventions = calloc(n, sizeof *analysis->interventions);
+    analysis->numbers = calloc(2 * n, sizeof *analysis->numbers);
+    analysis->source_of = calloc(n, sizeof *analysis->source_of);
+    if (!analysis->interventions || !analysis->numbers || !analysis->source_of)
+        return hs__reading_refuse_memory(r);
+    analysis->n_interventions = n;
+    for (size_t i = 0; i < n; i++)
+        if (read_intervention(r, i))
+            return r->problem->status;
+    analysis->outputs |= HS__OUTPUT(changes);
+    return 0;
+}
+
+/* ==== target ==== */
+
+/* In the order in which they are looked for. The first three also take POSITION. */
+enum { CLASS, TOKEN, TOKENS, SPAN, LOSS, EMBEDDING, COSINE, POSITION, N_TARGET_MEMBERS };
+static const hs__row target_members[N_TARGET_MEMBERS];
+
+static const hs_architecture *architecture_of(const hs__reading *r)
+{
+    return hs_model_architecture(r->model->model);
+}
+
+/* Refuses a target whose head the checkpoint lacks. */
+static int refuse_head(const hs__reading *r, const char *head)
+{
+    const char *task = hs_model_task(r->model->model);
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "target: the checkpoint of %s has no %s: its task is %s; task in %s shows which models have one",
+        r->model->name, head, task ? task : "none", r->model->list_command);
+}
+
+/* Reads the position beside a member. */
+static int read_position(const hs__reading *beside)
+{
+    char pointer[64], must[64];
+    const hs__reading r = member_of(beside->object, &target_members[POSITION], beside->into, pointer);
+    const size_t last = r.model->shape->n_positions - 1;
+    if (!r.value)
+        return hs__refuse(r.problem, 422, r.object->pointer,
+                          "target needs a position: the number of the token that it is read at, from 0");
+    snprintf(must, sizeof must, "an integer from 0 to %zu", last);
+    if (!hs__is_integer(r.value, 0, (double)last))
+        return hs__reading_refuse(&r, must);
+    r.analysis->target.position = (size_t)json_number_value(r.value);
+    return 0;
+}
+
+/* Writes "one of \"a\", \"b\", ..., or a number from 0 to n - 1", with as many labels as fit. */
+static void list_labels(const hs_task_head *head, char *ret, size_t n_ret)
+{
+    size_t used = (size_t)snprintf(ret, n_ret, "an integer from 0 to %zu", head->n_classes - 1);
+    for (size_t i = 0; head->labels && i < head->n_classes; i++) {
+        const size_t n = strlen(head->labels[i]) + sizeof ", or \"\"";
+        if (used + n + sizeof ", ..." >= n_ret) {
+            snprintf(ret + used, n_ret - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s\"%s\"", i ? ", " : ", or ", head->labels[i]);
+    }
+}
+
+static int read_class(const hs__reading *r)
+{
+    const hs_task_head *head = &architecture_of(r)->task_head;
+    if (head->task != HS_TASK_SEQUENCE && head->task != HS_TASK_TOKENS)
+        return refuse_head(r, "classes");
+    r->analysis->target.kind = HS_TARGET_CLASS;
+    r->analysis->target.class = head->n_classes;
+    for (size_t i = head->n_classes; i-- > 0 && json_is_string(r->value);) /* of equal labels the first */
+        if (strlen(head->labels[i]) == json_string_length(r->value) &&
+            strcmp(head->labels[i], json_string_value(r->value)) == 0)
+            r->analysis->target.class = i;
+    if (hs__is_integer(r->value, 0, (double)head->n_classes - 1))
+        r->analysis->target.class = (size_t)json_number_value(r->value);
+    if (r->analysis->target.class == head->n_classes) {
+        char must[400];
+        list_labels(head, must, sizeof must);
+        return hs__reading_refuse(r, must);
+    }
+    return head->task == HS_TASK_TOKENS ? read_position(r) : 0;
+}
+
+/* Returns the id of a token of the vocabulary, given by its text or its number; -1 if there is none. */
+static int32_t find_token(const hs__reading *r, const json_t *value)
+{
+    if (json_is_string(value))
+        return hs_tokenizer_id(hs_model_tokenizer(r->model->model), json_string_value(value),
+                               json_string_length(value));
+    return hs__is_integer(value, 0, (double)r->model->shape->vocab_size - 1)
+               ? (int32_t)json_number_value(value)
+               : -1;
+}
+
+/* Reads one token, or with `second` two. */
+static int find_tokens(const hs__reading *r, const json_t *first, const json_t *second, const char *must)
+{
+    hs_target *target = &r->analysis->target;
+    if (!architecture_of(r)->predictor.decoder.data)
+        return refuse_head(r, "head that predicts tokens");
+    *target = (hs_target){.kind = HS_TARGET_TOKENS, .tokens = {find_token(r, first), -1}};
+    if (second)
+        target->tokens[1] = find_token(r, second);
+    if (target->tokens[0] < 0 || (second && target->tokens[1] < 0))
+        return hs__reading_refuse(r, must);
+    return read_position(r);
+}
+
+static int read_token(const hs__reading *r)
+{
+    return find_tokens(r, r->value, NULL, "a token of the model's vocabulary, by text or id");
+}
+
+static int read_two_tokens(const hs__reading *r)
+{
+    static const char must[] = "a list of two tokens of the model's vocabulary, by text or id";
+    if (json_array_size(r->value) != 2)
+        return hs__reading_refuse(r, must);
+    return find_tokens(r, json_array_get(r->value, 0), json_array_get(r->value, 1), must);
+}
+
+static int read_span(const hs__reading *r)
+{
+    const double last = (double)r->model->shape->n_positions - 1;
+    const json_t *start = json_array_get(r->value, 0), *end = json_array_get(r->value, 1);
+    if (architecture_of(r)->task_head.task != HS_TASK_SPAN)
+        return refuse_head(r, "head for question answering");
+    if (json_array_size(r->value) != 2 || !hs__is_integer(start, 0, last) ||
+        !hs__is_integer(end, json_number_value(start), last))
+        return hs__reading_refuse(r, "a list of two positions, the first and last token of the span");
+    r->analysis->target = (hs_target){
+        .kind = HS_TARGET_SPAN, .span = {(size_t)json_number_value(start), (size_t)json_number_value(end)}};
+    return 0;
+}
+
+static int read_loss(const hs__reading *r)
+{
+    if (!json_is_true(r->value))
+        return hs__reading_refuse(r, "true");
+    if (!architecture_of(r)->predictor.next || !architecture_of(r)->predictor.decoder.data)
+        return refuse_head(r, "head that predicts the next token");
+    r->analysis->target.kind = HS_TARGET_LOSS;
+    return 0;
+}
+
+static int read_embedding(const hs__reading *r)
+{
+    if (!json_is_true(r->value))
+        return hs__reading_refuse(r, "true");
+    r->analysis->target.kind = HS_TARGET_VECTOR;
+    r->analysis->target.pooling = *hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
+    return 0;
+}
+
+static int read_cosine(const hs__reading *r)
+{
+    const hs_pooling *pooling = hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
+    const size_t n = hs_sentence_width(architecture_of(r), pooling);
+    char must[128];
+    snprintf(must, sizeof must, "a list of %zu numbers, not all 0: the sentence vector of another text", n);
+    if (!json_is_array(r->value) || json_array_size(r->value) != n)
+        return hs__reading_refuse(r, must);
+    float *vector = r->analysis->target_vector = malloc(n * sizeof *vector);
+    if (!vector)
+        return hs__refuse(r->problem, 500, NULL, "no memory for a target");
+    bool points = false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *number = json_array_get(r->value, i);
+        vector[i] = (float)json_number_value(number);
+        if (!json_is_number(number) || !isfinite(vector[i]))
+            return hs__reading_refuse(r, must);
+        points |= vector[i] != 0;
+    }
+    r->analysis->target = (hs_target){.kind = HS_TARGET_COSINE, .pooling = *pooling, .vector = vector};
+    return points ? 0 : hs__reading_refuse(r, must);
+}
+
+static const hs__row target_members[N_TARGET_MEMBERS] = {
+    [CLASS] = {.field = {.name = "class"}, .read = read_class},
+    [TOKEN] = {.field = {.name = "token"}, .read = read_token},
+    [TOKENS] = {.field = {.name = "tokens"}, .read = read_two_tokens},
+    [SPAN] = {.field = {.name = "span"}, .read = read_span},
+    [LOSS] = {.field = {.name = "loss"}, .read = read_loss},
+    [EMBEDDING] = {.field = {.name = "embedding"}, .read = read_embedding},
+    [COSINE] = {.field = {.name = "cosine"}, .read = read_cosine},
+    [POSITION] = {.field = {.name = "position"}},
+};
+
+int hs__read_target(const hs__reading *r)
+{
+    const json_t *position = json_object_get(r->value, target_members[POSITION].field.name);
+    char pointer[64], names[96];
+    size_t found = 0;
+    while (found < POSITION && !json_object_get(r->value, target_members[found].field.name))
+        found++;
+    if (found == POSITION || json_object_size(r->value) != 1 + (size_t)(position != NULL) ||
+        (position && found > TOKENS))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "target must be an object with one of %s; class of a token, token and tokens also "
+                          "take position",
+                          list_names(target_members, POSITION, " and ", names, sizeof names));
+    const hs__reading member = member_of(r, &target_members[found], r->analysis, pointer);
+    if (position && found == CLASS && architecture_of(r)->task_head.task == HS_TASK_SEQUENCE) {
+        member_of(r, &target_members[POSITION], r->analysis, pointer);
+        return hs__refuse(r->problem, 422, pointer,
+                          "target: the classes of %s are of the whole text: leave position out",
+                          r->model->name);
+    }
+    return target_members[found].read(&member);
+}
+
+int hs__target_check(const hs__analysis_request *analysis, size_t n_tokens, hs__problem *problem)
+{
+    const hs_target *target = &analysis->target;
+    const size_t position = target->kind == HS_TARGET_SPAN ? target->span[1] : target->position;
+    if (position >= n_tokens)
+        return hs__refuse(
+            problem, 422, target->kind == HS_TARGET_SPAN ? "/target/span" : "/target/position",
+            "target: position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu", position,
+            n_tokens, n_tokens - 1);
+    if (target->kind == HS_TARGET_LOSS && n_tokens < 2)
+        return hs__refuse(problem, 422, "/target/loss", "target: a text of one token has no loss");
+    return 0;
+}
+
+bool hs__target_exists(const hs__analysis_request *analysis, const hs_architecture *architecture)
+{
+    return analysis->target.kind != HS_TARGET_NONE || architecture->task_head.task == HS_TASK_SEQUENCE;
+}

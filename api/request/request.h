@@ -1,0 +1,274 @@
+/* request.h - a request, read and checked: headers, query and body of POST /analyze and POST /tokenize.
+ *
+ * Functions that check a request return 0, or the HTTP status of the refusal that they wrote. */
+#pragma once
+
+#include "api/api.h"
+#include "api/request/texts.h"
+#include "engine/analysis/predictions.h"
+
+#include <jansson.h>
+
+/* A model that requests use, or used when it was served. Lives until its last user is done. */
+typedef struct hs__served_model {
+    char name[HS_MODEL_NAME_BYTES];
+    uint64_t serial;          /* differs between all models ever served */
+    const char *list_command; /* of hs_api_options */
+    const hs_model *model;
+    const hs_engine *engine;
+    const hs_shape *shape;
+    void (*free)(void *user_data); /* as in hs_api_model */
+    void *user_data;
+    size_t n_references;       /* the list's and the jobs'; the api's lock guards the rest */
+    size_t n_users;            /* of hs_api_model_use; each has a reference, too */
+    hs_workspace **workspaces; /* the first n_free are free */
+    size_t n_free;
+} hs__served_model;
+
+/* ==== refusals ==== */
+
+/* A refusal: an RFC 9457 problem with a JSON pointer or a position. */
+typedef struct hs__problem {
+    int status; /* HTTP; 0: none */
+    bool has_pointer;
+    char pointer[256];         /* JSON pointer; "" is the whole body */
+    size_t line, column, byte; /* position of a JSON error; line 0: none */
+    char detail[1024];
+    size_t request_line; /* hs_request.line */
+} hs__problem;
+
+/* Writes the refusal and returns status. pointer may be NULL. */
+int hs__refuse(hs__problem *problem, int status, const char *pointer, const char *format, ...)
+    HS_PRINTF(4, 5);
+/* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
+int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);
+/* Refuses element i of a list in the same way. */
+int hs__refuse_element(hs__problem *problem, const char *pointer, const json_t *value, size_t i,
+                       const char *must);
+
+/* Returns the HTTP status for an error of the program. */
+int hs__http_status(hs_status status);
+
+/* Returns the length of the longest prefix of at most 64 bytes that cuts no UTF-8 character. For names in
+ * messages. */
+int hs__clip(const char *text, size_t n_bytes);
+
+/* Writes the response. Bodies of server errors contain request_id, which may be NULL. */
+void hs__problem_write(const hs__problem *problem, const char *request_id, hs_response *ret_response);
+
+/* ==== headers and query ==== */
+
+typedef enum hs__answer_format {
+    HS__JSON,
+    HS__NPZ,
+    HS__SAFETENSORS,
+    HS__SVG,
+    HS__PDF,
+    HS__CSV,
+    HS__FORMAT_COUNT
+} hs__answer_format;
+
+/* "application/json", ... */
+const char *hs__format_media_type(hs__answer_format format);
+
+/* Chooses the answer's format: by ?format=, else by Accept (best q, then the more precise range, then JSON
+ * first), else JSON. Refuses with 406 if no format is allowed and with 422 for an unknown query parameter.
+ * Sets *ret_hooks if a binary answer is to have TransformerLens's names (?names=hooks). With ret_hooks NULL
+ * that parameter is unknown. */
+int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format, bool *ret_hooks,
+                      hs__problem *problem);
+
+/* Refuses with 406 if Accept excludes JSON. */
+int hs__json_accepted(const char *accept, hs__problem *problem);
+
+/* Refuses with 415 unless the type is application/json without charset or in UTF-8. */
+int hs__content_type_check(const char *content_type, hs__problem *problem);
+
+/* Does what hs_query_read does. */
+int hs__query_read(const char *query, const char *const *names, size_t n, hs_query *ret_query,
+                   hs__problem *problem);
+
+/* ==== outputs ==== */
+
+/* What a request may ask for, in the order of the answer. fields.c says what each requires of a checkpoint,
+ * and api/outputs/outputs.c what computes it. */
+#define HS__OUTPUT_NAMES(X)                                                                                  \
+    X(attentions)                                                                                            \
+    X(similarities)                                                                                          \
+    X(head_outputs)                                                                                          \
+    X(hidden_states)                                                                                         \
+    X(queries)                                                                                               \
+    X(keys)                                                                                                  \
+    X(values)                                                                                                \
+    X(scores)                                                                                                \
+    X(scores_c2c)                                                                                            \
+    X(scores_c2p)                                                                                            \
+    X(scores_p2c)                                                                                            \
+    X(value_norms)                                                                                           \
+    X(weighted_norms)                                                                                        \
+    X(effective_attentions)                                                                                  \
+    X(rollout)                                                                                               \
+    X(contributions)                                                                                         \
+    X(alti)                                                                                                  \
+    X(value_zeroing)                                                                                         \
+    X(pairs)                                                                                                 \
+    X(regions)                                                                                               \
+    X(segments)                                                                                              \
+    X(summary)                                                                                               \
+    X(profiles)                                                                                              \
+    X(effects)                                                                                               \
+    X(patch_map)                                                                                             \
+    X(head_scores)                                                                                           \
+    X(head_distances)                                                                                        \
+    X(classes)                                                                                               \
+    X(next_sentence)                                                                                         \
+    X(answer)                                                                                                \
+    X(loss)                                                                                                  \
+    X(embedding)                                                                                             \
+    X(changes)                                                                                               \
+    X(predictions)
+
+enum {
+#define HS__OUTPUT_NUMBER(name) HS__OUTPUT_##name,
+    HS__OUTPUT_NAMES(HS__OUTPUT_NUMBER) HS__OUTPUTS_COUNT
+#undef HS__OUTPUT_NUMBER
+};
+
+/* A set of outputs: bit HS__OUTPUT_name of each. */
+typedef uint64_t hs__outputs;
+#define HS__OUTPUT(name) ((hs__outputs)1 << HS__OUTPUT_##name)
+/* Those of a request that names none. */
+#define HS__OUTPUTS_DEFAULT (HS__OUTPUT(attentions) | HS__OUTPUT(similarities) | HS__OUTPUT(pairs))
+_Static_assert(HS__OUTPUTS_COUNT <= 64, "a set of outputs has a bit for each");
+
+extern const char *const hs__output_names[HS__OUTPUTS_COUNT];
+
+/* ==== the body ==== */
+
+enum { HS__REDUCE_NONE, HS__REDUCE_SUM, HS__REDUCE_MEAN };
+enum { HS__SPACE_HEAD, HS__SPACE_RESIDUAL };
+enum { HS__DISTANCE_CKA, HS__DISTANCE_JS };
+enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
+
+#define HS__SENTENCE_ENDS_MAX 64
+#define HS__SOURCES_MAX       8
+#define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
+
+/* One of three inputs; the others are NULL. */
+typedef struct hs__input {
+    hs_text text, text_pair; /* bytes NULL: none */
+    hs_text *words;          /* [n_words], owned */
+    size_t n_words;
+    int32_t *ids;   /* [n_ids], owned */
+    uint8_t *types; /* [n_ids], owned, or NULL */
+    size_t n_ids;
+} hs__input;
+
+/* A text that patches take activations from. */
+typedef struct hs__source {
+    const json_t *from; /* the member that names it; equal ones are one source */
+    char pointer[64];   /* to the first such member */
+    hs__input input;    /* a text or ids */
+} hs__source;
+
+/* The field predictions. */
+enum { HS__PREDICT_MASKED, HS__PREDICT_ALL, HS__PREDICT_LISTED };
+typedef struct hs__prediction_request {
+    unsigned where;    /* HS__PREDICT_... */
+    size_t *positions; /* [n_positions], ascending, unique, owned: those listed */
+    size_t n_positions, top_k;
+    bool lens;
+} hs__prediction_request;
+
+/* The field head_scores: random sequences of `length` tokens, repeated once. */
+typedef struct hs__head_scores_request {
+    size_t length, sequences, seed;
+} hs__head_scores_request;
+
+/* How heads change: what the field effects_of and each of interventions say. */
+typedef struct hs__head_change {
+    hs_intervention_kind kind;
+    float factor;   /* of SCALE */
+    uint8_t source; /* of PATCH */
+} hs__head_change;
+
+/* The field figure, in the order of its choices. */
+enum {
+    HS__FIGURE_HEAD,
+    HS__FIGURE_LAYER,
+    HS__FIGURE_OVERVIEW,
+    HS__FIGURE_DISTANCES,
+    HS__FIGURE_PREDICTIONS,
+    HS__FIGURE_LENS,
+    HS__FIGURE_EFFECTS
+};
+enum { HS__SHOW_ATTENTION, HS__SHOW_SIMILARITY, HS__SHOW_BOTH };
+enum { HS__SCALE_OWN, HS__SCALE_SHARED };
+typedef struct hs__figure_request {
+    unsigned kind, show, scale, labels;
+    float width_mm, font_pt;
+    bool footer, requested;
+} hs__figure_request;
+
+/* Every field is a row of the table in fields.c and a member here. */
+typedef struct hs__analysis_request {
+    json_t *body; /* owns the texts */
+    hs__input input;
+    const hs_prompt *prompt; /* of the model, before the text; NULL: none */
+    hs__served_model *model; /* a reference of the job */
+    size_t max_tokens;
+    hs__outputs outputs;
+    uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
+    size_t n_layers, n_heads;
+    unsigned similarity_space; /* HS__SPACE_... */
+    unsigned head_distance;    /* HS__DISTANCE_... */
+    unsigned normalize;        /* 1: similarities are divided by their maximum */
+    float threshold, attention_threshold;
+    size_t max_pairs;
+    unsigned reduce; /* HS__REDUCE_... */
+    bool split_special_tokens;
+    unsigned special_tokens; /* 1: masked */
+    size_t digits;
+    unsigned dtype;                       /* HS__DTYPE_... */
+    bool hooks;                           /* of the query: arrays named as TransformerLens's hooks */
+    hs_intervention *interventions;       /* [n_interventions], owned */
+    uint16_t (*numbers)[HS__NUMBERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
+    uint8_t *source_of;                   /* [n_interventions], owned: numbers of the patches' sources */
+    size_t n_interventions;
+    hs__source sources[HS__SOURCES_MAX];
+    size_t n_sources;
+    bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
+    int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
+    size_t n_sentence_ends;
+    hs__prediction_request predictions;
+    hs__head_scores_request head_scores;
+    hs__head_change effects_of; /* what effects does to each head: ZERO, SCALE, MEAN or PATCH */
+    bool has_effects_of;        /* the request names it */
+    hs_target target;           /* kind NONE: not named */
+    float *target_vector;       /* of a COSINE target, owned, or NULL */
+    hs_pooling pooling;         /* n 0: the checkpoint's */
+    hs__figure_request figure;
+    bool has_layers; /* the request names layers */
+} hs__analysis_request;
+
+/* Parses the body and checks the names of its fields: those of /analyze, or with tokens_only the fewer ones
+ * of /tokenize. Release with hs__analysis_request_finish, also after a refusal. */
+int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
+                               hs__analysis_request *ret_analysis, hs__problem *problem);
+/* Reads the parsed body, over the defaults of analysis->model. */
+int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *problem);
+
+void hs__analysis_request_finish(hs__analysis_request *analysis); /* zeroed is fine */
+
+/* Refuses the value at a pointer with 422 if the checkpoint has no masked-language-model head. */
+int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem);
+
+/* Refuses effects_of without an output that reads it, and a patch_map without a patch or a target. */
+int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architecture *architecture,
+                         hs__problem *problem);
+
+/* Refuses a target's positions beyond the text's tokens, and a loss of a text of one token. */
+int hs__target_check(const hs__analysis_request *analysis, size_t n_tokens, hs__problem *problem);
+
+/* Returns true if the request has a target: the one that it names, or the predicted class of a text. */
+bool hs__target_exists(const hs__analysis_request *analysis, const hs_architecture *architecture);

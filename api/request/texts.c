@@ -1,0 +1,407 @@
+/* texts.c - reads values of fields from texts, and the texts of a query. */
+#include "api/request/texts.h"
+
+#include "api/request/fields.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== fields ==== */
+
+/* Turns texts into JSON by the kind of their field. */
+
+int hs_choice_find(const char *choices, const char *text, size_t n)
+{
+    for (int i = 0; choices && text; i++) {
+        const size_t n_choice = strcspn(choices, "|");
+        if (n_choice == n && memcmp(text, choices, n) == 0)
+            return i;
+        choices = choices[n_choice] ? choices + n_choice + 1 : NULL;
+    }
+    return -1;
+}
+
+/* ---- texts to JSON ---- */
+
+/* Parses digits with an optional minus. Returns the end, or NULL if there is no integer. */
+static const char *integer_parse(const char *text, long long *ret)
+{
+    const bool starts = text[*text == '-'] >= '0' && text[*text == '-'] <= '9';
+    char *end;
+    errno = 0;
+    *ret = strtoll(text, &end, 10);
+    return starts && !errno ? end : NULL;
+}
+
+static json_t *integer_json(const char *text, hs_error *err)
+{
+    long long number;
+    const char *end = integer_parse(text, &number);
+    if (end && !*end)
+        return json_integer(number);
+    hs_fail(err, HS_INVALID, "expected an integer");
+    return NULL;
+}
+
+static json_t *real_json(const char *text, hs_error *err)
+{
+    char *end;
+    const double number = strtod(text, &end);
+    json_t *json = end == text || *end ? NULL : json_real(number); /* NULL if it is not finite */
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected a number");
+    return json;
+}
+
+static json_t *flag_json(const char *text, hs_error *err)
+{
+    const bool yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (yes || strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        return json_boolean(yes);
+    hs_fail(err, HS_INVALID, "expected true or false");
+    return NULL;
+}
+
+static json_t *string_json(const char *text, size_t n, hs_error *err)
+{
+    json_t *json = json_stringn(text, n);
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected UTF-8");
+    return json;
+}
+
+/* Parses numbers with commas between, or one of the field's choices. */
+static json_t *numbers_json(const hs_field *field, const char *text, hs_error *err)
+{
+    if (hs_choice_find(field->choices, text, strlen(text)) >= 0)
+        return json_string(text);
+    json_t *list = json_array();
+    long long number;
+    for (const char *at = text; (at = integer_parse(at, &number)) && (!*at || *at == ','); at++) {
+        json_array_append_new(list, json_integer(number));
+        if (!*at)
+            return list;
+    }
+    json_decref(list);
+    hs_fail(err, HS_INVALID, "expected %s%snumbers like 0,3,-1", field->choices ? field->choices : "",
+            field->choices ? ", or " : "");
+    return NULL;
+}
+
+static json_t *strings_json(const char *text, hs_error *err)
+{
+    json_t *list = json_array();
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        json_t *one = string_json(at, n, err);
+        if (!one) {
+            json_decref(list);
+            return NULL;
+        }
+        json_array_append_new(list, one);
+        at += n;
+        if (!*at)
+            return list;
+    }
+}
+
+static json_t *objects_json(const char *text, hs_error *err)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
+    return json;
+}
+
+static json_t *value_json(const hs_field *field, const char *text, hs_error *err)
+{
+    switch (field->kind) {
+    case HS_FIELD_STRINGS:
+        return strings_json(text, err);
+    case HS_FIELD_NUMBERS:
+    case HS_FIELD_IDS:
+        return numbers_json(field, text, err);
+    case HS_FIELD_INTEGER:
+        return integer_json(text, err);
+    case HS_FIELD_FRACTION:
+    case HS_FIELD_REAL:
+        return real_json(text, err);
+    case HS_FIELD_FLAG:
+        return flag_json(text, err);
+    case HS_FIELD_OBJECTS:
+        return objects_json(text, err);
+    case HS_FIELD_TEXT:
+    case HS_FIELD_ENUM:
+        break;
+    }
+    return string_json(text, strlen(text), err);
+}
+
+json_t *hs_field_json(const hs_field *field, const char *text, hs_error *err)
+{
+    json_t *json = value_json(field, text, err);
+    if (!json && !err->status)
+        hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
+    return json;
+}
+
+/* ---- problems ---- */
+
+void hs_field_problem(const char *pointer, const char *detail, char *ret_text, size_t n_ret)
+{
+    const size_t n_pointer = strlen(pointer + 1);
+    const char *member = pointer + 1 + strcspn(pointer + 1, "/");
+    const bool is_named = strstr(detail, pointer + 1) == detail && detail[n_pointer] == ' ';
+    if (*member && !member[1 + strspn(member + 1, "0123456789")])
+        member = ""; /* an element: its value says which */
+    snprintf(ret_text, n_ret, "%s%s%s%s", *member ? " " : "", *member ? member + 1 : "", is_named ? "" : ": ",
+             is_named ? detail + n_pointer : detail);
+}
+
+/* ==== settings of a run ==== */
+
+/* Reads each text as a request that has no other field. */
+
+struct hs_fields {
+    hs_shape shape; /* the model's, with tokens_max positions */
+    hs__served_model model;
+    hs__analysis_request read;
+};
+
+hs_status hs_fields_create(const hs_model *model, size_t tokens_max, hs_fields **ret_fields, hs_error *err)
+{
+    hs_fields *fields = calloc(1, sizeof *fields);
+    if (!fields)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the settings");
+    fields->shape = *hs_model_shape(model);
+    fields->shape.n_positions = tokens_max;
+    fields->model.model = model;
+    fields->model.shape = &fields->shape;
+    hs__fields_default(&fields->model, &fields->read);
+    *ret_fields = fields;
+    return HS_OK;
+}
+
+void hs_fields_destroy(hs_fields *fields)
+{
+    if (fields)
+        hs__analysis_request_finish(&fields->read);
+    free(fields);
+}
+
+static hs_status value_read(hs_fields *fields, const char *name, json_t *value, hs_error *err)
+{
+    hs__problem problem = {0};
+    hs_error why = {0};
+    char text[sizeof err->text];
+    json_t *body = json_object();
+    if (json_object_set_new(body, name, value)) {
+        json_decref(body);
+        return hs_fail(err, HS_NO_MEMORY, ": no memory for the value");
+    }
+    hs__fields_read(&fields->model, body, &fields->read, &problem);
+    json_decref(body);
+    if (problem.status) {
+        hs_field_problem(problem.pointer, problem.detail, text, sizeof text);
+        return hs_fail(err, problem.status == 500 ? HS_NO_MEMORY : HS_INVALID, "%s", text);
+    }
+    const hs_status st = hs_interventions_check(&fields->shape, fields->read.interventions,
+                                                fields->read.n_interventions, &why);
+    return st ? hs_fail(err, st, ": %s", why.text) : HS_OK;
+}
+
+hs_status hs_fields_set(hs_fields *fields, const char *name, const char *text, hs_error *err)
+{
+    hs_error why = {0};
+    json_t *value = hs_field_json(hs_field_find(name), text, &why);
+    return value ? value_read(fields, name, value, err)
+                 : hs_fail(err, why.status, " is \"%.40s\"; %s", text, why.text);
+}
+
+hs_field_values hs_fields_values(const hs_fields *fields)
+{
+    const hs__analysis_request *read = &fields->read;
+    return (hs_field_values){.max_tokens = read->max_tokens,
+                             .layers = read->layers,
+                             .n_layers = read->n_layers,
+                             .attention_threshold = read->attention_threshold,
+                             .special_masked = read->special_tokens != 0,
+                             .split_special_tokens = read->split_special_tokens,
+                             .prompt = read->prompt,
+                             .has_sentence_ends = read->has_sentence_ends,
+                             .sentence_ends = read->sentence_ends,
+                             .n_sentence_ends = read->n_sentence_ends,
+                             .residual = read->similarity_space == HS__SPACE_RESIDUAL,
+                             .interventions = read->interventions,
+                             .n_interventions = read->n_interventions};
+}
+
+/* ==== queries ==== */
+
+/* Cuts a copy of the query at '&' and '=' and decodes the pieces where they are. */
+
+/* Returns the value of a hexadecimal digit, or -1. */
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20; /* small letters */
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes %XX and '+'; a '%' without two digits stands for itself. Returns false for a NUL. */
+static bool decode(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        const int high = *from == '%' ? hex_value(from[1]) : -1, low = high < 0 ? -1 : hex_value(from[2]);
+        *to = low < 0 ? *from == '+' ? ' ' : *from : (char)(high * 16 + low);
+        from += low < 0 ? 0 : 2;
+        if (!*to++)
+            return false;
+    }
+    *to = '\0';
+    return true;
+}
+
+/* Writes "max_tokens, layers, ...". */
+static const char *list(const char *const *names, size_t n, char *ret, size_t n_ret)
+{
+    size_t used = 0;
+    for (size_t k = 0; k < n && used < n_ret; k++)
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s%s", k ? ", " : "", names[k]);
+    return ret;
+}
+
+static int refuse_unknown(const char *name, const char *pointer, const char *const *names, size_t n,
+                          hs__problem *problem)
+{
+    char allowed[512];
+    const bool can_point = strlen(name) <= 64 && !strpbrk(name, "/~");
+    return hs__refuse(problem, 422, can_point ? pointer : NULL, "unknown query parameter '%.*s'; allowed: %s",
+                      hs__clip(name, strlen(name)), name, list(names, n, allowed, sizeof allowed));
+}
+
+/* Keeps one parameter. value is NULL without '='. */
+static int take(hs_query *query, char *name, char *value, const char *const *names, size_t n,
+                hs__problem *problem)
+{
+    char pointer[80];
+    size_t k = 0;
+    if (!decode(name) || (value && !decode(value)))
+        return hs__refuse(problem, 422, NULL, "the query has a NUL, %%00; send text without it");
+    snprintf(pointer, sizeof pointer, "/%.64s", name);
+    while (k < n && strcmp(name, names[k]) != 0)
+        k++;
+    if (k == n)
+        return refuse_unknown(name, pointer, names, n, problem);
+    if (query->values[k])
+        return hs__refuse(problem, 422, pointer, "the query parameter '%s' is given twice; send it once",
+                          name);
+    if (!value || strlen(value) >= HS_QUERY_VALUE_BYTES)
+        return hs__refuse(problem, 422, pointer, "%s must have a value of less than %d bytes", name,
+                          HS_QUERY_VALUE_BYTES);
+    query->values[k] = value;
+    return 0;
+}
+
+int hs__query_read(const char *query, const char *const *names, size_t n, hs_query *ret_query,
+                   hs__problem *problem)
+{
+    assert(n <= HS_QUERY_NAMES_MAX);
+    *ret_query = (hs_query){.text = strdup(query ? query : "")};
+    char *rest = ret_query->text, *name;
+    if (!rest)
+        return hs__refuse(problem, 500, NULL, "no memory for the query");
+    while ((name = strsep(&rest, "&"))) {
+        char *value = strchr(name, '=');
+        if (value)
+            *value++ = '\0';
+        if ((*name || value) && take(ret_query, name, value, names, n, problem))
+            return problem->status;
+    }
+    return 0;
+}
+
+bool hs_query_read(const char *query, const char *const *names, size_t n, hs_query *ret_query,
+                   hs_response *ret_response)
+{
+    hs__problem problem = {0};
+    if (!hs__query_read(query, names, n, ret_query, &problem))
+        return true;
+    *ret_response = (hs_response){0};
+    hs__problem_write(&problem, NULL, ret_response);
+    return false;
+}
+
+void hs_query_finish(hs_query *query)
+{
+    free(query->text);
+    *query = (hs_query){0};
+}
+
+/* ==== misspelled names ==== */
+
+/* Compares letters, else beginnings. */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns how many characters must be inserted, deleted, changed or swapped with the next to lead from a to b
+ * (optimal string alignment). */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LETTERS_MAX = 40 };
+    size_t d[LETTERS_MAX + 1][LETTERS_MAX + 1]; /* of the first i letters of a and j of b */
+    const size_t n_a = strlen(a), n_b = strlen(b);
+    if (n_a > LETTERS_MAX || n_b > LETTERS_MAX)
+        return LETTERS_MAX;
+    for (size_t i = 0; i <= n_a; i++)
+        for (size_t j = 0; j <= n_b; j++) {
+            d[i][j] = i + j;
+            if (i == 0 || j == 0)
+                continue;
+            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[n_a][n_b];
+}
+
+/* Returns the word of the fewest changes: at most one of up to four letters, and a third of longer ones. */
+static const char *find_misspelled(const char *word, const char *const *words)
+{
+    const char *nearest = NULL;
+    const size_t n = strlen(word);
+    size_t fewest = n < 5 ? 2 : n / 3 + 2;
+    for (; *words; words++) {
+        const size_t d = distance(word, *words);
+        if (d < fewest) {
+            fewest = d;
+            nearest = *words;
+        }
+    }
+    return nearest;
+}
+
+static const char *find_abbreviated(const char *word, const char *const *words)
+{
+    const size_t n = strlen(word);
+    for (; n > 2 && *words; words++)
+        if (strncmp(word, *words, n) == 0)
+            return *words;
+    return NULL;
+}
+
+const char *hs_spelled_like(const char *word, const char *const *words)
+{
+    const char *nearest = find_misspelled(word, words);
+    return nearest ? nearest : find_abbreviated(word, words);
+}
