@@ -51,16 +51,6 @@ static bool has_loss(const hs_architecture *architecture)
 /* Element i of the list names an output that the checkpoint lacks. */
 typedef int output_refuser(const hs__reading *r, size_t i, const char *output);
 
-int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem)
-{
-    if (has_predictor(hs_model_architecture(model->model)))
-        return 0;
-    return hs__refuse(
-        problem, 422, pointer,
-        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one", model->name,
-        model->list_command);
-}
-
 static int refuse_predictor(const hs__reading *r, size_t i, const char *output)
 {
     (void)i;

@@ -136,6 +136,16 @@ static int read_range(const hs__reading *r, long low, long high, size_t *ret, si
 
 /* ==== predictions ==== */
 
+int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem)
+{
+    if (hs_model_architecture(model->model)->predictor.decoder.data)
+        return 0;
+    return hs__refuse(
+        problem, 422, pointer,
+        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one", model->name,
+        model->list_command);
+}
+
 /* Reads positions in ascending order without duplicates. They are compared with the text later. */
 static int read_positions(const hs__reading *r)
 {

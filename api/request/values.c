@@ -52,6 +52,17 @@ bool hs__is_integer(const json_t *value, double low, double high)
     return json_is_number(value) && number == floor(number) && number >= low && number <= high;
 }
 
+int hs_choice_find(const char *choices, const char *text, size_t n)
+{
+    for (int i = 0; choices && text; i++) {
+        const size_t n_choice = strcspn(choices, "|");
+        if (n_choice == n && memcmp(text, choices, n) == 0)
+            return i;
+        choices = choices[n_choice] ? choices + n_choice + 1 : NULL;
+    }
+    return -1;
+}
+
 int hs__choice_find(const json_t *value, const char *choices)
 {
     return hs_choice_find(choices, json_string_value(value), json_string_length(value));
