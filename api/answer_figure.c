@@ -3,7 +3,7 @@
 #include "api/answer_figure.h"
 
 #include "api/figures/figure.h"
-#include "api/outputs.h"
+#include "api/outputs/outputs.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* answer_figure.h - writes an answer as a figure. */
 #pragma once
 
-#include "api/answer.h"
 #include "api/formats/json_text.h"
+#include "api/outputs/outputs.h"
 
 #define HS__FIGURE_PANELS_MAX 1024
 

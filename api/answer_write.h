@@ -2,7 +2,7 @@
  * writes figures. */
 #pragma once
 
-#include "api/outputs.h"
+#include "api/outputs/outputs.h"
 
 /* Returns an upper bound of the answer's size. Needs only the request and its tokens, so it is known before
  * any pass. */

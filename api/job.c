@@ -8,7 +8,7 @@
 #include "api/answer_write.h"
 #include "api/batch_limits.h"
 #include "api/formats/json_text.h"
-#include "api/output_structures.h"
+#include "api/outputs/structures.h"
 #include "api/prompt.h"
 #include "model/base/clock.h"
 #include "model/base/memory.h"

@@ -1,6 +1,6 @@
 /* test_api_tables.c - the tables of fields and outputs against api/openapi.json, in both directions. */
 #include "api/internal.h"
-#include "api/outputs.h"
+#include "api/outputs/outputs.h"
 #include "api/request/texts.h"
 #include "server/corpus/run/settings.h"
 #include "tests/unit/api_fixture.h"

@@ -1,0 +1,335 @@
+/* output_heads.c - figures of heads: summary, profiles, and distances between them. */
+#include "api/outputs/structures.h"
+
+#include "engine/analysis/distances.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ==== summary ==== */
+
+/* Figures of one head: its pairs, their tokens and distances, and its attention. */
+
+/* The summary_figures by name, in the order of the answer. The number of high pairs follows the first one,
+ * the focal token the next N_OF_PAIRS. */
+static const hs__head_figure summary_figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("summary", hs_head_summary, name, NULL)
+    FIGURE(max_similarity),      FIGURE(repeated_share),
+    FIGURE(same_sentence_share), FIGURE(repeated_same_sentence_share),
+    FIGURE(mean_distance),       FIGURE(focal_share),
+    FIGURE(attention_entropy),   FIGURE(separator_attention),
+    FIGURE(snr_dprime),
+#undef FIGURE
+};
+enum {
+    N_SUMMARY_FIGURES = sizeof summary_figures / sizeof *summary_figures,
+    N_OF_PAIRS = 4,
+    N_LAST = N_SUMMARY_FIGURES - 1 - N_OF_PAIRS
+};
+
+/* Marks [CLS], [SEP] and sentence ends with 1. */
+static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
+{
+    const hs_encoding *e = a->encoding;
+    for (size_t i = 0; i < e->n_tokens; i++)
+        ret_separators[i] =
+            e->special[i] || e->roles[i] == HS_ROLE_FIRST || e->roles[i] == HS_ROLE_SEPARATOR || a->ends[i];
+}
+
+static hs_status summary_compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
+    assert(n > 0);
+    int32_t *first = malloc(T * sizeof *first);
+    uint8_t *separators = malloc(T);
+    hs_head_summary *summaries = calloc(n, sizeof *summaries);
+    *ret_result = summaries;
+    hs_status st = HS_OK;
+    if (!first || !separators || !summaries) {
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
+        goto out;
+    }
+    hs_repeats_find(a->encoding->ids, T, first);
+    mark_separators(a, separators);
+    const hs_text_facts facts = {T, first, a->sentences, separators, a->masked};
+    for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++) {
+        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
+        st = hs_head_summarize(hs__answer_at(a, HS_TAP_ATTENTION, l, h),
+                               hs__answer_at(a, hs__answer_similarity(a), l, h), &facts,
+                               a->analysis->threshold, &summaries[i], err);
+    }
+out:
+    free(first);
+    free(separators);
+    return st;
+}
+
+static void summary_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    const hs_head_summary *s = &((const hs_head_summary *)result)[at];
+    hs_buffer_text(b, "{");
+    hs__head_figures_write(b, a, summary_figures, 1, s);
+    hs__json_key(b, "high_pairs");
+    hs__json_integer(b, (int64_t)s->high_pairs);
+    hs_buffer_text(b, ",");
+    hs__head_figures_write(b, a, summary_figures + 1, N_OF_PAIRS, s);
+    hs__json_key(b, "focal_token");
+    if (s->focal_token < 0)
+        hs_buffer_text(b, "null,\"focal_position\":null");
+    else {
+        hs__json_token(b, a, (size_t)s->focal_token);
+        hs__json_key(b, "focal_position");
+        hs__json_integer(b, s->focal_token);
+    }
+    hs_buffer_text(b, ",");
+    hs__head_figures_write(b, a, summary_figures + 1 + N_OF_PAIRS, N_LAST, s);
+    hs_buffer_add(b, "}", 1);
+}
+
+static void summary_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    const hs_head_summary *summaries = result;
+    hs__head_figures_add(arrays, a, summary_figures, N_SUMMARY_FIGURES, summaries, sizeof *summaries);
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
+    int64_t *high = hs_arrays_add(arrays, "summary_high_pairs", HS_ELEMENT_I8, 2, n_layers, n_heads);
+    int32_t *focal = hs_arrays_add(arrays, "summary_focal_position", HS_ELEMENT_I4, 2, n_layers, n_heads);
+    for (size_t i = 0; i < n_layers * n_heads && !arrays->failed; i++) {
+        high[i] = (int64_t)summaries[i].high_pairs;
+        focal[i] = summaries[i].focal_token;
+    }
+}
+
+static size_t summary_json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (400 + m->token + 9 * m->number);
+}
+
+static size_t summary_array_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * 64;
+}
+
+const hs__structure hs__structure_summary = {
+    .compute = summary_compute,
+    .destroy = free,
+    .write_head = summary_write_head,
+    .add_arrays = summary_add_arrays,
+    .json_bytes_max = summary_json_bytes_max,
+    .array_bytes_max = summary_array_bytes_max,
+};
+
+/* ==== profiles ==== */
+
+/* Attention profiles of heads: attention to neighbours, special tokens, punctuation and
+ * repeated tokens, and the class by Clark et al. (2019). Includes special tokens regardless of
+ * special_tokens. */
+
+static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
+
+/* The profile_figures by name, in the order of the answer. */
+static const hs__head_figure profile_figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("profiles", hs_head_profile, name, NULL)
+    FIGURE(self),          FIGURE(previous),    FIGURE(next),          FIGURE(first),
+    FIGURE(separator),     FIGURE(punctuation), FIGURE(same_token),    FIGURE(entropy),
+    FIGURE(entropy_first), FIGURE(confidence),  FIGURE(mean_distance),
+#undef FIGURE
+};
+#define N_PROFILE_FIGURES (sizeof profile_figures / sizeof *profile_figures)
+#define N_OFFSETS         ((size_t)2 * HS_PROFILE_REACH + 1)
+
+/* marks is scratch of 3 T bytes. */
+static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
+{
+    const size_t T = e->n_tokens;
+    hs_repeats_find(e->ids, T, first);
+    for (size_t i = 0; i < T; i++) {
+        marks[i] = e->roles[i] == HS_ROLE_FIRST;
+        marks[T + i] = e->roles[i] == HS_ROLE_SEPARATOR;
+        marks[2 * T + i] = e->roles[i] == HS_ROLE_SENTENCE_END || e->roles[i] == HS_ROLE_COMMA;
+    }
+    return (hs_token_kinds){T, first, marks, marks + T, marks + 2 * T};
+}
+
+static hs_status profiles_compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
+    hs_head_profile *profiles = calloc(n, sizeof *profiles);
+    int32_t *first = malloc(T * (sizeof *first + 3));
+    *ret_result = profiles;
+    if (!profiles || !first) {
+        free(first);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
+    }
+    const hs_token_kinds kinds = find_kinds(a->encoding, first, (uint8_t *)(first + T));
+    for (size_t i = 0; i < n && !hs__answer_cancelled(a); i++) {
+        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
+        hs_head_profile_find(hs__answer_at(a, HS_TAP_ATTENTION, l, h), &kinds, &profiles[i]);
+    }
+    free(first);
+    return HS_OK;
+}
+
+static void profiles_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    const hs_head_profile *profile = &((const hs_head_profile *)result)[at];
+    const int digits = (int)a->analysis->digits;
+    hs_buffer_text(b, "{\"label\":\"");
+    hs_buffer_text(b, labels[profile->label]);
+    hs_buffer_text(b, "\",");
+    hs__head_figures_write(b, a, profile_figures, N_PROFILE_FIGURES, profile);
+    hs__json_key(b, "offsets");
+    hs__json_floats(b, profile->offsets, N_OFFSETS, digits);
+    hs_buffer_text(b, "}");
+}
+
+static void add_offsets(hs_arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
+{
+    const size_t shape[] = {n_layers, n_heads, N_OFFSETS};
+    float *to = hs_arrays_add_block(arrays, "profiles_offsets", HS_ELEMENT_F4, 3, shape);
+    for (size_t i = 0; i < n_layers * n_heads && to; i++)
+        for (size_t k = 0; k < N_OFFSETS; k++)
+            to[i * N_OFFSETS + k] = profiles[i].offsets[k];
+}
+
+static void profiles_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    const hs_head_profile *profiles = result;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
+    hs__head_figures_add(arrays, a, profile_figures, N_PROFILE_FIGURES, profiles, sizeof *profiles);
+    add_offsets(arrays, profiles, n_layers, n_heads);
+    uint8_t *to = hs_arrays_add(arrays, "profiles_label", HS_ELEMENT_U1, 2, n_layers, n_heads);
+    for (size_t i = 0; i < n_layers * n_heads && to; i++)
+        to[i] = (uint8_t)profiles[i].label;
+}
+
+static size_t profiles_json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (240 + (N_PROFILE_FIGURES + N_OFFSETS) * m->number);
+}
+
+static size_t profiles_array_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (4 * (N_PROFILE_FIGURES + N_OFFSETS) + 1);
+}
+
+const hs__structure hs__structure_profiles = {
+    .compute = profiles_compute,
+    .destroy = free,
+    .write_head = profiles_write_head,
+    .add_arrays = profiles_add_arrays,
+    .json_bytes_max = profiles_json_bytes_max,
+    .array_bytes_max = profiles_array_bytes_max,
+};
+
+/* ==== distances ==== */
+
+/* Distances between all requested heads, as one matrix over layers and heads in
+ * row-major order. Includes special tokens regardless of special_tokens. */
+
+typedef struct distances {
+    size_t n;
+    double *values; /* [n][n], owned */
+} distances;
+
+/* maps and entropies are scratch of n elements. */
+static hs_status measure_js(const hs__answer *a, const float **maps, double *entropies, distances *d)
+{
+    const size_t n = d->n;
+    for (size_t i = 0; i < n; i++)
+        maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->analysis->n_heads, i % a->analysis->n_heads);
+    for (size_t row = 0; row < a->capture->n_tokens && !hs__answer_cancelled(a); row++)
+        hs_heads_js_add(maps, n, a->capture->n_tokens, row, entropies, d->values);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            d->values[i * n + j] = d->values[j * n + i];
+    return HS_OK;
+}
+
+static hs_status measure_cka(const hs__answer *a, const float **maps, distances *d, hs_error *err)
+{
+    for (size_t i = 0; i < d->n; i++)
+        maps[i] =
+            hs__answer_at(a, hs__answer_similarity(a), i / a->analysis->n_heads, i % a->analysis->n_heads);
+    void *scratch = malloc(hs_heads_hsic_bytes(d->n, a->capture->n_tokens));
+    if (!scratch)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, scratch, d->values);
+    hs_heads_cka_distance(d->values, d->n);
+    free(scratch);
+    return HS_OK;
+}
+
+static hs_status measure(const hs__answer *a, distances *d, hs_error *err)
+{
+    const float **maps = malloc(d->n * sizeof *maps);
+    double *entropies = malloc(d->n * sizeof *entropies);
+    hs_status st = HS_NO_MEMORY;
+    if (maps && entropies)
+        st = a->analysis->head_distance == HS__DISTANCE_JS ? measure_js(a, maps, entropies, d)
+                                                           : measure_cka(a, maps, d, err);
+    free(maps);
+    free(entropies);
+    return st ? hs_fail(err, st, "no memory for distances of heads") : HS_OK;
+}
+
+static void distances_destroy(void *result)
+{
+    distances *d = result;
+    free(d->values);
+    free(d);
+}
+
+static hs_status distances_compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    distances *d = calloc(1, sizeof *d);
+    if (!d)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    *ret_result = d;
+    d->n = a->analysis->n_layers * a->analysis->n_heads;
+    d->values = calloc(d->n * d->n, sizeof *d->values);
+    return d->values ? measure(a, d, err) : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+}
+
+static void distances_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+{
+    const distances *d = result;
+    hs_buffer_text(b, "[");
+    for (size_t i = 0; i < d->n; i++) {
+        hs_buffer_text(b, i ? ",[" : "[");
+        for (size_t j = 0; j < d->n; j++) {
+            hs__json_comma(b, j);
+            hs__json_float(b, (float)d->values[i * d->n + j], (int)a->analysis->digits);
+        }
+        hs_buffer_text(b, "]");
+    }
+    hs_buffer_text(b, "]");
+}
+
+static void distances_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    const distances *d = result;
+    (void)a;
+    float *to = hs_arrays_add(arrays, "head_distances", HS_ELEMENT_F4, 2, d->n, d->n);
+    for (size_t i = 0; i < d->n * d->n && to; i++)
+        to[i] = (float)d->values[i];
+}
+
+static size_t distances_json_bytes_max(const hs__measures *m)
+{
+    return 64 + m->n_heads * (3 + m->n_heads * m->number);
+}
+
+static size_t distances_array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * m->n_heads;
+}
+
+const hs__structure hs__structure_head_distances = {
+    .compute = distances_compute,
+    .destroy = distances_destroy,
+    .write_json = distances_write_json,
+    .add_arrays = distances_add_arrays,
+    .json_bytes_max = distances_json_bytes_max,
+    .array_bytes_max = distances_array_bytes_max,
+};

@@ -1,0 +1,347 @@
+/* output_passes.c - outputs that run passes of their own: effects, head scores, the patch map and value
+ * zeroing. */
+#include "api/outputs/structures.h"
+
+#include "engine/analysis/effects.h"
+#include "engine/analysis/flows.h"
+
+#include <stdlib.h>
+
+/* ==== effects ==== */
+
+/* The effect of changing each requested head. The passes follow the baseline pass. */
+
+static bool predicts(const hs__answer *a)
+{
+    return hs_model_architecture(a->model->model)->predictor.decoder.data;
+}
+
+static bool has_target(const hs__answer *a)
+{
+    return hs__target_exists(a->analysis, hs_model_architecture(a->model->model));
+}
+
+/* Returns true if the target is a class among probabilities. */
+static bool has_classes(const hs__answer *a)
+{
+    const hs_task_head *head = &hs_model_architecture(a->model->model)->task_head;
+    const hs_target_kind kind = a->analysis->target.kind;
+    return has_target(a) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
+           head->problem != HS_REGRESSION;
+}
+
+static bool is_patched(const hs__answer *a)
+{
+    return has_target(a) && a->analysis->effects_of.kind == HS_INTERVENE_PATCH;
+}
+
+/* The effect_figures by name, in the order of the answer. */
+static const hs__head_figure effect_figures[] = {
+#define FIGURE(name, is_answered) HS__HEAD_FIGURE("effects", hs_effect, name, is_answered)
+    FIGURE(hidden_change, NULL),      FIGURE(similarity_change, NULL),   FIGURE(prediction_kl, predicts),
+    FIGURE(logprob_change, predicts), FIGURE(target_change, has_target), FIGURE(class_kl, has_classes),
+    FIGURE(recovered, is_patched),
+#undef FIGURE
+};
+#define N_EFFECT_FIGURES (sizeof effect_figures / sizeof *effect_figures)
+
+/* ---- computing ---- */
+
+static size_t effects_bytes_max(const hs__answer *a)
+{
+    const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
+    hs_target target;
+    hs_error unused;
+    if (hs__target_find(a, NULL, &target, &unused))
+        return SIZE_MAX;
+    const hs_effects_options options = {.baseline = &baseline,
+                                        .kind = a->analysis->effects_of.kind,
+                                        .n_heads = a->analysis->n_heads,
+                                        .target = target,
+                                        .n_positions = predicts(a) ? baseline.n_tokens : 0};
+    return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
+}
+
+static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                             void *ret_result, hs_error *err)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    const hs_sequence baseline = hs__answer_sequence(a);
+    size_t *positions = NULL, n_positions = 0;
+    hs_target target;
+    const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
+    hs_status st = hs__target_find(a, last, &target, err);
+    if (!st && predicts(a))
+        st = hs__positions_choose(a, &positions, &n_positions, err);
+    const hs_effects_options options = {
+        .baseline = &baseline,
+        .kind = analysis->effects_of.kind,
+        .factor = analysis->effects_of.factor,
+        .other = a->other,
+        .layers = analysis->layers,
+        .heads = analysis->heads,
+        .n_layers = analysis->n_layers,
+        .n_heads = analysis->n_heads,
+        .positions = positions,
+        .n_positions = n_positions,
+        .target = target,
+        .residual = analysis->similarity_space == HS__SPACE_RESIDUAL,
+        .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
+        .progress = a->request->progress,
+        .context = a->request->progress_data,
+    };
+    if (!st)
+        st = hs_effects_compute(a->model->engine, ws, &options, control, ret_result, err);
+    free(positions);
+    return st;
+}
+
+static size_t effects_result_bytes(const hs__answer *a)
+{
+    return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_effect);
+}
+
+const hs__own_passes hs__own_effects = {
+    .kind = HS__OWN_EFFECTS,
+    .result = "effects",
+    .result_bytes = effects_result_bytes,
+    .bytes_max = effects_bytes_max,
+    .run = effects_run,
+};
+
+/* ---- writing ---- */
+
+static void effects_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    hs_buffer_text(b, "{");
+    hs__head_figures_write(b, a, effect_figures, N_EFFECT_FIGURES, (const hs_effect *)result + at);
+    hs_buffer_text(b, "}");
+}
+
+static void effects_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    hs__head_figures_add(arrays, a, effect_figures, N_EFFECT_FIGURES, result, sizeof(hs_effect));
+}
+
+static size_t effects_json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (112 + N_EFFECT_FIGURES * m->number);
+}
+
+static size_t effects_array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * N_EFFECT_FIGURES;
+}
+
+const hs__structure hs__structure_effects = {
+    .write_head = effects_write_head,
+    .add_arrays = effects_add_arrays,
+    .json_bytes_max = effects_json_bytes_max,
+    .array_bytes_max = effects_array_bytes_max,
+};
+
+/* ==== head scores ==== */
+
+/* Scores of the requested heads on random repeated sequences. hs__head_scores_run
+ * computes them by passes of their own, with the worker's workspace; the request's text does not matter. */
+
+/* The score_figures by name, in the order of the answer. */
+static const hs__head_figure score_figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("head_scores", hs_head_score, name, NULL)
+    FIGURE(previous),
+    FIGURE(duplicate),
+    FIGURE(induction),
+#undef FIGURE
+};
+#define N_SCORE_FIGURES (sizeof score_figures / sizeof *score_figures)
+
+/* ---- computing ---- */
+
+/* Writes the ids to draw from, which may be as many as the vocabulary has. Returns their number. */
+static size_t find_choices(const hs_tokenizer *tokenizer, int32_t *ret_ids)
+{
+    size_t n = 0;
+    for (size_t id = 0; id < hs_tokenizer_vocab_size(tokenizer); id++)
+        if (hs_tokenizer_is_ordinary(tokenizer, (int32_t)id))
+            ret_ids[n++] = (int32_t)id;
+    return n;
+}
+
+static hs_head_scores_options describe(const hs__answer *a, const int32_t *frame, size_t n_frame,
+                                       size_t n_before)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    return (hs_head_scores_options){.before = frame,
+                                    .after = frame + n_before,
+                                    .n_before = n_before,
+                                    .n_after = n_frame - n_before,
+                                    .length = analysis->head_scores.length,
+                                    .n_texts = analysis->head_scores.sequences,
+                                    .seed = analysis->head_scores.seed,
+                                    .interventions = analysis->interventions,
+                                    .n_interventions = analysis->n_interventions,
+                                    .layers = analysis->layers,
+                                    .heads = analysis->heads,
+                                    .n_layers = analysis->n_layers,
+                                    .n_heads = analysis->n_heads};
+}
+
+static size_t head_scores_bytes_max(const hs__answer *a)
+{
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n_frame = hs_tokenizer_frame(hs_model_tokenizer(a->model->model), frame, &n_before);
+    hs_head_scores_options options = describe(a, frame, n_frame, n_before);
+    options.n_choices = a->model->shape->vocab_size;
+    return options.n_choices * sizeof(int32_t) +
+           hs_head_scores_bytes(a->model->engine, &options, a->request->n_threads);
+}
+
+static hs_status check(const hs__answer *a, const hs_head_scores_options *options, hs_error *err)
+{
+    if (options->length < 2)
+        return hs_fail(err, HS_INVALID, "head_scores repeats at least 2 tokens; %s reads only %zu tokens",
+                       a->model->name, a->model->shape->n_positions);
+    for (size_t i = 0; i < options->n_interventions; i++)
+        if (hs_intervention_is_patch(&options->interventions[i]))
+            return hs_fail(
+                err, HS_INVALID,
+                "head_scores is not computed with patches: their text is as long as the request's, "
+                "not as the random ones; use other kinds of interventions");
+    if (options->n_choices < options->length)
+        return hs_fail(
+            err, HS_INVALID,
+            "head_scores draws %zu different tokens; the vocabulary of %s has only %zu that are not "
+            "special: ask for a smaller length",
+            options->length, a->model->name, options->n_choices);
+    return HS_OK;
+}
+
+static hs_status head_scores_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                                 void *ret_result, hs_error *err)
+{
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n_frame = hs_tokenizer_frame(tokenizer, frame, &n_before);
+    hs_head_scores_options options = describe(a, frame, n_frame, n_before);
+    int32_t *choices = malloc(hs_tokenizer_vocab_size(tokenizer) * sizeof *choices);
+    if (!choices)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for head scores");
+    options.choices = choices;
+    options.n_choices = find_choices(tokenizer, choices);
+    hs_status st = check(a, &options, err);
+    if (!st)
+        st = hs_head_scores_compute(a->model->engine, ws, &options, control, ret_result, err);
+    free(choices);
+    return st;
+}
+
+static size_t head_scores_result_bytes(const hs__answer *a)
+{
+    return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_head_score);
+}
+
+const hs__own_passes hs__own_head_scores = {
+    .kind = HS__OWN_HEAD_SCORES,
+    .result = "head scores",
+    .result_bytes = head_scores_result_bytes,
+    .bytes_max = head_scores_bytes_max,
+    .run = head_scores_run,
+};
+
+/* ---- writing ---- */
+
+static void head_scores_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    hs_buffer_text(b, "{");
+    hs__head_figures_write(b, a, score_figures, N_SCORE_FIGURES, (const hs_head_score *)result + at);
+    hs_buffer_text(b, "}");
+}
+
+static void head_scores_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    hs__head_figures_add(arrays, a, score_figures, N_SCORE_FIGURES, result, sizeof(hs_head_score));
+}
+
+static size_t head_scores_json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (48 + N_SCORE_FIGURES * m->number);
+}
+
+static size_t head_scores_array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * N_SCORE_FIGURES;
+}
+
+const hs__structure hs__structure_head_scores = {
+    .write_head = head_scores_write_head,
+    .add_arrays = head_scores_add_arrays,
+    .json_bytes_max = head_scores_json_bytes_max,
+    .array_bytes_max = head_scores_array_bytes_max,
+};
+
+/* ==== the patch map ==== */
+
+/* The map of patched hidden states, computed after the passes of both texts. */
+
+static size_t patch_map_result_bytes(const hs__answer *a)
+{
+    return (a->model->shape->n_layers + 1) * a->encoding->n_tokens * sizeof(float);
+}
+
+static size_t patch_map_bytes_max(const hs__answer *a)
+{
+    const hs_sequence clean = {.n_tokens = a->encoding->n_tokens};
+    hs_patch_map_options options = {.clean = &clean};
+    hs_error unused;
+    if (hs__target_find(a, NULL, &options.target, &unused))
+        return SIZE_MAX;
+    return patch_map_result_bytes(a) + hs_patch_map_bytes(a->model->engine, &options);
+}
+
+static hs_status patch_map_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                               void *ret_result, hs_error *err)
+{
+    const hs_sequence clean = hs__answer_sequence(a);
+    hs_patch_map_options options = {.clean = &clean, .other = a->other};
+    const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
+    const hs_status st = hs__target_find(a, last, &options.target, err);
+    return st ? st : hs_patch_map_compute(a->model->engine, ws, &options, control, ret_result, err);
+}
+
+const hs__own_passes hs__own_patch_map = {
+    .kind = HS__OWN_PATCH_MAP,
+    .result = "a patch map",
+    .result_bytes = patch_map_result_bytes,
+    .bytes_max = patch_map_bytes_max,
+    .run = patch_map_run,
+};
+
+/* ==== value zeroing ==== */
+
+static size_t value_zeroing_result_bytes(const hs__answer *a)
+{
+    return a->analysis->n_layers * a->encoding->n_tokens * a->encoding->n_tokens * sizeof(float);
+}
+
+static size_t value_zeroing_bytes_max(const hs__answer *a)
+{
+    return value_zeroing_result_bytes(a) + hs_value_zeroing_bytes(a->model->engine, a->encoding->n_tokens);
+}
+
+static hs_status value_zeroing_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                                   void *ret_result, hs_error *err)
+{
+    const hs_sequence text = hs__answer_sequence(a);
+    return hs_value_zeroing_compute(a->model->engine, ws, &text, a->analysis->layers, a->analysis->n_layers,
+                                    control, ret_result, err);
+}
+
+const hs__own_passes hs__own_value_zeroing = {
+    .kind = HS__OWN_VALUE_ZEROING,
+    .result = "value zeroing",
+    .result_bytes = value_zeroing_result_bytes,
+    .bytes_max = value_zeroing_bytes_max,
+    .run = value_zeroing_run,
+};

@@ -1,0 +1,493 @@
+/* outputs.c - the table of outputs, the arrays among them, and functions over all rows. */
+#include "api/outputs/outputs.h"
+
+#include "api/outputs/structures.h"
+#include "engine/analysis/flows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== arrays of the pass ==== */
+
+/* Outputs that are arrays of the pass, as they are or nearly so. */
+
+static const float *part_similarities(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    const size_t T = a->capture->n_tokens;
+    const float *map = hs__answer_at(a, hs__answer_similarity(a), l, h);
+    if (!a->analysis->normalize)
+        return map;
+    hs_similarity_normalize(map, T, a->masked, hs_similarity_max(map, T, a->masked), into);
+    return into;
+}
+
+/* State 0 is the embeddings; then comes one state per requested layer. */
+static const float *part_hidden_states(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs_capture_at(a->capture, HS_TAP_HIDDEN_STATE, l == 0 ? 0 : (size_t)a->layer_at[l - 1] + 1, h);
+}
+
+/* Norm-weighted attention (Kobayashi et al. 2020, arXiv 2004.10102): ||f(x_j)|| and
+ * A[i,j] ||f(x_j)||, f(x) = v W_O of the head. */
+
+static const float *part_value_norms(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_VALUE_NORMS, l, h);
+}
+
+static const float *part_weighted_norms(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    const size_t T = a->capture->n_tokens;
+    const float *attention = hs__answer_at(a, HS_TAP_ATTENTION, l, h);
+    const float *norms = hs__answer_at(a, HS_TAP_VALUE_NORMS, l, h);
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = 0; j < T; j++)
+            into[i * T + j] = attention[i * T + j] * norms[j];
+    return into;
+}
+
+/* ---- effective attention and rollout ---- */
+
+static const float *part_effective_attentions(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    hs_effective_attention(hs__answer_at(a, HS_TAP_ATTENTION, l, h), hs__answer_at(a, HS_TAP_VALUE, l, h),
+                           a->capture->n_tokens, a->capture->head_width, into + hs__answer_part_floats(a),
+                           into);
+    return into;
+}
+
+/* Every layer is captured, and every head of it. */
+static hs_status prepare_rollout(hs__answer *a, hs_error *err)
+{
+    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    float *scratch = malloc(3 * n * sizeof *scratch);
+    a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
+    if (!scratch || !a->rollouts) {
+        free(scratch);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the rollout");
+    }
+    float *before = scratch, *mean = scratch + 2 * n;
+    for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
+        float *after = before == scratch ? scratch + n : scratch;
+        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads,
+                          a->capture->n_tokens, mean);
+        hs_rollout_step(mean, number ? before : NULL, a->capture->n_tokens, after);
+        if (a->analysis->layers[l] == number)
+            memcpy(a->rollouts + l++ * n, after, n * sizeof *after);
+        before = after;
+    }
+    free(scratch);
+    return HS_OK;
+}
+
+static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)h;
+    (void)into;
+    return a->rollouts + l * a->capture->n_tokens * a->capture->n_tokens;
+}
+
+/* ---- contributions and ALTI ---- */
+
+/* Computes all layers up to the last requested one, and keeps the requested ones. now and before are [T][T].
+ */
+static hs_status layers_compute(hs__answer *a, float *map, float *now, float *before, hs_error *err)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    hs_status st = HS_OK;
+    for (size_t number = 0, l = 0; l < analysis->n_layers && !st && !hs__answer_cancelled(a); number++) {
+        st = hs_contributions_compute(hs_model_architecture(a->model->model), a->capture, number, map, err);
+        if (st)
+            break;
+        hs_flow_step(map, number > 0 ? before : NULL, a->capture->n_tokens, now);
+        memcpy(before, now, n * sizeof *now);
+        if (analysis->layers[l] != number)
+            continue;
+        memcpy(a->contributions + l * n, map, n * sizeof *map);
+        memcpy(a->alti + l++ * n, now, n * sizeof *now);
+    }
+    return st;
+}
+
+static hs_status prepare_contributions(hs__answer *a, hs_error *err)
+{
+    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    if (a->contributions)
+        return HS_OK; /* contributions and alti are computed together */
+    float *scratch = malloc(3 * n * sizeof *scratch);
+    a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
+    a->alti = malloc(a->analysis->n_layers * n * sizeof *a->alti);
+    const hs_status st = scratch && a->contributions && a->alti
+                             ? layers_compute(a, scratch, scratch + n, scratch + 2 * n, err)
+                             : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
+    free(scratch);
+    return st;
+}
+
+static const float *part_contributions(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)h;
+    (void)into;
+    return a->contributions + l * a->capture->n_tokens * a->capture->n_tokens;
+}
+
+static const float *part_alti(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)h;
+    (void)into;
+    return a->alti + l * a->capture->n_tokens * a->capture->n_tokens;
+}
+
+/* ---- arrays of own passes ---- */
+
+static const float *part_patch_map(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)h;
+    (void)into;
+    return (const float *)a->own[HS__OWN_PATCH_MAP] + l * a->encoding->n_tokens;
+}
+
+static const float *part_value_zeroing(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)h;
+    (void)into;
+    return (const float *)a->own[HS__OWN_VALUE_ZEROING] + l * a->encoding->n_tokens * a->encoding->n_tokens;
+}
+
+/* ==== the table ==== */
+
+/* Returns the taps that the requested head distance needs. */
+static unsigned choose_distance_taps(const hs__analysis_request *analysis)
+{
+    return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
+}
+
+#define LAYER      HS_AXIS_LAYER
+#define STATE      HS_AXIS_STATE
+#define DEPTH      HS_AXIS_DEPTH
+#define HEAD       HS_AXIS_HEAD
+#define KV_HEAD    HS_AXIS_KV_HEAD
+#define TOKEN      HS_AXIS_TOKEN
+#define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
+#define HIDDEN     HS_AXIS_HIDDEN
+
+/* In the order of the answer. */
+static const hs__output rows[HS__OUTPUTS_COUNT] = {
+    [HS__OUTPUT_attentions] = {.taps = HS_KEEP(ATTENTION),
+                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .range = HS__RANGE_UNIT,
+                               .hook = "attn.hook_pattern"},
+    [HS__OUTPUT_similarities] = {.taps = HS_KEEP(SIMILARITY),
+                                 .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                 .part = part_similarities,
+                                 .range = HS__RANGE_UNIT_IF_NORMALIZED},
+    [HS__OUTPUT_head_outputs] = {.taps = HS_KEEP(HEAD_OUTPUT),
+                                 .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                                 .hook = "attn.hook_z",
+                                 .range = HS__RANGE_ANY},
+    [HS__OUTPUT_hidden_states] = {.taps = HS_KEEP(HIDDEN_STATE),
+                                  .axes = {STATE, TOKEN, HIDDEN},
+                                  .part = part_hidden_states,
+                                  .hook = "hook_resid_post",
+                                  .range = HS__RANGE_ANY},
+    [HS__OUTPUT_queries] = {.taps = HS_KEEP(QUERY),
+                            .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                            .range = HS__RANGE_ANY,
+                            .hook = "attn.hook_q"},
+    [HS__OUTPUT_keys] = {.taps = HS_KEEP(KEY),
+                         .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                         .range = HS__RANGE_ANY,
+                         .hook = "attn.hook_k"},
+    [HS__OUTPUT_values] = {.taps = HS_KEEP(VALUE),
+                           .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                           .range = HS__RANGE_ANY,
+                           .hook = "attn.hook_v"},
+    [HS__OUTPUT_scores] = {.taps = HS_KEEP(SCORES),
+                           .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                           .range = HS__RANGE_ANY,
+                           .hook = "attn.hook_attn_scores"},
+    [HS__OUTPUT_scores_c2c] = {.taps = HS_KEEP(SCORES_C2C),
+                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .range = HS__RANGE_ANY},
+    [HS__OUTPUT_scores_c2p] = {.taps = HS_KEEP(SCORES_C2P),
+                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .range = HS__RANGE_ANY},
+    [HS__OUTPUT_scores_p2c] = {.taps = HS_KEEP(SCORES_P2C),
+                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .range = HS__RANGE_ANY},
+    [HS__OUTPUT_value_norms] = {.taps = HS_KEEP(VALUE_NORMS),
+                                .axes = {LAYER, HEAD, TOKEN},
+                                .part = part_value_norms,
+                                .range = HS__RANGE_ANY},
+    [HS__OUTPUT_weighted_norms] = {.taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
+                                   .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                   .part = part_weighted_norms,
+                                   .range = HS__RANGE_ANY},
+    [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+                                         .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                         .part = part_effective_attentions,
+                                         .range = HS__RANGE_ANY},
+    [HS__OUTPUT_rollout] = {.taps = HS_KEEP(ATTENTION),
+                            .axes = {LAYER, TOKEN, TOKEN},
+                            .part = part_rollout,
+                            .range = HS__RANGE_UNIT,
+                            .prepare = prepare_rollout,
+                            .every_head = true,
+                            .every_layer = true},
+    [HS__OUTPUT_contributions] = {.taps = HS_CONTRIBUTIONS_TAPS,
+                                  .axes = {LAYER, TOKEN, TOKEN},
+                                  .part = part_contributions,
+                                  .range = HS__RANGE_UNIT,
+                                  .prepare = prepare_contributions,
+                                  .every_head = true,
+                                  .every_layer = true,
+                                  .unchanged_only = true},
+    [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
+                         .axes = {LAYER, TOKEN, TOKEN},
+                         .part = part_alti,
+                         .range = HS__RANGE_UNIT,
+                         .prepare = prepare_contributions,
+                         .every_head = true,
+                         .every_layer = true,
+                         .unchanged_only = true},
+    [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
+                                  .axes = {LAYER, TOKEN, TOKEN},
+                                  .part = part_value_zeroing,
+                                  .range = HS__RANGE_UNIT,
+                                  .every_head = true,
+                                  .every_layer = true,
+                                  .own = &hs__own_value_zeroing,
+                                  .unchanged_only = true},
+    [HS__OUTPUT_pairs] = {.taps = HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs},
+    [HS__OUTPUT_regions] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                            .structure = &hs__structure_regions},
+    [HS__OUTPUT_segments] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                             .structure = &hs__structure_segments,
+                             .every_head = true},
+    [HS__OUTPUT_summary] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                            .structure = &hs__structure_summary},
+    [HS__OUTPUT_profiles] = {.taps = HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
+    [HS__OUTPUT_effects] = {.taps = HS_EFFECTS_TAPS,
+                            .structure = &hs__structure_effects,
+                            .every_head = true,
+                            .every_layer = true,
+                            .own = &hs__own_effects},
+    [HS__OUTPUT_patch_map] = {.taps = HS_KEEP(EVERY_STATE),
+                              .axes = {DEPTH, TOKEN},
+                              .part = part_patch_map,
+                              .range = HS__RANGE_ANY,
+                              .own = &hs__own_patch_map},
+    [HS__OUTPUT_head_scores] = {.structure = &hs__structure_head_scores, .own = &hs__own_head_scores},
+    [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                                   .structure = &hs__structure_head_distances,
+                                   .choose_taps = choose_distance_taps},
+    [HS__OUTPUT_classes] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_classes},
+    [HS__OUTPUT_next_sentence] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence},
+    [HS__OUTPUT_answer] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_answer},
+    [HS__OUTPUT_loss] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_loss},
+    [HS__OUTPUT_embedding] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_embedding},
+    [HS__OUTPUT_changes] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
+                            .structure = &hs__structure_changes,
+                            .every_layer = true},
+    [HS__OUTPUT_predictions] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions},
+};
+
+const hs__output *hs__output_at(size_t i)
+{
+    return i < HS__OUTPUTS_COUNT ? &rows[i] : NULL;
+}
+
+/* ==== sets of outputs ==== */
+
+static bool holds(hs__outputs outputs, size_t i)
+{
+    return outputs >> i & 1;
+}
+
+unsigned hs__outputs_taps(const hs__analysis_request *analysis)
+{
+    unsigned taps = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(analysis->outputs, i))
+            taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
+    if (analysis->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
+        taps ^= HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY);
+    return taps;
+}
+
+bool hs__outputs_every_head(hs__outputs outputs)
+{
+    bool every = false;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        every |= holds(outputs, i) && rows[i].every_head;
+    return every;
+}
+
+bool hs__outputs_every_layer(hs__outputs outputs)
+{
+    bool every = false;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        every |= holds(outputs, i) && rows[i].every_layer;
+    return every;
+}
+
+unsigned hs__outputs_own(hs__outputs outputs)
+{
+    unsigned own = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        own |= holds(outputs, i) && rows[i].own ? 1U << rows[i].own->kind : 0;
+    return own;
+}
+
+const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
+    [HS__OWN_EFFECTS] = &hs__own_effects,
+    [HS__OWN_HEAD_SCORES] = &hs__own_head_scores,
+    [HS__OWN_PATCH_MAP] = &hs__own_patch_map,
+    [HS__OWN_VALUE_ZEROING] = &hs__own_value_zeroing,
+};
+
+int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    if (analysis->dtype != HS__DTYPE_U1)
+        return 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        if (!holds(analysis->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
+            continue;
+        if (rows[i].range == HS__RANGE_ANY)
+            return hs__refuse(problem, 422, "/dtype",
+                              "dtype is u1, which holds values in [0, 1]; %s requires f4 or f2",
+                              hs__output_names[i]);
+        if (!analysis->normalize)
+            return hs__refuse(
+                problem, 422, "/dtype",
+                "dtype is u1, which holds values in [0, 1]; %s requires f4, f2 or normalize \"max\"",
+                hs__output_names[i]);
+    }
+    if (analysis->reduce == HS__REDUCE_SUM)
+        return hs__refuse(problem, 422, "/dtype",
+                          "dtype is u1, which holds values in [0, 1]; reduce must be \"none\" or \"mean\"");
+    return 0;
+}
+
+int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && analysis->n_interventions > 0; i++)
+        if (holds(analysis->outputs, i) && rows[i].unchanged_only)
+            return hs__refuse(problem, 422, "/interventions",
+                              "%s is not computed with interventions: leave one of the two out",
+                              hs__output_names[i]);
+    return 0;
+}
+
+hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++) {
+        if (!holds(a->analysis->outputs, i))
+            continue;
+        if (rows[i].structure && rows[i].own)
+            a->results[i] = (void *)a->own[rows[i].own->kind];
+        else if (rows[i].structure)
+            st = rows[i].structure->compute(a, &a->results[i], err);
+        else if (rows[i].prepare)
+            st = rows[i].prepare(a, err);
+    }
+    if (!st && hs__answer_cancelled(a))
+        st = hs_fail(err, HS_CANCELLED, "cancelled");
+    return st;
+}
+
+void hs__outputs_finish(hs__answer *a)
+{
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (a->results[i] && rows[i].structure->destroy)
+            rows[i].structure->destroy(a->results[i]);
+    free(a->scratch);
+    free(a->rollouts);
+    free(a->contributions);
+    free(a->alti);
+    *a = (hs__answer){0};
+}
+
+/* ==== parts of arrays ==== */
+
+/* Returns the block at l and h. An output without `part` is the array of its tap. */
+static const float *block_of(const hs__output *output, const hs__answer *a, size_t l, size_t h, float *into)
+{
+    return output->part ? output->part(a, l, h, into)
+                        : hs__answer_at(a, (hs_tap)__builtin_ctz(output->taps), l, h);
+}
+
+static bool has_heads(const hs__output *output)
+{
+    return output->axes[1] == HS_AXIS_HEAD || output->axes[1] == HS_AXIS_KV_HEAD;
+}
+
+/* Lists the requested heads that the output has parts for, as places in the request. Only the first of the
+ * heads that share keys and values has a part with these. Returns their number. */
+static size_t heads_find(const hs__output *output, const hs__analysis_request *analysis,
+                         const hs_shape *shape, uint16_t ret_at[HS_HEADS_MAX])
+{
+    const size_t shared_by =
+        output->axes[1] == HS_AXIS_KV_HEAD ? shape->n_heads / hs_shape_kv_heads(shape) : 1;
+    size_t n = 0;
+    for (size_t i = 0; i < analysis->n_heads; i++)
+        if (i == 0 || analysis->heads[i] / shared_by != analysis->heads[i - 1] / shared_by)
+            ret_at[n++] = (uint16_t)i;
+    return n;
+}
+
+size_t hs__output_n_walked(const hs__output *output)
+{
+    return has_heads(output) ? 2 : 1;
+}
+
+size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
+                          const hs_shape *shape, size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
+{
+    uint16_t at[HS_HEADS_MAX];
+    const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
+    const size_t lengths[] = {
+        [HS_AXIS_LAYER] = analysis->n_layers,
+        [HS_AXIS_STATE] = analysis->n_layers + 1,
+        [HS_AXIS_DEPTH] = shape->n_layers + 1,
+        [HS_AXIS_HEAD] = n_heads,
+        [HS_AXIS_KV_HEAD] = n_heads,
+        [HS_AXIS_TOKEN] = n_tokens,
+        [HS_AXIS_HEAD_WIDTH] = shape->head_width,
+        [HS_AXIS_HIDDEN] = shape->hidden,
+    };
+    size_t n = 0;
+    for (; output->axes[n]; n++)
+        ret_lengths[n] = lengths[output->axes[n]];
+    return n;
+}
+
+const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    float *sum = hs__answer_scratch(a, slot), *one = sum + hs__answer_part_floats(a);
+    if (!has_heads(output))
+        return block_of(output, a, l, h, one);
+    uint16_t at[HS_HEADS_MAX];
+    const size_t n_heads = heads_find(output, analysis, a->model->shape, at);
+    if (analysis->reduce == HS__REDUCE_NONE)
+        return block_of(output, a, l, at[h], one);
+    const float weight = analysis->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
+    size_t lengths[HS_AXES_MAX], n = 1;
+    const size_t n_axes =
+        hs__output_lengths(output, analysis, a->model->shape, a->capture->n_tokens, lengths);
+    for (size_t axis = 2; axis < n_axes; axis++)
+        n *= lengths[axis];
+    memset(sum, 0, n * sizeof *sum);
+    for (size_t head = 0; head < n_heads; head++) {
+        const float *part = block_of(output, a, l, at[head], one);
+        for (size_t i = 0; i < n; i++)
+            sum[i] += part[i] * weight;
+    }
+    return sum;
+}
