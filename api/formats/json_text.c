@@ -2,8 +2,8 @@
 #include "api/formats/json_text.h"
 
 #include "api/formats/number_list.h"
-#include "model/memory.h"
-#include "model/utf8.h"
+#include "model/base/memory.h"
+#include "model/base/utf8.h"
 
 #include <stdint.h>
 #include <stdlib.h>
