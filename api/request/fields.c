@@ -85,7 +85,7 @@ const char *const hs__output_names[HS__OUTPUTS_COUNT] = {
 #undef NAME
 };
 
-/* What outputs require of a checkpoint; those without a row require nothing. */
+/* Requirements of outputs on a checkpoint; those without a row have none. */
 static const struct {
     bool (*has)(const hs_architecture *architecture);
     output_refuser *refuse;

@@ -90,7 +90,7 @@ int hs__query_read(const char *query, const char *const *names, size_t n, hs_que
 
 /* ==== outputs ==== */
 
-/* What a request may ask for, in the order of the answer. fields.c says what each requires of a checkpoint,
+/* The outputs that a request may name, in the order of the answer. fields.c says what each requires,
  * and api/outputs/outputs.c what computes it. */
 #define HS__OUTPUT_NAMES(X)                                                                                  \
     X(attentions)                                                                                            \
