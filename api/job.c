@@ -3,9 +3,8 @@
  * A job has one sequence, or with interventions two and one for each text that they patch from. A sequence
  * that the head cache lacks needs a pass, which may also compute sequences of other jobs. */
 #include "api/job.h"
-#include "api/answer_figure.h"
+#include "api/answer/answer.h"
 #include "api/answer_models.h"
-#include "api/answer_write.h"
 #include "api/batch_limits.h"
 #include "api/formats/json_text.h"
 #include "api/outputs/structures.h"
@@ -382,36 +381,6 @@ static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
                            .n_interventions = s->n_interventions};
 }
 
-/* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
-static int figure_prepare(hs_job *job)
-{
-    hs__analysis_request *analysis = &job->analysis;
-    if (!is_figure(job))
-        return analysis->figure.requested
-                   ? hs__refuse(&job->problem, 422, "/figure",
-                                "figure is drawn as svg or pdf, and csv has its numbers: "
-                                "ask for one of these formats")
-                   : 0;
-    const unsigned kind = analysis->figure.kind;
-    const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
-    if (predicts && hs__predictor_check(job_model(job), "/figure/kind", &job->problem))
-        return job->problem.status;
-    if (!analysis->has_layers &&
-        (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
-        analysis->n_layers = job_model(job)->shape->n_layers;
-        memcpy(analysis->layers, hs_all_numbers, analysis->n_layers * sizeof *analysis->layers);
-    }
-    analysis->predictions.lens = kind == HS__FIGURE_LENS;
-    analysis->outputs = hs__figure_outputs(&analysis->figure);
-    if (analysis->n_interventions)
-        analysis->outputs |= HS__OUTPUT(changes); /* the pass starts from its states */
-    if (hs__figure_n_panels(analysis) > HS__FIGURE_PANELS_MAX)
-        return hs__refuse(&job->problem, 422, "/figure",
-                          "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",
-                          hs__figure_n_panels(analysis), HS__FIGURE_PANELS_MAX);
-    return 0;
-}
-
 static int refuse_model(hs_job *job, const json_t *value)
 {
     hs__served_model *models[HS__MODELS_MAX];
@@ -456,7 +425,7 @@ static void prepare_analyze(hs_job *job)
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
         hs__content_type_check(request->content_type, problem) || body_read(job, false) ||
-        figure_prepare(job) ||
+        hs__figure_prepare(&job->analysis, is_figure(job), problem) ||
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||

@@ -1,6 +1,6 @@
 /* answer_arrays.c - writes the answer as npz or safetensors. Both have the same arrays; npz has texts and
  * scalars as arrays, safetensors as metadata. */
-#include "api/answer_write.h"
+#include "api/answer/answer.h"
 
 #include "api/formats/arrays.h"
 #include "api/formats/npz.h"

@@ -1,6 +1,6 @@
 /* answer_figure.c - makes a figure of an answer: its panels from the captured maps, or from the arrays that a
  * binary answer would have. */
-#include "api/answer_figure.h"
+#include "api/answer/answer.h"
 
 #include "api/figures/figure.h"
 #include "api/outputs/outputs.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PANELS_MAX      1024
 #define LABELLED_MAX    4 /* maps of a figure whose axes have labels */
 #define TOKEN_BYTES_MAX 1024
 
@@ -52,7 +53,7 @@ static size_t n_shown(const hs__figure_request *figure)
     return figure->show == HS__SHOW_BOTH ? 2 : 1;
 }
 
-hs__outputs hs__figure_outputs(const hs__figure_request *figure)
+static hs__outputs figure_outputs(const hs__figure_request *figure)
 {
     hs__outputs outputs = 0;
     if (!is_map(figure))
@@ -64,10 +65,40 @@ hs__outputs hs__figure_outputs(const hs__figure_request *figure)
     return outputs;
 }
 
-size_t hs__figure_n_panels(const hs__analysis_request *analysis)
+static size_t figure_n_panels(const hs__analysis_request *analysis)
 {
     const hs__figure_request *figure = &analysis->figure;
     return is_map(figure) ? analysis->n_layers * analysis->n_heads * n_shown(figure) : EFFECTS;
+}
+
+/* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
+int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__problem *problem)
+{
+    const hs__served_model *model = analysis->model;
+    if (!is_figure)
+        return analysis->figure.requested
+                   ? hs__refuse(problem, 422, "/figure",
+                                "figure is drawn as svg or pdf, and csv has its numbers: "
+                                "ask for one of these formats")
+                   : 0;
+    const unsigned kind = analysis->figure.kind;
+    const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    if (predicts && hs__predictor_check(model, "/figure/kind", problem))
+        return problem->status;
+    if (!analysis->has_layers &&
+        (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
+        analysis->n_layers = model->shape->n_layers;
+        memcpy(analysis->layers, hs_all_numbers, analysis->n_layers * sizeof *analysis->layers);
+    }
+    analysis->predictions.lens = kind == HS__FIGURE_LENS;
+    analysis->outputs = figure_outputs(&analysis->figure);
+    if (analysis->n_interventions)
+        analysis->outputs |= HS__OUTPUT(changes); /* the pass starts from its states */
+    if (figure_n_panels(analysis) > PANELS_MAX)
+        return hs__refuse(problem, 422, "/figure",
+                          "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",
+                          figure_n_panels(analysis), PANELS_MAX);
+    return 0;
 }
 
 /* Returns the number of cells that have a token in them. */
@@ -82,7 +113,7 @@ size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_s
                                 size_t n_label)
 {
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
-    const size_t cells = is_map(&analysis->figure) ? hs__figure_n_panels(analysis) * n_tokens * n_tokens
+    const size_t cells = is_map(&analysis->figure) ? figure_n_panels(analysis) * n_tokens * n_tokens
                          : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
                                                                          : EFFECTS * n_heads;
     const size_t labelled = labelled_cells(analysis, shape, n_tokens);
@@ -95,7 +126,7 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape
     const size_t n = n_tokens + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
     const size_t cells = labelled_cells(analysis, shape, n_tokens);
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
-    const size_t n_panels = hs__figure_n_panels(analysis),
+    const size_t n_panels = figure_n_panels(analysis),
                  n_labelled = is_map(&analysis->figure) && n_panels > LABELLED_MAX ? 0 : n_panels;
     return images + 2048 * n_panels + (2 * n * n_labelled + cells) * TOKEN_BYTES_MAX;
 }
@@ -151,7 +182,7 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
     else if (m->figure->scale == HS__SCALE_SHARED)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
-    else if (hs__figure_n_panels(a->analysis) <= LABELLED_MAX)
+    else if (figure_n_panels(a->analysis) <= LABELLED_MAX)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head, name,
                  (double)p->high);
     else
@@ -311,7 +342,7 @@ static hs_status structure_make(maker *m, hs_error *err)
     if (!m->arrays)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
     for (size_t i = 0; hs__output_at(i); i++)
-        if (hs__figure_outputs(m->figure) >> i & 1)
+        if (figure_outputs(m->figure) >> i & 1)
             hs__output_at(i)->structure->add_arrays(m->arrays, a, a->results[i]);
     if (m->arrays->failed)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
@@ -369,7 +400,7 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
 hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
 {
     maker m = {.answer = a, .figure = &a->analysis->figure};
-    m.panels = calloc(hs__figure_n_panels(a->analysis), sizeof *m.panels);
+    m.panels = calloc(figure_n_panels(a->analysis), sizeof *m.panels);
     if (!m.panels)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
     hs_status st = is_map(m.figure) ? maps_make(&m, err) : structure_make(&m, err);
