@@ -1,7 +1,6 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
 #include "model/model.h"
-#include "model/families/sentence.h"
-#include "model/families/weights.h"
+#include "model/families/family.h"
 #include "model/tokenizer/tokenizer_create.h"
 
 #include <errno.h>

@@ -1,10 +1,76 @@
-/* family.h - a family of models as tables: the keys of its config.json and the names of its tensors. family.c
- * and weights.c turn them into an architecture. docs/explanation/tour.md says how to add a family. */
+/* family.h - what the files of this folder share. A family of models is tables, the keys of its config.json
+ * and the names of its tensors, and a function that reads the rest of the config. family.c and bind.c turn
+ * them into an architecture. sentence.c adds the modules of a sentence encoder. docs/explanation/tour.md says
+ * how to add a family. */
 #pragma once
 
+#include "model/architecture.h"
 #include "model/base/bytes.h"
-#include "model/families/config.h"
+#include "model/base/status.h"
 #include "model/files/shards.h"
+
+#include <jansson.h>
+
+/* ---- reading config.json ----
+ *
+ * The first failure is kept and later readers do nothing, so a family reads its keys without checks between
+ * them. After a failure the readers return the smallest allowed value, which nothing uses. Every failure is
+ * HS_BAD_MODEL and names the key. */
+
+typedef struct hs__config {
+    const json_t *keys;
+    hs_status status;
+    hs_error *err;
+} hs__config;
+
+/* The names of the keys of a shape's sizes. */
+typedef struct hs__shape_keys {
+    const char *n_layers, *n_heads, *hidden, *ffn, *n_positions, *vocab_size;
+    const char *n_kv_heads, *head_width; /* optional keys, or NULL */
+    bool long_texts;                     /* more positions than HS_POSITIONS_MAX are allowed, and not used */
+    size_t ffn_factor;                   /* ffn may be absent or null: this times hidden; 0: it may not */
+} hs__shape_keys;
+
+/* Reads the sizes that every family has, within the limits of architecture.h, and computes head_width. */
+void hs__config_shape(hs__config *config, const hs__shape_keys *names, hs_shape *ret_shape);
+
+/* Reads a required integer from min to max. */
+size_t hs__config_size(hs__config *config, const char *key, size_t min, size_t max);
+
+/* Read optional keys. Return `otherwise` if the key is absent or, for flags and numbers, null. */
+size_t hs__config_size_or(hs__config *config, const char *key, size_t min, size_t max, size_t otherwise);
+bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise);
+double hs__config_number_or(hs__config *config, const char *key, double min, double max, double otherwise);
+
+/* Reads an activation by any of HuggingFace's names. Returns `otherwise` if the key is absent or null. */
+hs_activation hs__config_activation(hs__config *config, const char *key, hs_activation otherwise);
+
+/* Sets position_offset for families whose positions start after the padding id, as fairseq's do. The rows up
+ * to padding_id belong to no token. */
+void hs__config_padding(hs__config *config, size_t padding_id, hs_architecture *architecture);
+
+/* Reads a string. Returns NULL if the key is absent or null. */
+const char *hs__config_text(hs__config *config, const char *key);
+
+/* Reads the base of rotary positions: rope_theta in rope_parameters, or in their member `part` if layers
+ * differ. */
+double hs__config_theta_or(hs__config *config, const char *part, double otherwise);
+
+/* Reads rotary positions by their newer keys (rope_parameters) or their older ones (`theta_key`,
+ * `fraction_key`, rope_scaling) into the architecture and its layers. fraction_key may be NULL. */
+void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key,
+                         hs_architecture *architecture);
+
+/* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */
+void hs__config_only(hs__config *config, const char *key, const char *only);
+
+/* Refuses the config unless the key is absent, null, false or {}: the feature is not supported. */
+void hs__config_unused(hs__config *config, const char *key);
+
+/* Refuses the config. The message says which key is wrong, and why. */
+void hs__config_refuse(hs__config *config, const char *format, ...) HS_PRINTF(2, 3);
+
+/* ---- a family's tables ---- */
 
 #define HS__TYPES_MAX 256 /* token types are stored in a byte */
 
@@ -72,7 +138,7 @@ typedef struct hs__head_names {
     bool may_pool_late;      /* pooling_key may be "late", and is by default; its "bos" is "cls" elsewhere */
 } hs__head_names;
 
-/* Heads that several families share (heads.c): the pooler of BERT, RoBERTa's two layers, one layer, and the
+/* Heads that several families share (config.c): the pooler of BERT, RoBERTa's two layers, one layer, and the
  * last token's scores of causal models. */
 extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_head, hs__span_head,
     hs__next_sentence_head, hs__score_head;
@@ -109,45 +175,7 @@ void hs__bert_configure(hs__config *config, hs_architecture *architecture);
     .n_layers = "num_hidden_layers", .n_heads = "num_attention_heads", .hidden = "hidden_size",              \
     .ffn = "intermediate_size", .n_positions = "max_position_embeddings", .vocab_size = "vocab_size"
 
-/* Modules of Llama's layers. Qwen2's queries, keys and values have biases. Qwen3 has norms after the first
- * four modules. */
-#define HS__LLAMA_ATTENTION(without_bias)                                                                    \
-    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = (without_bias)},                           \
-    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = (without_bias)},                             \
-    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = (without_bias)},                           \
-    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true}
-#define HS__LLAMA_REST                                                                                       \
-    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
-    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
-    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},                                     \
-    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},                                         \
-    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true}
-
-/* A layout with the names of Llama outside of its layers, and a causal family with its keys and heads. */
-#define HS__LLAMA_LAYOUT(modules)                                                                            \
-    {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
-     .norms_without_bias = true}
-#define HS__LLAMA_FAMILY(type, layout, configurer)                                                           \
-    {.types = {(type)}, .keys = {&hs__llama_keys}, .prefixes = {"", "model.", "transformer."},               \
-     .layouts = {&(layout)}, .predictors = {&hs__llama_predictor}, .sequence = &hs__score_head,              \
-     .tokens = &hs__score_head, .span = &hs__span_head, .configure = (configurer), .causal = true,           \
-     .scales_rotation = true}
-
 /* clang-format on */
-
-/* Llama's tables and config reader (llama.c), which several families use. */
-extern const hs__shape_keys hs__llama_keys;
-extern const hs__layout hs__llama_layout;
-extern const hs__predictor_names hs__llama_predictor;
-void hs__llama_configure(hs__config *config, hs_architecture *architecture);
-
-/* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
- * mask it is n keys on either side, as in transformers. layer_types names the layers that have one; without
- * that key they are those from `first` on. */
-void hs__sliding_window(hs__config *config, size_t first, hs_architecture *architecture);
-
-/* Qwen2's config reader (qwen2.c), which Qwen3 shares. */
-void hs__qwen_configure(hs__config *config, hs_architecture *architecture);
 
 /* RoBERTa's head (roberta.c), which MPNet and ESM share. */
 extern const hs__predictor_names hs__roberta_predictor;
@@ -165,3 +193,67 @@ void hs__family_release(hs_architecture *architecture);
 void hs__heads_configure(hs__config *config, const hs__family *family, hs_architecture *architecture);
 /* Returns the names of the tensors of a task. */
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
+
+/* ---- binding weights (bind.c) ---- */
+
+/* Fills in the architecture's weights. The tensors point into the shards. Fails with HS_BAD_MODEL if a tensor
+ * is missing, has another shape or an unsupported dtype, or holds a NaN or an infinity. */
+HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family,
+                                       hs_architecture *architecture, hs_error *err);
+
+/* Binds <module>.weight [n_out][n_in] and, with has_bias, <module>.bias. Fails like hs__weights_bind. */
+HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
+                                     bool has_bias, hs_dense *ret_dense, hs_error *err);
+
+/* ---- sentence encoders (sentence.c) ----
+ *
+ * sentence-transformers saves these files:
+ *
+ *     modules.json           the list: Transformer, Pooling, any Dense, perhaps Normalize
+ *     1_Pooling/config.json  how one vector is made of the tokens' states
+ *     2_Dense/config.json    in_features, out_features, bias, activation_function
+ *     2_Dense/model.safetensors  linear.weight, linear.bias
+ *     config_sentence_transformers.json  prompts; optional:
+ *
+ *         {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+ *
+ *     Both keys may be absent or null, and so may the text of a prompt. */
+
+#define HS__MODULES_MAX     8
+#define HS__MODULE_PATH_MAX 64
+
+typedef enum hs__module_kind {
+    HS__MODULE_TRANSFORMER,
+    HS__MODULE_POOLING,
+    HS__MODULE_DENSE,
+    HS__MODULE_NORMALIZE
+} hs__module_kind;
+
+typedef struct hs__modules {
+    size_t n;
+    hs__module_kind kinds[HS__MODULES_MAX];
+    char paths[HS__MODULES_MAX][HS__MODULE_PATH_MAX]; /* of the module's folder in the checkpoint's */
+} hs__modules;
+
+/* The sizes that a Dense module's config.json gives. */
+typedef struct hs__dense_shape {
+    size_t n_in, n_out;
+    bool has_bias, is_linear;
+    hs_activation activation;
+} hs__dense_shape;
+
+/* Parse one file each. All fail with HS_BAD_MODEL and name the key. hidden is H. */
+HS_MUST_USE hs_status hs__modules_parse(const hs_bytes *file, hs__modules *ret_modules, hs_error *err);
+HS_MUST_USE hs_status hs__pooling_parse(const hs_bytes *file, size_t hidden, hs_sentence_head *ret_head,
+                                        hs_error *err);
+HS_MUST_USE hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret_shape, hs_error *err);
+
+/* Parses the file and sets the prompts of a head that has none. The caller frees head->prompts. The head is
+ * untouched on failure. Fails with HS_BAD_MODEL, naming the key, and with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__prompts_parse(const hs_bytes *file, hs_sentence_head *head, hs_error *err);
+
+/* Reads the modules of the checkpoint in folder dir. Without modules.json *ret_head and *ret_weights stay as
+ * they are. ret_weights [HS_SENTENCE_DENSE_MAX] holds the weights of the Dense modules, which the head points
+ * into. The caller finishes them, even after an error, and frees ret_head->prompts. */
+HS_MUST_USE hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *ret_head,
+                                        hs__shards *ret_weights, hs_error *err);

@@ -1,27 +1,49 @@
-/* llama.c - Llama 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024) and SmolLM: RMS norms before, rotary
- * positions, keys and values shared by groups of heads, a gated feed-forward part and no biases. */
+/* llama.c - Llama and the families that are made of its layers: RMS norms before, rotary positions, keys and
+ * values shared by groups of heads, a gated feed-forward part and no biases. */
 #include "model/families/family.h"
 
 #include <string.h>
 
-const hs__shape_keys hs__llama_keys = {
+/* ---- what they share ---- */
+
+static const hs__shape_keys keys = {
     HS__DEFAULT_KEYS,
     .n_kv_heads = "num_key_value_heads",
     .head_width = "head_dim",
     .long_texts = true,
 };
 
-static const hs__module modules[] = {
-    HS__LLAMA_ATTENTION(true),
-    HS__LLAMA_REST,
-    {0},
-};
+static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = true};
 
-const hs__layout hs__llama_layout = HS__LLAMA_LAYOUT(modules);
+/* clang-format off */
 
-const hs__predictor_names hs__llama_predictor = {.decoder = "lm_head", .untied = true};
+/* Modules of Llama's layers. Qwen2's queries, keys and values have biases. Qwen3 has norms after the first
+ * four modules. */
+#define ATTENTION(without_bias)                                                                              \
+    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = (without_bias)},                           \
+    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = (without_bias)},                             \
+    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = (without_bias)},                           \
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true}
+#define REST                                                                                                 \
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
+    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},                                     \
+    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},                                         \
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true}
 
-void hs__llama_configure(hs__config *config, hs_architecture *architecture)
+/* A layout with the names of Llama outside of its layers, and a causal family with its keys and heads. */
+#define LAYOUT(modules)                                                                                      \
+    {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
+     .norms_without_bias = true}
+#define FAMILY(type, names, configurer)                                                                      \
+    {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                         \
+     .layouts = {&(names)}, .predictors = {&predictor}, .sequence = &hs__score_head,                         \
+     .tokens = &hs__score_head, .span = &hs__span_head, .configure = (configurer), .causal = true,           \
+     .scales_rotation = true}
+
+/* clang-format on */
+
+static void configure(hs__config *config, hs_architecture *architecture)
 {
     hs__config_unused(config, "attention_bias");
     hs__config_unused(config, "mlp_bias");
@@ -45,7 +67,10 @@ static bool slides(hs__config *config, const json_t *types, size_t layer)
     return sliding;
 }
 
-void hs__sliding_window(hs__config *config, size_t first, hs_architecture *architecture)
+/* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
+ * mask it is n keys on either side, as in transformers. layer_types names the layers that have one; without
+ * that key they are those from `first` on. */
+static void read_window(hs__config *config, size_t first, hs_architecture *architecture)
 {
     const json_t *window = json_object_get(config->keys, "sliding_window");
     const json_t *types = json_object_get(config->keys, "layer_types");
@@ -58,4 +83,77 @@ void hs__sliding_window(hs__config *config, size_t first, hs_architecture *archi
             architecture->layers[i].window = width < HS_POSITIONS_MAX ? width : 0;
 }
 
-const hs__family hs__family_llama = HS__LLAMA_FAMILY("llama", hs__llama_layout, hs__llama_configure);
+/* ---- Llama 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024) and SmolLM ---- */
+
+static const hs__module llama_modules[] = {
+    ATTENTION(true),
+    REST,
+    {0},
+};
+
+static const hs__layout llama_layout = LAYOUT(llama_modules);
+
+const hs__family hs__family_llama = FAMILY("llama", llama_layout, configure);
+
+/* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
+
+static void configure_mistral(hs__config *config, hs_architecture *architecture)
+{
+    configure(config, architecture);
+    read_window(config, 0, architecture);
+}
+
+const hs__family hs__family_mistral = FAMILY("mistral", llama_layout, configure_mistral);
+
+/* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
+
+static const hs__module qwen2_modules[] = {
+    ATTENTION(false),
+    REST,
+    {0},
+};
+
+static const hs__layout qwen2_layout = LAYOUT(qwen2_modules);
+
+static void configure_qwen(hs__config *config, hs_architecture *architecture)
+{
+    configure(config, architecture);
+    if (hs__config_flag_or(config, "use_sliding_window", false))
+        read_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
+}
+
+const hs__family hs__family_qwen2 = FAMILY("qwen2", qwen2_layout, configure_qwen);
+
+/* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
+
+static const hs__module qwen3_modules[] = {
+    ATTENTION(true),
+    {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
+    {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
+    REST,
+    {0},
+};
+
+static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
+
+const hs__family hs__family_qwen3 = FAMILY("qwen3", qwen3_layout, configure_qwen);
+
+/* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
+
+static const hs__head_names eurobert_sequence = {.dense = "dense",
+                                                 .activation = HS_GELU,
+                                                 .output = "classifier",
+                                                 .pooling_key = "classifier_pooling",
+                                                 .may_pool_late = true};
+
+const hs__family hs__family_eurobert = {
+    .types = {"eurobert"},
+    .keys = {&keys},
+    .prefixes = {"", "model."},
+    .layouts = {&llama_layout},
+    .predictors = {&predictor},
+    .sequence = &eurobert_sequence,
+    .tokens = &hs__classifier_head,
+    .configure = configure,
+    .scales_rotation = true,
+};

@@ -1,7 +1,6 @@
 /* fuzz_modules.c - the files of a sentence encoder's modules are refused, or give values within their
  * limits. The first byte chooses the file. */
-#include "model/families/prompts.h"
-#include "model/families/sentence.h"
+#include "model/families/family.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

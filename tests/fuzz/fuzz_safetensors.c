@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c - a weight file is refused, or every tensor of it lies inside the file and can be read.
  * Each file is tried alone and as the weights of the smallest model of each family. */
-#include "model/families/weights.h"
+#include "model/families/family.h"
 #include "model/files/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 

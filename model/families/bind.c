@@ -1,12 +1,73 @@
-/* weights.c - binds the tensors of a checkpoint to an architecture, using the tables of its family. The first
+/* bind.c - binds the tensors of a checkpoint to an architecture, using the tables of its family. The first
  * failure is kept and later calls do nothing, so binding reads as a list. */
-#include "model/families/weights.h"
-
-#include "model/families/buffers.h"
+#include "model/families/family.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- buffers ----
+ *
+ * Buffers are tensors that follow from a model's config and that some library versions saved. Their values
+ * are not read. */
+
+/* The limit on a buffer's number of values. */
+typedef enum buffer_kind { SCALAR, FREQUENCIES, POSITIONS, MASK } buffer_kind;
+
+static const struct {
+    const char *name;
+    buffer_kind kind;
+} buffers[] = {
+    {"inv_freq", FREQUENCIES}, /* transformers 5 saves ESM-2's with an asterisk for the layer's number */
+    {"original_inv_freq", FREQUENCIES},
+    {"masked_bias", SCALAR}, /* the score of a masked token */
+    {"position_ids", POSITIONS},
+    {"token_type_ids", POSITIONS},
+    {"bias", MASK}, /* which keys a query sees, as GPT-2 and GPT-NeoX save it */
+};
+
+static size_t values_max(buffer_kind kind, const hs_shape *shape)
+{
+    if (kind == POSITIONS)
+        return HS_POSITIONS_MAX;
+    return kind == FREQUENCIES ? shape->head_width / 2 : 1;
+}
+
+/* Returns true if the tensor is a scalar or a vector of at most n_max values, perhaps with dimensions of 1.
+ */
+static bool is_vector(const hs__entry *entry, size_t n_max)
+{
+    size_t n_values = 1, n_long = 0;
+    if (entry->n_dimensions > sizeof entry->dimensions / sizeof *entry->dimensions)
+        return false;
+    for (size_t i = 0; i < entry->n_dimensions; i++)
+        if (entry->dimensions[i] != 1) {
+            n_values = entry->dimensions[i];
+            n_long++;
+        }
+    return n_long <= 1 && n_values <= n_max;
+}
+
+/* Returns true for [1][1][n][n]. */
+static bool is_square(const hs__entry *entry)
+{
+    return entry->n_dimensions == 4 && entry->dimensions[0] == 1 && entry->dimensions[1] == 1 &&
+           entry->dimensions[2] == entry->dimensions[3];
+}
+
+/* Returns true if the last component of a tensor's name is that of a known buffer and the tensor is no larger
+ * than such a buffer of this shape. A larger one could be a weight under a buffer's name. */
+static bool is_buffer(const char *name, const hs__entry *entry, const hs_shape *shape)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof buffers / sizeof *buffers; i++)
+        if (strcmp(dot + 1, buffers[i].name) == 0)
+            return buffers[i].kind == MASK ? is_square(entry)
+                                           : is_vector(entry, values_max(buffers[i].kind, shape));
+    return false;
+}
+
+/* ---- tensors ---- */
 
 #define NAME_BYTES 256 /* far more than the longest prefix, number and table entry together */
 
@@ -392,7 +453,7 @@ static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char 
 {
     hs__entry entry;
     const size_t n_layers = n_numbered(architecture);
-    if (hs__safetensors_find(tensors, name, &entry) && hs__is_buffer(at->rest, &entry, &architecture->shape))
+    if (hs__safetensors_find(tensors, name, &entry) && is_buffer(at->rest, &entry, &architecture->shape))
         return;
     if (!is_known(b->layout, at->rest))
         b->status =
