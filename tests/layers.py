@@ -58,7 +58,6 @@ model
 model/families
 model/tokenizer
 model/files
-model/tensor
 model/architecture
 model/base
 """.split()

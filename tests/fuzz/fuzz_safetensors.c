@@ -1,7 +1,7 @@
 /* fuzz_safetensors.c - a weight file is refused, or every tensor of it lies inside the file and can be read.
  * Each file is tried alone and as the weights of the smallest model of each family. */
 #include "model/families/family.h"
-#include "model/files/safetensors.h"
+#include "model/files/shards.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* test_safetensors.c - hostile headers: a table of cases, each with its error message. */
-#include "model/files/safetensors.h"
+#include "model/files/shards.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
-/* tensor.c - converts F32, F16 and BF16 weights to float and checks that they are finite. The conversion is
- * exact. */
+/* architecture.c - reads tensors: converts F32, F16 and BF16 weights to float and checks that they are
+ * finite. The conversion is exact. */
 #include "model/architecture.h"
 #include "model/base/clones.h"
 
