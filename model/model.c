@@ -1,7 +1,7 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
 #include "model/model.h"
 #include "model/families/family.h"
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #include <errno.h>
 #include <pthread.h>

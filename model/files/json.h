@@ -1,10 +1,11 @@
-/* json.h - parses a checkpoint's untrusted JSON files. */
+/* json.h - parses a checkpoint's untrusted JSON files, and reads their members. */
 #pragma once
 
 #include "model/base/bytes.h"
 #include "model/base/status.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Parses a file as one JSON object. Duplicate keys are refused. Fails with HS_BAD_MODEL, naming the file and
  * the position. The caller releases the result with json_decref. */
@@ -18,3 +19,17 @@ HS_MUST_USE hs_status hs__json_parse_reals(const hs_bytes *file, const char *fil
 /* Like hs__json_parse, for a file that is one JSON array. */
 HS_MUST_USE hs_status hs__json_parse_list(const hs_bytes *file, const char *file_name, json_t **ret_list,
                                           hs_error *err);
+
+/* ---- optional members ----
+ *
+ * A member is absent, null, or of the required type. Anything else is refused. */
+
+/* Reads a boolean. If it is absent or null, *value stays unchanged. Fails with HS_BAD_MODEL for another
+ * type. */
+HS_MUST_USE hs_status hs__option_bool(const json_t *object, const char *file, const char *key, bool *value,
+                                      hs_error *err);
+
+/* Reads a string, or the "content" of an object. If it is absent or null, *value stays unchanged. The object
+ * owns the string. */
+HS_MUST_USE hs_status hs__option_text(const json_t *object, const char *file, const char *key,
+                                      const char **value, hs_error *err);

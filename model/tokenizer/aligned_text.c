@@ -1,8 +1,12 @@
-/* aligned_text.c - grows the arrays of an aligned text. They are reused for the next stretch of the text, so
- * a text costs few allocations. */
-#include "model/tokenizer/aligned_text.h"
+/* aligned_text.c - texts and words on their way through the parts: an aligned text, the sources of changed
+ * characters, cutting a word, pieces, and running the parts of a stage. */
+#include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
+
+/* ---- aligned texts ----
+ *
+ * Their arrays are reused for the next stretch of the text, so a text costs few allocations. */
 
 void hs__aligned_text_finish(hs__aligned_text *text)
 {
@@ -33,12 +37,6 @@ bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more)
     return true;
 }
 
-bool hs__aligned_text_fits(hs__aligned_text *text)
-{
-    text->too_long |= text->bytes_max > 0 && text->n_bytes > text->bytes_max;
-    return !text->too_long;
-}
-
 bool hs__spans_grow(hs__spans *spans)
 {
     const size_t capacity = 2 * spans->capacity + 64;
@@ -48,4 +46,198 @@ bool hs__spans_grow(hs__spans *spans)
     spans->items = items;
     spans->capacity = capacity;
     return true;
+}
+
+/* ---- the sources of changed characters ----
+ *
+ * Moves the cursor once over the old text. It stops at the end, whatever the changes are. */
+
+hs__transform hs__transform_start(const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    return (hs__transform){.view = view, .text = ret_text, .at = view->bytes, .index = view->first};
+}
+
+static void pass(hs__transform *t)
+{
+    if (t->at == t->view->bytes + t->view->n_bytes)
+        return;
+    t->before = hs__text_view_source(t->view, t->at, t->index++);
+    (void)hs_utf8_next(&t->at);
+}
+
+/* Appends the last character with the source of the first character that it takes. */
+static void flush_character(hs__transform *t)
+{
+    if (!t->any)
+        return;
+    if (t->change <= 0)
+        pass(t);
+    t->failed |= !hs__aligned_text_put(t->text, t->code_point, t->before);
+    for (; t->change < 0; t->change++)
+        pass(t);
+}
+
+void hs__transform_put(hs__transform *t, uint32_t code_point, long change)
+{
+    flush_character(t);
+    t->code_point = code_point;
+    t->change = change;
+    t->any = true;
+}
+
+bool hs__transform_finish(hs__transform *t)
+{
+    flush_character(t);
+    return !t->failed;
+}
+
+/* ---- cutting a word ----
+ *
+ * The cutter holds the last word back until it is known whether the next stretch belongs to it. */
+
+hs__cutter hs__cutter_start(hs__cut_behavior behavior, bool invert, hs__spans *words)
+{
+    return (hs__cutter){.behavior = behavior, .invert = invert, .words = words};
+}
+
+static void flush_word(hs__cutter *c)
+{
+    if (c->any)
+        c->failed |= !hs__spans_put(c->words, c->last.start, c->last.end);
+    c->any = false;
+}
+
+/* Returns true if a stretch belongs to the word before it. */
+static bool is_merged(const hs__cutter *c, bool matches)
+{
+    switch (c->behavior) {
+    case HS__CUT_WITH_PREVIOUS:
+        return matches && !c->last_matches;
+    case HS__CUT_WITH_NEXT:
+        return !matches && c->last_matches;
+    case HS__CUT_CONTIGUOUS:
+        return matches == c->last_matches;
+    default:
+        return false;
+    }
+}
+
+void hs__cutter_put(hs__cutter *c, size_t start, size_t end, bool matches)
+{
+    matches ^= c->invert;
+    if (c->any && is_merged(c, matches)) {
+        c->last.end = end;
+    } else {
+        flush_word(c);
+        c->last = (hs__span){start, end};
+        c->any = !(matches && c->behavior == HS__CUT_REMOVED);
+    }
+    c->last_matches = matches;
+}
+
+bool hs__cutter_finish(hs__cutter *c)
+{
+    flush_word(c);
+    return !c->failed;
+}
+
+/* ---- pieces ----
+ *
+ * The array of pieces grows up to n_kept, so a megabyte of text cut to 128 tokens needs little memory. */
+
+static bool reserve_piece(hs__pieces *pieces)
+{
+    if (pieces->n < pieces->capacity)
+        return true;
+    size_t capacity = pieces->capacity ? 2 * pieces->capacity : 64;
+    if (capacity > pieces->n_kept)
+        capacity = pieces->n_kept;
+    hs__piece *items = realloc(pieces->items, capacity * sizeof *items);
+    if (!items)
+        return false;
+    pieces->items = items;
+    pieces->capacity = capacity;
+    return true;
+}
+
+bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source)
+{
+    if (pieces->n < pieces->n_kept) {
+        if (!reserve_piece(pieces))
+            return false;
+        pieces->items[pieces->n] = (hs__piece){id, pieces->word, source};
+    }
+    pieces->n++;
+    return true;
+}
+
+/* ---- running the parts ---- */
+
+/* Returns true if the text is within its limit; otherwise sets too_long. */
+static bool fits(hs__aligned_text *text)
+{
+    text->too_long |= text->bytes_max > 0 && text->n_bytes > text->bytes_max;
+    return !text->too_long;
+}
+
+/* Runs one part. Its output is at most n_more_max bytes long. The buffer may have more capacity from an
+ * earlier text, so the length is checked at the end too: the same text always has the same result. */
+static bool part_normalize(const hs__part *part, const hs__text_view *from, size_t n_more_max,
+                           hs__aligned_text *to)
+{
+    to->bytes_max = to->n_bytes + n_more_max;
+    const bool ok = part->type->normalize(part, from, to) && fits(to);
+    to->bytes_max = 0;
+    return ok;
+}
+
+bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
+                         hs__aligned_text *ret_text)
+{
+    if (parts->n == 0)
+        return hs__aligned_text_reserve(ret_text, view->n_bytes) &&
+               hs__text_view_map(view, hs__aligned_text_put, ret_text);
+    const size_t n_more_max = hs__aligned_text_limit(view->n_bytes);
+    hs__text_view from = *view;
+    bool ok = true;
+    for (size_t i = 0; ok && i + 1 < parts->n; i++) {
+        hs__aligned_text *to = &scratch[i % 2];
+        to->n_bytes = 0;
+        ok = part_normalize(parts->items[i], &from, n_more_max, to);
+        from = (hs__text_view){.bytes = to->bytes, .n_bytes = to->n_bytes, .sources = to->sources};
+    }
+    return ok && part_normalize(parts->items[parts->n - 1], &from, n_more_max, ret_text);
+}
+
+static bool part_split(const hs__part *part, hs__split *split)
+{
+    const hs__aligned_text *from = split->text;
+    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
+    const hs__spans uncut = split->words;
+    split->words = split->uncut;
+    split->uncut = uncut;
+    split->words.n = 0;
+    to->n_bytes = 0;
+    bool ok = true;
+    for (size_t i = 0; i < uncut.n && ok; i++)
+        ok = part->type->split(part, from, uncut.items[i], to, &split->words);
+    if (part->type->rewrites)
+        split->text = to;
+    return ok && fits(to);
+}
+
+bool hs__parts_split(const hs__parts *parts, hs__split *split)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < parts->n; i++)
+        ok = part_split(parts->items[i], split);
+    return ok;
+}
+
+void hs__split_finish(hs__split *split)
+{
+    free(split->words.items);
+    free(split->uncut.items);
+    hs__aligned_text_finish(&split->rewritten[0]);
+    hs__aligned_text_finish(&split->rewritten[1]);
 }

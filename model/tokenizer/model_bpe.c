@@ -4,8 +4,7 @@
  *
  * Symbols are a linked list and candidate pairs wait in a heap, so a word of n characters always takes O(n
  * log n). Merges are sorted by their two ids and found by binary search, which has no bad cases either. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,12 +90,12 @@ static int32_t id_at(const hs__trie *entries, uint32_t node)
 }
 
 /* Reads the two tokens of a merge: ["a", "b"] or "a b". */
-static bool read_pair(const json_t *json, hs__entry ret[2])
+static bool read_pair(const json_t *json, hs__token_entry ret[2])
 {
     if (json_is_array(json) && json_array_size(json) == 2) {
         for (size_t i = 0; i < 2; i++) {
             const json_t *token = json_array_get(json, i);
-            ret[i] = (hs__entry){json_string_value(token), (uint32_t)json_string_length(token), 0};
+            ret[i] = (hs__token_entry){json_string_value(token), (uint32_t)json_string_length(token), 0};
         }
         return ret[0].n_bytes && ret[1].n_bytes;
     }
@@ -104,15 +103,15 @@ static bool read_pair(const json_t *json, hs__entry ret[2])
     const char *space = text ? strchr(text, ' ') : NULL;
     if (!space || strchr(space + 1, ' '))
         return false;
-    ret[0] = (hs__entry){text, (uint32_t)(space - text), 0};
-    ret[1] = (hs__entry){space + 1, (uint32_t)strlen(space + 1), 0};
+    ret[0] = (hs__token_entry){text, (uint32_t)(space - text), 0};
+    ret[1] = (hs__token_entry){space + 1, (uint32_t)strlen(space + 1), 0};
     return ret[0].n_bytes && ret[1].n_bytes;
 }
 
 static hs_status read_merge(const hs__trie *entries, const json_t *json, uint32_t rank, merge *ret_merge,
                             hs_error *err)
 {
-    hs__entry pair[2];
+    hs__token_entry pair[2];
     if (!read_pair(json, pair))
         return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges: number %u must be two tokens", rank);
     const uint32_t left = hs__trie_walk(entries, HS__TRIE_ROOT, pair[0].text, pair[0].n_bytes);

@@ -5,8 +5,7 @@
  * all pieces that start there. A character without a piece costs ten more than the worst piece. Adjacent
  * characters of that kind become one unknown token, or their bytes (byte_fallback). Between equally good ways
  * the one with the earlier start stays, as in the oracle. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +99,7 @@ static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret
         const char *text = json_string_value(piece);
         st = hs__token_check(text, json_string_length(piece), "tokenizer.json", err);
         ret_entries->items[ret_entries->n++] =
-            (hs__entry){text, (uint32_t)json_string_length(piece), (int32_t)i};
+            (hs__token_entry){text, (uint32_t)json_string_length(piece), (int32_t)i};
     }
     return st;
 }

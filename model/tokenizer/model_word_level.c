@@ -1,6 +1,5 @@
 /* model_word_level.c - WordLevel: a word is an entry of the vocabulary, or unknown. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 typedef struct word_level {
     hs__part part;

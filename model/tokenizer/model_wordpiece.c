@@ -1,8 +1,7 @@
 /* model_wordpiece.c - WordPiece: greedy longest match. It takes the longest entry that the word begins with,
  * then the longest continuation ("##ing"), and so on. If the rest of a word matches nothing, the word is one
  * unknown token. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 

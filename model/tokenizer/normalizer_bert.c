@@ -4,8 +4,8 @@
  * white space into spaces, puts spaces around ideographs, applies NFD, drops non-spacing marks and lowers the
  * case. This code takes each character through all steps at once. Only NFD's reordering of combining
  * characters needs more than one character: see put_run. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* normalizer_characters.c - Lowercase, StripAccents and Nmt, which map each character by itself. */
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 /* ---- Lowercase ---- */

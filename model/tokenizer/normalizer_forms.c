@@ -4,8 +4,8 @@
  *
  * For composition, the last character without a combining class is held until the next one: combining
  * characters between the two, and that one, may still compose with it. */
-#include "model/tokenizer/parts.h"
-#include "model/tokenizer/transform.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>

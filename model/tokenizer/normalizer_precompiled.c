@@ -3,22 +3,138 @@
  * A grapheme cluster of less than six bytes is looked up first. The table may match only its first character,
  * and the result still replaces the whole cluster. Otherwise each character is looked up. Longer clusters
  * (Hangul, flags, Indic conjuncts) need no detection, because their characters are looked up anyway. */
-#include "model/tokenizer/charsmap.h"
-#include "model/tokenizer/parts.h"
-#include "model/tokenizer/transform.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
+
+#include <nettle/base64.h>
+#include <stdlib.h>
+
+/* ---- the table ----
+ *
+ * SentencePiece's precompiled table of character replacements, from an untrusted file.
+ *
+ * The format is a byte count, a double-array trie of that many bytes (little-endian 32-bit units, as
+ * darts-clone writes them) and the NUL-terminated replacements. The values of the trie are offsets into the
+ * replacements. Every step in the trie is checked. */
+
+typedef struct charsmap {
+    unsigned char *bytes; /* the whole table, and a NUL */
+    const unsigned char *units;
+    size_t n_units;
+    const char *replacements; /* valid UTF-8, with a NUL at its end */
+    size_t n_replacement_bytes;
+} charsmap;
+
+static uint32_t u32_at(const unsigned char *at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static hs_status decode(const char *base64, charsmap *map, size_t *ret_n, hs_error *err)
+{
+    const size_t length = strlen(base64);
+    struct base64_decode_ctx context;
+    base64_decode_init(&context);
+    *ret_n = BASE64_DECODE_LENGTH(length);
+    map->bytes = malloc(*ret_n + 1);
+    if (!map->bytes)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (!base64_decode_update(&context, ret_n, map->bytes, length, base64) || !base64_decode_final(&context))
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is not base64");
+    map->bytes[*ret_n] = '\0';
+    return HS_OK;
+}
+
+/* Decodes the table from base64. Fails with HS_BAD_MODEL if it is malformed. The caller finishes *ret_map,
+ * even after an error. */
+static hs_status read_map(const char *base64, charsmap *ret_map, hs_error *err)
+{
+    size_t n = 0;
+    *ret_map = (charsmap){0};
+    const hs_status st = decode(base64, ret_map, &n, err);
+    if (st)
+        return st;
+    const size_t n_array = n < 4 ? 0 : u32_at(ret_map->bytes);
+    if (n_array < 4 || n_array % 4 || n_array > n - 4)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is truncated or malformed");
+    ret_map->units = ret_map->bytes + 4;
+    ret_map->n_units = n_array / 4;
+    ret_map->replacements = (const char *)ret_map->units + n_array;
+    ret_map->n_replacement_bytes = n - 4 - n_array;
+    if (hs_utf8_valid(ret_map->replacements, ret_map->n_replacement_bytes) < ret_map->n_replacement_bytes)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap has text that is not UTF-8");
+    return HS_OK;
+}
+
+static void finish_map(charsmap *map)
+{
+    free(map->bytes);
+    *map = (charsmap){0};
+}
+
+/* ---- units ---- */
+
+static uint32_t label(uint32_t unit)
+{
+    return unit & 0x800000FF;
+}
+
+static bool has_leaf(uint32_t unit)
+{
+    return unit >> 8 & 1;
+}
+
+static uint32_t offset(uint32_t unit)
+{
+    return unit >> 10 << ((unit & 0x200) >> 6);
+}
+
+static uint32_t value(uint32_t unit)
+{
+    return unit & 0x7FFFFFFF;
+}
+
+/* Returns the unit at a place. Outside the array, returns one that no transition reaches. */
+static uint32_t unit_at(const charsmap *map, uint32_t place)
+{
+    return place < map->n_units ? u32_at(map->units + 4 * (size_t)place) : 0x80000000;
+}
+
+/* Returns the replacement of the shortest key that the text begins with, NUL-terminated, or NULL if no key
+ * matches. */
+static const char *find_replacement(const charsmap *map, const unsigned char *text, size_t n_bytes)
+{
+    uint32_t place = offset(unit_at(map, 0));
+    for (size_t i = 0; i < n_bytes && text[i]; i++) {
+        place ^= text[i];
+        const uint32_t unit = unit_at(map, place);
+        if (label(unit) != text[i])
+            return NULL;
+        place ^= offset(unit);
+        if (has_leaf(unit)) {
+            const uint32_t at = value(unit_at(map, place));
+            const bool is =
+                at < map->n_replacement_bytes && !hs_utf8_continues((unsigned char)map->replacements[at]);
+            return is ? map->replacements + at : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* ---- the part ---- */
 
 #define CLUSTER_BYTES_MAX 5 /* the oracle looks up longer clusters by character */
 #define JOINER            0x200D
 
 typedef struct precompiled {
     hs__part part;
-    hs__charsmap map;
+    charsmap map;
 } precompiled;
 
 static void finish(hs__part *part)
 {
-    hs__charsmap_finish(&((precompiled *)part)->map);
+    finish_map(&((precompiled *)part)->map);
 }
 
 static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
@@ -26,7 +142,7 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
     const char *base64 = json_string_value(json_object_get(options, "precompiled_charsmap"));
     if (!base64)
         return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: Precompiled needs 'precompiled_charsmap'");
-    return hs__charsmap_read(base64, &((precompiled *)part)->map, err);
+    return read_map(base64, &((precompiled *)part)->map, err);
 }
 
 /* ---- clusters ---- */
@@ -72,7 +188,7 @@ static void put_replacement(hs__transform *t, const char *text, size_t n_old)
 static bool put_found(const precompiled *self, hs__transform *t, const unsigned char *at,
                       const unsigned char *end)
 {
-    const char *found = hs__charsmap_find(&self->map, at, (size_t)(end - at));
+    const char *found = find_replacement(&self->map, at, (size_t)(end - at));
     if (found)
         put_replacement(t, found, hs_utf8_count((const char *)at, (size_t)(end - at)));
     return found != NULL;

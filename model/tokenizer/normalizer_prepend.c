@@ -1,6 +1,5 @@
 /* normalizer_prepend.c - Prepend: puts a text before every text that is not empty. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #define TEXT_BYTES_MAX 64
 

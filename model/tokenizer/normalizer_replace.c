@@ -1,7 +1,7 @@
 /* normalizer_replace.c - Replace: replaces every occurrence of a text, or of a regular expression. Only the
  * expressions of published tokenizers are supported: " {2,}", and that of transformers 5 for DeBERTa. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 #define TEXT_BYTES_MAX 64

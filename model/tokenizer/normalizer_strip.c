@@ -1,6 +1,6 @@
 /* normalizer_strip.c - Strip: removes white space at the start or the end. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 typedef struct strip {

@@ -1,16 +1,235 @@
 /* older_files.c - reads folders without tokenizer.json. A vocabulary and the class of the tokenizer become
  * the tokenizer.json that HuggingFace's transformers 4 converts them to (convert_slow_tokenizer.py). */
-#include "model/base/utf8.h"
-#include "model/files/json.h"
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/sentencepiece.h"
 #include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 #include <math.h>
 #include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* ---- SentencePiece models ----
+ *
+ * A model is an untrusted protobuf message (Google's sentencepiece_model.proto), of which the fields that
+ * define a Unigram are read. A message is a sequence of fields, each a number and a value whose wire type
+ * gives its length, so unknown fields can be skipped. */
+
+typedef enum hs__piece_type {
+    HS__PIECE_NORMAL = 1,
+    HS__PIECE_UNKNOWN,
+    HS__PIECE_CONTROL,
+    HS__PIECE_USER_DEFINED,
+    HS__PIECE_UNUSED,
+    HS__PIECE_BYTE
+} hs__piece_type;
+
+/* A piece. The file's bytes own its text. */
+typedef struct hs__sentencepiece {
+    const char *text; /* [n_bytes], not NUL-terminated, possibly not UTF-8 */
+    size_t n_bytes;
+    float score;
+    uint32_t type; /* hs__piece_type */
+} hs__sentencepiece;
+
+typedef struct hs__sentencepiece_model {
+    hs__sentencepiece *pieces; /* [n_pieces] */
+    size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
+    hs_bytes charsmap;         /* the normalizer's table; may be empty */
+} hs__sentencepiece_model;
+
+/* Wire types. */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
+
+/* Field numbers. */
+enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
+enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
+enum { TRAINER_MODEL_TYPE = 3, TRAINER_UNKNOWN = 40 };
+enum { NORMALIZER_CHARSMAP = 2 };
+
+#define UNIGRAM 1
+
+typedef struct field {
+    uint64_t key;    /* field number << 3 | wire type */
+    uint64_t number; /* the value, except for BYTES */
+    hs_bytes bytes;
+} field;
+
+static uint64_t key_of(unsigned number, unsigned kind)
+{
+    return (uint64_t)number << 3 | kind;
+}
+
+/* ---- fields ---- */
+
+/* Takes n bytes off the message. Returns NULL if fewer are left. */
+static const unsigned char *take(hs_bytes *message, uint64_t n)
+{
+    const unsigned char *at = message->data;
+    if (n > message->size)
+        return NULL;
+    *message = (hs_bytes){at + n, message->size - (size_t)n};
+    return at;
+}
+
+static bool take_varint(hs_bytes *message, uint64_t *ret)
+{
+    *ret = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const unsigned char *byte = take(message, 1);
+        if (!byte)
+            return false;
+        *ret |= (uint64_t)(*byte & 0x7F) << shift;
+        if (!(*byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+static bool take_fixed(hs_bytes *message, unsigned n, uint64_t *ret)
+{
+    const unsigned char *at = take(message, n);
+    *ret = 0;
+    for (unsigned i = 0; at && i < n; i++)
+        *ret |= (uint64_t)at[i] << 8 * i;
+    return at != NULL;
+}
+
+static bool take_field(hs_bytes *message, field *ret)
+{
+    *ret = (field){0};
+    if (!take_varint(message, &ret->key))
+        return false;
+    switch (ret->key & 7) {
+    case VARINT:
+        return take_varint(message, &ret->number);
+    case FIXED64:
+        return take_fixed(message, 8, &ret->number);
+    case FIXED32:
+        return take_fixed(message, 4, &ret->number);
+    case BYTES:
+        if (!take_varint(message, &ret->number))
+            return false;
+        ret->bytes.data = take(message, ret->number);
+        ret->bytes.size = (size_t)ret->number;
+        return ret->bytes.data != NULL;
+    default:
+        return false;
+    }
+}
+
+/* ---- messages ---- */
+
+static bool read_piece(hs_bytes message, hs__sentencepiece *ret)
+{
+    *ret = (hs__sentencepiece){.text = "", .type = HS__PIECE_NORMAL};
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(PIECE_TEXT, BYTES)) {
+            ret->text = f.bytes.data;
+            ret->n_bytes = f.bytes.size;
+        } else if (f.key == key_of(PIECE_SCORE, FIXED32)) {
+            const uint32_t bits = (uint32_t)f.number;
+            memcpy(&ret->score, &bits, sizeof bits);
+        } else if (f.key == key_of(PIECE_TYPE, VARINT)) {
+            ret->type = (uint32_t)f.number;
+        }
+    }
+    return true;
+}
+
+static bool read_trainer(hs_bytes message, hs__sentencepiece_model *model, uint64_t *ret_type)
+{
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(TRAINER_MODEL_TYPE, VARINT))
+            *ret_type = f.number;
+        else if (f.key == key_of(TRAINER_UNKNOWN, VARINT))
+            model->unknown = (size_t)f.number;
+    }
+    return true;
+}
+
+static bool read_normalizer(hs_bytes message, hs__sentencepiece_model *model)
+{
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(NORMALIZER_CHARSMAP, BYTES))
+            model->charsmap = f.bytes;
+    }
+    return true;
+}
+
+/* Fills the first `capacity` pieces and counts all of them. */
+static bool read_model(hs_bytes message, size_t capacity, hs__sentencepiece_model *model, uint64_t *ret_type)
+{
+    field f;
+    model->n_pieces = 0;
+    while (message.size) {
+        hs__sentencepiece piece;
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(MODEL_PIECE, BYTES)) {
+            if (!read_piece(f.bytes, &piece))
+                return false;
+            if (model->n_pieces < capacity)
+                model->pieces[model->n_pieces] = piece;
+            model->n_pieces++;
+        }
+        if (f.key == key_of(MODEL_TRAINER, BYTES) && !read_trainer(f.bytes, model, ret_type))
+            return false;
+        if (f.key == key_of(MODEL_NORMALIZER, BYTES) && !read_normalizer(f.bytes, model))
+            return false;
+    }
+    return true;
+}
+
+/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, not a Unigram, or has more than
+ * pieces_max pieces. The caller finishes *ret_model, even after an error. */
+static hs_status parse_sentencepiece(const hs_bytes *file, size_t pieces_max,
+                                     hs__sentencepiece_model *ret_model, hs_error *err)
+{
+    uint64_t type = UNIGRAM;
+    *ret_model = (hs__sentencepiece_model){0};
+    if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is truncated or malformed");
+    if (type != UNIGRAM)
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            "the sentencepiece model has model_type %llu; supported: 1, Unigram. Save the tokenizer "
+            "as tokenizer.json",
+            (unsigned long long)type);
+    if (ret_model->n_pieces > pieces_max)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "the sentencepiece model has %zu pieces, more than config.json's vocab_size, %zu",
+                       ret_model->n_pieces, pieces_max);
+    if (ret_model->unknown >= ret_model->n_pieces)
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model's unk_id is not the number of a piece");
+    ret_model->pieces = calloc(ret_model->n_pieces, sizeof *ret_model->pieces);
+    if (!ret_model->pieces)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    (void)read_model(*file, ret_model->n_pieces, ret_model, &type);
+    return HS_OK;
+}
+
+static void finish_sentencepiece(hs__sentencepiece_model *model)
+{
+    free(model->pieces);
+    *model = (hs__sentencepiece_model){0};
+}
+
+hs_status hs__special_name(const hs__description *d, const char *key, const char *otherwise,
+                           const char **ret_text, hs_error *err)
+{
+    *ret_text = otherwise;
+    return hs__option_text(d->config, HS__TOKENIZER_CONFIG, key, ret_text, err);
+}
 
 #define MARK "\u2581"
 
@@ -101,7 +320,7 @@ static hs_status read_lines(const hs_bytes *file, hs__description *d, hs_error *
         if (st)
             return st;
         if (entries->n < d->vocab_size)
-            entries->items[entries->n++] = (hs__entry){at, (uint32_t)(stop - at), (int32_t)(line - 1)};
+            entries->items[entries->n++] = (hs__token_entry){at, (uint32_t)(stop - at), (int32_t)(line - 1)};
         else if (stop > at)
             return hs_fail(err, HS_BAD_MODEL, "vocab.txt: more tokens than config.json's vocab_size, %zu",
                            d->vocab_size);
@@ -141,7 +360,7 @@ static json_t *list_added(const hs__entries *entries)
     json_t *added = json_array();
     bool ok = true;
     for (size_t i = 0; ok && i < entries->n; i++) {
-        const hs__entry *entry = &entries->items[i];
+        const hs__token_entry *entry = &entries->items[i];
         if (entry->n_bytes)
             ok = append(added, json_pack("{s:i, s:s%}", "id", entry->id, "content", entry->text,
                                          (size_t)entry->n_bytes));
@@ -368,11 +587,11 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
     if (!st && by_punctuation)
         st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": split_by_punct is not supported");
     if (!st)
-        st = hs__sentencepiece_read(&files->sentencepiece, d->vocab_size, &model, err);
+        st = parse_sentencepiece(&files->sentencepiece, d->vocab_size, &model, err);
     if (!st)
         st = describe(class, &model, d, err);
     d->vocab_file = "the sentencepiece model";
-    hs__sentencepiece_finish(&model);
+    finish_sentencepiece(&model);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* pre_tokenizer_bert.c - BertPreTokenizer: splits at white space and drops it; each punctuation character is
  * a separate word. */
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 /* The class of a character by its first byte. */

@@ -3,9 +3,7 @@
  *
  * Words are the matches of GPT-2's regular expression, unless use_regex is false. Printable bytes of Latin-1
  * are written as themselves. The other 68 are written, in order, as U+0100 and up; a space is U+0120. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
-#include "model/tokenizer/word_scanner.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #define FILE_NAME "tokenizer.json"
 

@@ -1,6 +1,6 @@
 /* pre_tokenizer_digits.c - Digits: cuts numbers from the rest, as a whole or each digit by itself. */
-#include "model/tokenizer/cutter.h"
-#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 typedef struct digits {

@@ -1,7 +1,6 @@
 /* pre_tokenizer_metaspace.c - Metaspace: replaces a space by a visible mark, "\u2581", at the start of the
  * next word. A text without a leading space gets a mark too. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 /* The words that get a mark. FIRST: only a word at the start of the given text. */
 typedef enum prepend_scheme { NEVER, FIRST, ALWAYS } prepend_scheme;

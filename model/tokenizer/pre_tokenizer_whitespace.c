@@ -1,5 +1,6 @@
 /* pre_tokenizer_whitespace.c - WhitespaceSplit: splits at white space and drops it. */
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 static bool split(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,

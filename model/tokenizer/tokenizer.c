@@ -1,10 +1,166 @@
 /* tokenizer.c - builds an hs_tokenizer from a description: first the parts, then the vocabulary of the
  * model's entries and the added tokens, then the tokens that the parts look up. */
-#include "model/tokenizer/roles.h"
-#include "model/tokenizer/tokenizer_create.h"
 #include "model/tokenizer/tokenizer_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+/* ---- parts ----
+ *
+ * An unknown type of part is refused by name. */
+
+/* clang-format off */
+static const hs__part_type *const types[] = {
+    &hs__bert_normalizer,
+    &hs__bert_pre_tokenizer,
+    &hs__byte_level_pre_tokenizer,
+    &hs__wordpiece,
+    &hs__bpe,
+    &hs__bert_processing,
+    &hs__roberta_processing,
+    &hs__template_processing,
+    &hs__byte_level_post_processor,
+    &hs__lowercase,
+    &hs__nfc,
+    &hs__nfd,
+    &hs__nfkc,
+    &hs__nfkd,
+    &hs__nmt,
+    &hs__precompiled,
+    &hs__prepend,
+    &hs__replace,
+    &hs__strip,
+    &hs__strip_accents,
+    &hs__digits,
+    &hs__metaspace,
+    &hs__split_pre_tokenizer,
+    &hs__whitespace_split,
+    &hs__unigram,
+    &hs__word_level,
+    NULL,
+};
+/* clang-format on */
+
+/* The keys of a stage in tokenizer.json, and of the parts of its Sequence. */
+static const struct {
+    const char *key, *list;
+    bool optional; /* null means no part */
+} stages[] = {{"normalizer", "normalizers", true},
+              {"pre_tokenizer", "pretokenizers", true},
+              {"model.type", NULL, false},
+              {"post_processor", "processors", true}};
+
+static bool is_of(const hs__part_type *type, const json_t *options, const char *name)
+{
+    return name ? strcmp(type->name, name) == 0 : type->recognize && type->recognize(options);
+}
+
+static hs_status refuse_part(hs__stage stage, const char *name, hs_error *err)
+{
+    char supported[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; types[i] && used < sizeof supported; i++)
+        if (types[i]->stage == stage)
+            used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%s", used ? ", " : "",
+                                     types[i]->name);
+    return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s is '%.64s'; supported: %s", stages[stage].key,
+                   name ? name : "none", supported);
+}
+
+static hs_status part_append(hs__stage stage, const json_t *options, hs__parts *parts, hs_error *err)
+{
+    const char *name = json_string_value(json_object_get(options, "type"));
+    if (parts->n == HS__STAGE_PARTS_MAX)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s has more than %d parts", stages[stage].key,
+                       HS__STAGE_PARTS_MAX);
+    for (size_t i = 0; types[i]; i++) {
+        if (types[i]->stage != stage || !is_of(types[i], options, name))
+            continue;
+        hs__part *part = parts->items[parts->n] = calloc(1, types[i]->size);
+        if (!part)
+            return hs_fail(err, HS_NO_MEMORY, "out of memory");
+        parts->n++;
+        part->type = types[i];
+        return part->type->configure ? part->type->configure(part, options, err) : HS_OK;
+    }
+    return refuse_part(stage, name, err);
+}
+
+/* Creates the parts of a stage from an object, or from each object of a Sequence. Fails with HS_BAD_MODEL for
+ * an unknown part, or if a required stage has none. The caller finishes the result, even after an error. */
+static hs_status create_parts(hs__stage stage, const json_t *options, hs__parts *ret_parts, hs_error *err)
+{
+    const char *name = json_string_value(json_object_get(options, "type"));
+    if (stages[stage].optional && json_is_null(options))
+        return HS_OK;
+    if (!stages[stage].list || !name || strcmp(name, "Sequence") != 0)
+        return part_append(stage, options, ret_parts, err);
+    const json_t *list = json_object_get(options, stages[stage].list);
+    if (!json_is_array(list))
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s is a Sequence without '%s'", stages[stage].key,
+                       stages[stage].list);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < json_array_size(list); i++)
+        st = part_append(stage, json_array_get(list, i), ret_parts, err);
+    return st;
+}
+
+static void finish_parts(hs__parts *parts)
+{
+    for (size_t i = 0; i < parts->n; i++) {
+        if (parts->items[i]->type->finish)
+            parts->items[i]->type->finish(parts->items[i]);
+        free(parts->items[i]);
+    }
+    parts->n = 0;
+}
+
+/* ---- roles ----
+ *
+ * Finds roles by the template and by the token's own text, so that a sentence ends at the same
+ * place whether a vocabulary writes ".", "\u0120." or "\u2581.". */
+
+#define FINAL   ".!?"
+#define CLOSING "\"')]}"
+
+/* Skips the mark of a space before a word. */
+static const char *without_space(const char *text)
+{
+    static const char *const marks[] = {" ", "\u0120", "\u2581"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(text, marks[i], strlen(marks[i])) == 0)
+            return text + strlen(marks[i]);
+    return text;
+}
+
+static hs_role role_of(const char *text)
+{
+    text = without_space(text);
+    if (strcmp(text, ",") == 0)
+        return HS_ROLE_COMMA;
+    const bool is_end = strpbrk(text, FINAL) && text[strspn(text, FINAL CLOSING)] == '\0';
+    return is_end ? HS_ROLE_SENTENCE_END : HS_ROLE_OTHER;
+}
+
+/* Finds the role of every token of a vocabulary. The caller frees *ret_roles, [vocabulary->size] of hs_role.
+ * Unused ids are HS_ROLE_OTHER. */
+static hs_status find_roles(const hs__vocabulary *vocabulary, const hs__template *template,
+                            uint8_t **ret_roles, hs_error *err)
+{
+    uint8_t *roles = malloc(vocabulary->size);
+    if (!roles)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t id = 0; id < vocabulary->size; id++) {
+        const uint32_t at = vocabulary->text_at[id];
+        roles[id] = (uint8_t)(at == UINT32_MAX ? HS_ROLE_OTHER : role_of(vocabulary->texts + at));
+    }
+    if (template->separator >= 0)
+        roles[template->separator] = HS_ROLE_SEPARATOR;
+    if (template->first >= 0)
+        roles[template->first] = HS_ROLE_FIRST;
+    *ret_roles = roles;
+    return HS_OK;
+}
 
 /* ---- create ---- */
 
@@ -32,7 +188,7 @@ static hs_status create_stages(hs_tokenizer *tokenizer, hs__description *d, hs_e
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < HS__N_STAGES; i++) {
         hs__parts *stage = &tokenizer->stages[keys[i].stage];
-        st = hs__parts_create(keys[i].stage, json_object_get(d->json, keys[i].key), stage, err);
+        st = create_parts(keys[i].stage, json_object_get(d->json, keys[i].key), stage, err);
         if (!st && keys[i].stage == HS__MODEL)
             st = list_entries(stage->items[0], d, err);
     }
@@ -124,7 +280,7 @@ static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *er
     if (!st)
         st = bind_parts(tokenizer, err);
     if (!st)
-        st = hs__roles_find(vocabulary, tokenizer->template, &tokenizer->roles, err);
+        st = find_roles(vocabulary, tokenizer->template, &tokenizer->roles, err);
     if (!st)
         find_special(tokenizer, d);
     return st;
@@ -155,7 +311,7 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
     if (!tokenizer)
         return;
     for (size_t stage = 0; stage < HS__N_STAGES; stage++)
-        hs__parts_finish(&tokenizer->stages[stage]);
+        finish_parts(&tokenizer->stages[stage]);
     hs__vocabulary_finish(&tokenizer->vocabulary);
     hs__added_tokens_finish(&tokenizer->added);
     free(tokenizer->roles);
@@ -216,4 +372,108 @@ hs_role hs_tokenizer_role(const hs_tokenizer *tokenizer, int32_t id)
 {
     const int32_t shown = known(tokenizer, id);
     return shown < 0 ? HS_ROLE_OTHER : (hs_role)tokenizer->roles[shown];
+}
+
+/* ---- for people ----
+ *
+ * Bytes that are not a complete character are written in hex, as in \u27E8E2\u27E9: a character
+ * may span several tokens. */
+
+#define SPACE_MARK "\u2581"
+
+typedef struct readable {
+    char *bytes; /* NUL-terminated */
+    size_t n, capacity;
+} readable;
+
+/* Appends bytes. Appends nothing more once something did not fit. */
+static void put_raw(readable *to, const char *bytes, size_t n)
+{
+    if (n < to->capacity - to->n) {
+        memcpy(to->bytes + to->n, bytes, n);
+        to->n += n;
+        to->bytes[to->n] = '\0';
+    } else {
+        to->capacity = to->n + 1;
+    }
+}
+
+/* Puts a character. Spaces and characters that move the cursor are put_raw as a picture. */
+static void put_shown(readable *to, const char *bytes, size_t n)
+{
+    char picture[4] = {(char)0xE2, (char)0x90, (char)(0x80 + bytes[0]), 0};
+    if (bytes[0] == ' ')
+        put_raw(to, "\u2423", 3);
+    else if (bytes[0] == 0x7F)
+        put_raw(to, "\u2421", 3);
+    else if (bytes[0] > 0 && bytes[0] < ' ')
+        put_raw(to, picture, 3);
+    else
+        put_raw(to, bytes, n);
+}
+
+/* Returns the byte that a character stands for (see pre_tokenizer_byte_level.c), or -1. */
+static int byte_of(uint32_t c)
+{
+    if ((c > 0x20 && c < 0x7F) || (c > 0xA0 && c < 0x100 && c != 0xAD))
+        return (int)c;
+    const uint32_t nth = c - 0x100;
+    if (c < 0x100 || nth > 67)
+        return -1;
+    return nth < 33 ? (int)nth : nth == 33 ? 0x7F : nth < 67 ? (int)(0x80 + nth - 34) : 0xAD;
+}
+
+static size_t character_length(unsigned char first)
+{
+    return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+static void put_bytes(readable *to, const char *bytes, size_t n_bytes)
+{
+    for (size_t at = 0; at < n_bytes;) {
+        const size_t n = character_length((unsigned char)bytes[at]);
+        char hex[16];
+        if (n <= n_bytes - at && hs_utf8_valid(bytes + at, n) == n) {
+            put_shown(to, bytes + at, n);
+            at += n;
+            continue;
+        }
+        snprintf(hex, sizeof hex, "\u27E8%02X\u27E9", (unsigned char)bytes[at++]);
+        put_raw(to, hex, strlen(hex));
+    }
+}
+
+/* Puts a byte-level token. Returns false for an added token with other characters, which is text already. */
+static bool put_byte_level(readable *to, const char *token)
+{
+    char bytes[256];
+    size_t n = 0;
+    for (const unsigned char *at = (const unsigned char *)token; *at && n < sizeof bytes; n++) {
+        const int byte = byte_of(hs_utf8_next(&at));
+        if (byte < 0)
+            return false;
+        bytes[n] = (char)byte;
+    }
+    put_bytes(to, bytes, n);
+    return true;
+}
+
+void hs_token_readable(const char *kind, const char *token, char *ret_text, size_t n_bytes)
+{
+    readable to = {ret_text, 0, n_bytes};
+    const bool plain = !kind || strcmp(kind, "WordPiece") == 0 || strcmp(kind, "WordLevel") == 0;
+    ret_text[0] = '\0';
+    if (kind && strcmp(kind, "byte-level BPE") == 0 && put_byte_level(&to, token))
+        return;
+    for (const unsigned char *at = (const unsigned char *)token; *at;) {
+        const char *start = (const char *)at;
+        hs_utf8_next(&at);
+        const size_t n = (size_t)((const char *)at - start);
+        if (plain)
+            put_raw(&to, start, n);
+        else if (strncmp(start, SPACE_MARK, strlen(SPACE_MARK)) == 0)
+            put_shown(&to, " ", 1);
+        else
+            put_shown(&to, start, n);
+    }
 }

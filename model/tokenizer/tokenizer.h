@@ -114,3 +114,13 @@ const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer);
 /* Returns the role of an id, from its special token or its text. A mark for a preceding space ("\u0120.",
  * "\u2581.") does not count. An id out of range has the unknown token's role. */
 hs_role hs_tokenizer_role(const hs_tokenizer *tokenizer, int32_t id);
+
+/* ---- for people ----
+ *
+ * Writes a token for people. Vocabularies write spaces and bytes in substitute characters
+ * ("\u0120the", "\u2581the", "\u00c3\u00a9"). They become text again, with U+2423 for a space. The viewer
+ * does the same in static/src/app/token-labels.ts. Answers for programs keep the vocabulary's form. */
+
+/* Writes the readable form of a token, cut at a character to n_bytes - 1 bytes, NUL-terminated. `kind` is
+ * that of hs_tokenizer_kind; if it is NULL the token is copied. */
+void hs_token_readable(const char *kind, const char *token, char *ret_text, size_t n_bytes);

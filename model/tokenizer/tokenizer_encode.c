@@ -7,6 +7,7 @@
  * If the parts allow it, a text is processed in stretches of a few kilobytes. Then the buffers stay in the
  * cache, and a long text of which few tokens are kept is not read to its end. */
 #include "model/tokenizer/tokenizer_internal.h"
+
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>

@@ -1,14 +1,578 @@
-/* tokenizer_internal.h - the struct hs_tokenizer, and the description that its files are read into.
+/* tokenizer_internal.h - what the files of this folder share, from a text in the pipeline to the struct
+ * hs_tokenizer.
  *
- *     tokenizer_files.c    tokenizer.json and tokenizer_config.json -> hs__description
+ *     tokenizer_files.c    tokenizer.json, tokenizer_config.json, added tokens -> hs__description
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
- *     added_files.c        all files that name added tokens -> hs__added_list
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
- *     tokenizer_encode.c   texts -> hs_encoding */
+ *     tokenizer_encode.c   texts -> hs_encoding
+ *     vocabulary.c         ids and texts of tokens, the trie that finds them, and added tokens
+ *     aligned_text.c       texts and words on their way through the parts
+ *     normalizer_*.c, pre_tokenizer_*.c, model_*.c, post_processors.c   the parts */
 #pragma once
 
-#include "model/tokenizer/added_tokens.h"
+#include "model/base/bytes.h"
+#include "model/base/status.h"
+#include "model/base/utf8.h"
+#include "model/files/json.h"
 #include "model/tokenizer/tokenizer.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- a text in the pipeline ----
+ *
+ * A text comes with the source of every byte in the given text.
+ *
+ * Normalizers replace, drop and insert characters, and pre-tokenizers cut words, but the offsets of tokens
+ * refer to the given text. So each byte carries the range of code points that it stands for. A token reaches
+ * from the start of its first byte to the end of its last one. */
+
+/* A half-open range of code points of the given text. */
+typedef struct hs__range {
+    uint32_t start, end;
+} hs__range;
+
+/* Valid UTF-8 with the source of each byte. A zeroed struct is an empty text. */
+typedef struct hs__aligned_text {
+    unsigned char *bytes; /* [n_bytes] */
+    hs__range *sources;   /* [n_bytes] */
+    size_t n_bytes, capacity;
+    size_t bytes_max; /* maximum of n_bytes; 0: no limit */
+    bool too_long;    /* growing failed because of bytes_max, not for lack of memory */
+} hs__aligned_text;
+
+enum { HS__TEXT_GROWTH_MIN = 8 };
+
+/* Returns the most bytes that the normalizers and pre-tokenizers together may make of n_bytes of text. Real
+ * ones make a character up to eleven times as long (NFKD of U+FDFA) and a text two or three times. Hostile
+ * ones multiply with every part. */
+static inline size_t hs__aligned_text_limit(size_t n_bytes)
+{
+    const size_t limit_short = 64 * n_bytes + 4, limit_long = HS__TEXT_GROWTH_MIN * n_bytes + (1 << 16);
+    return limit_short < limit_long ? limit_short : limit_long;
+}
+
+void hs__aligned_text_finish(hs__aligned_text *text);
+
+/* Reserves capacity for n_more bytes. Returns false if memory is short or the limit is exceeded. */
+bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more);
+
+/* Appends a character. Returns false if memory is short. */
+static inline bool hs__aligned_text_put(hs__aligned_text *text, uint32_t code_point, hs__range source)
+{
+    if (text->capacity - text->n_bytes < 4 && !hs__aligned_text_reserve(text, 4))
+        return false;
+    const size_t length = hs_utf8_put(code_point, text->bytes + text->n_bytes);
+    for (size_t i = 0; i < length; i++)
+        text->sources[text->n_bytes++] = source;
+    return true;
+}
+
+/* The input of a normalizer: the given text from code point `first` on, or the output of another
+ * normalizer. */
+typedef struct hs__text_view {
+    const unsigned char *bytes;
+    size_t n_bytes;
+    const hs__range *sources; /* [n_bytes]; NULL: the given text, where each character is its own source */
+    uint32_t first;
+} hs__text_view;
+
+/* Returns the source of the character at a byte. `index` is its code point number, used if the view is of the
+ * given text. */
+static inline hs__range hs__text_view_source(const hs__text_view *view, const unsigned char *at,
+                                             uint32_t index)
+{
+    return view->sources ? view->sources[at - view->bytes] : (hs__range){index, index + 1};
+}
+
+/* Passes each character of the view, with its source, to `put`, which appends to ret_text. Returns false as
+ * soon as `put` does. */
+static inline __attribute__((always_inline)) bool
+hs__text_view_map(const hs__text_view *view,
+                  bool (*put)(hs__aligned_text *text, uint32_t code_point, hs__range source),
+                  hs__aligned_text *ret_text)
+{
+    const unsigned char *at = view->bytes;
+    bool ok = true;
+    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
+        const hs__range source = hs__text_view_source(view, at, index);
+        ok = put(ret_text, hs_utf8_next(&at), source);
+    }
+    return ok;
+}
+
+/* A half-open range of bytes of an aligned text. */
+typedef struct hs__span {
+    size_t start, end;
+} hs__span;
+
+typedef struct hs__spans {
+    hs__span *items; /* [n] */
+    size_t n, capacity;
+} hs__spans;
+
+/* Reserves capacity for one more span. Returns false if memory is short. */
+bool hs__spans_grow(hs__spans *spans);
+
+/* Appends a span unless it is empty. Returns false if memory is short. */
+static inline bool hs__spans_put(hs__spans *spans, size_t start, size_t end)
+{
+    if (start == end)
+        return true;
+    if (spans->n == spans->capacity && !hs__spans_grow(spans))
+        return false;
+    spans->items[spans->n++] = (hs__span){start, end};
+    return true;
+}
+
+/* ---- the sources of changed characters ----
+ *
+ * Tracks the source of characters through a normalizer.
+ *
+ * This is the oracle's algorithm (NormalizedString::transform). Each new character comes with a change, the
+ * difference in the number of characters. With 0 it stands for the character at the cursor, which advances.
+ * With -n the cursor advances over n more characters. With 1 the character is additional and stands for the
+ * one before the cursor. Sources follow from counting alone, even if that yields a neighbour of the true
+ * source. */
+
+typedef struct hs__transform {
+    const hs__text_view *view;
+    hs__aligned_text *text;
+    const unsigned char *at; /* the cursor */
+    uint32_t index;          /* code points of the given text before the cursor */
+    hs__range before;        /* source of the character before the cursor */
+    uint32_t code_point;     /* the last character put; its change may be amended until the next one */
+    long change;
+    bool any, failed;
+} hs__transform;
+
+/* Starts a transform that appends to ret_text. */
+hs__transform hs__transform_start(const hs__text_view *view, hs__aligned_text *ret_text);
+void hs__transform_put(hs__transform *t, uint32_t code_point, long change);
+/* Adds to the change of the last character. Has no effect if there is none. */
+static inline void hs__transform_amend(hs__transform *t, long change)
+{
+    t->change += change;
+}
+
+/* Appends the last character. Returns false if memory was short at any time. */
+bool hs__transform_finish(hs__transform *t);
+
+/* ---- cutting a word ----
+ *
+ * Cuts a word at the matches of a pattern. The five behaviours are those of the oracle's Split. */
+
+typedef enum hs__cut_behavior {
+    HS__CUT_REMOVED,       /* matches are dropped */
+    HS__CUT_ISOLATED,      /* each match is a word */
+    HS__CUT_WITH_PREVIOUS, /* a match ends the word before it */
+    HS__CUT_WITH_NEXT,     /* a match starts the word after it */
+    HS__CUT_CONTIGUOUS,    /* matches side by side are one word */
+    HS__CUT_BEHAVIORS
+} hs__cut_behavior;
+
+/* Cuts one word, whose stretches come in order and without gaps. */
+typedef struct hs__cutter {
+    hs__cut_behavior behavior;
+    bool invert; /* what lies between the matches counts as matches */
+    hs__spans *words;
+    hs__span last; /* not yet in words */
+    bool any, last_matches, failed;
+} hs__cutter;
+
+hs__cutter hs__cutter_start(hs__cut_behavior behavior, bool invert, hs__spans *words);
+void hs__cutter_put(hs__cutter *cutter, size_t start, size_t end, bool matches);
+/* Returns false if memory was short at any time. */
+bool hs__cutter_finish(hs__cutter *cutter);
+
+/* ---- finding words ----
+ *
+ * Finds words as the regular expressions of published byte-level tokenizers do.
+ *
+ * The expressions differ in four rules, so one scanner reads them all. It is faster than a general engine,
+ * and its letters and numbers are the oracle's. Each expression matches at every position, so a text is one
+ * word after the other. */
+
+/* The rules, in the order in which they are tried:
+ *     a contraction, such as 's
+ *     letters, after a space
+ *     numbers, after a space
+ *     other characters, after a space
+ *     white space; its last character belongs to the next word */
+typedef struct hs__word_rules {
+    bool any_case;      /* contractions count in upper case too */
+    bool any_prefix;    /* any character but a number and a line end may precede letters */
+    uint8_t digits_max; /* numbers of at most this length, without a space; 0: numbers of any length */
+    bool line_ends;     /* line ends belong to what is before them, white space included */
+} hs__word_rules;
+
+typedef struct hs__word_scanner {
+    hs__word_rules rules;
+    uint8_t kinds[128]; /* kinds of ASCII characters */
+} hs__word_scanner;
+
+/* Finds the rules of a published regular expression. Returns false for any other expression. */
+bool hs__word_rules_find(const char *expression, hs__word_rules *ret_rules);
+
+/* Returns the rules of GPT-2's expression. */
+hs__word_rules hs__word_rules_gpt2(void);
+
+hs__word_scanner hs__word_scanner_create(hs__word_rules rules);
+
+/* Returns the end of the word that starts at `at` < end. after_space: a space is before the text, and the
+ * word starts with it; then the word may have no character of its own. */
+const unsigned char *hs__word_end(const hs__word_scanner *scanner, const unsigned char *at,
+                                  const unsigned char *end, bool after_space);
+
+/* ---- pieces ----
+ *
+ * The pieces that a model cuts words into: ids, words and offsets. */
+
+typedef struct hs__piece {
+    int32_t id, word;
+    hs__range source; /* code points of the text */
+} hs__piece;
+
+/* The pieces of one text. Only the first n_kept are stored, because an answer shows no more. A zeroed struct
+ * with n_kept set is empty. */
+typedef struct hs__pieces {
+    hs__piece *items; /* [min(n, n_kept)] */
+    size_t n;         /* how many there are, stored or not */
+    size_t n_kept;    /* maximum to store */
+    size_t capacity;
+    int32_t word; /* the number of the current word */
+} hs__pieces;
+
+/* Appends a piece to the current word. Returns false if memory is short. */
+bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source);
+
+/* ---- tries ----
+ *
+ * A static trie from byte strings to ids, with longest-match search.
+ *
+ * Nodes are stored in breadth-first order, so the children of a node are adjacent and those of the next node
+ * follow. A node needs one offset, one byte and an id: 9 bytes. The trie is built from sorted strings and
+ * does not hash, so no vocabulary makes it slow. */
+
+typedef struct hs__trie_node {
+    uint32_t first; /* index of the first child; the last child is before the next node's first */
+    int32_t id;     /* id of the string that ends here, or -1 */
+} hs__trie_node;
+
+typedef struct hs__trie {
+    uint32_t n_nodes;     /* 0: empty, nothing matches */
+    hs__trie_node *nodes; /* [n_nodes + 1] */
+    uint8_t *label;       /* [n_nodes]: the byte that leads to a node, ascending among siblings */
+} hs__trie;
+
+/* A vocabulary entry: a string and its id. Not NUL-terminated. */
+typedef struct hs__token_entry {
+    const char *text;
+    uint32_t n_bytes;
+    int32_t id;
+} hs__token_entry;
+
+#define HS__TRIE_ROOT 0
+#define HS__TRIE_NONE UINT32_MAX
+
+/* Walks from a node along a string. Returns the last node, or HS__TRIE_NONE. */
+uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
+
+/* Returns the id of a string, or -1. */
+int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes);
+
+/* Returns the child of a node for one byte, or HS__TRIE_NONE. */
+static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_t byte)
+{
+    const uint32_t first = trie->nodes[node].first;
+    const uint32_t n = trie->nodes[node + 1].first - first;
+    if (n <= 4) { /* most nodes have so few that a call would cost more */
+        for (uint32_t i = first; i < first + n; i++)
+            if (trie->label[i] == byte)
+                return i;
+        return HS__TRIE_NONE;
+    }
+    const uint8_t *hit = memchr(trie->label + first, byte, n);
+    return hit ? (uint32_t)(hit - trie->label) : HS__TRIE_NONE;
+}
+
+/* Returns the id of the longest non-empty match at bytes, or -1. The search starts at `node`, as if its bytes
+ * had been matched already. */
+static inline int32_t hs__trie_longest(const hs__trie *trie, uint32_t node, const unsigned char *bytes,
+                                       size_t n_bytes, size_t *ret_length)
+{
+    int32_t id = -1;
+    for (size_t i = 0; i < n_bytes; i++) {
+        node = hs__trie_step(trie, node, bytes[i]);
+        if (node == HS__TRIE_NONE)
+            break;
+        if (trie->nodes[node].id >= 0) {
+            id = trie->nodes[node].id;
+            *ret_length = i + 1;
+        }
+    }
+    return id;
+}
+
+/* ---- the vocabulary ----
+ *
+ * Maps ids to texts and texts to ids, for the model's entries and the added tokens.
+ *
+ * A trie holds the model's entries, and models use it to cut words. An added token takes precedence over a
+ * model's entry of the same text. Both must have the same id. */
+
+#define HS__TOKEN_BYTES_MAX 1024
+
+/* The entries of a file, which owns their texts. */
+typedef struct hs__entries {
+    hs__token_entry *items; /* [n] */
+    size_t n;
+} hs__entries;
+
+/* A token that is cut out of the text before the model sees it. */
+typedef struct hs__added_token {
+    hs__token_entry entry; /* id -1: use the id of the same text in the vocabulary, or the first free one */
+    bool must_be_there;    /* without an id, drop the token unless the vocabulary has it */
+    bool special;          /* if false, the token is found even if special tokens are split */
+    bool normalized;       /* search in the normalised text for the normalised token */
+    bool single_word;      /* match only as a whole word */
+    const char *file;      /* the file that names it, for messages */
+    bool lstrip, rstrip;   /* takes the white space before it, after it */
+} hs__added_token;
+
+typedef struct hs__added_list {
+    hs__added_token *items; /* [n] */
+    size_t n;
+} hs__added_list;
+
+typedef struct hs__vocabulary {
+    hs__trie entries;  /* the model's entries */
+    hs__trie added;    /* the names of added tokens */
+    char *texts;       /* every token, NUL-terminated */
+    uint32_t *text_at; /* [size]: offset in texts; UINT32_MAX: unused id */
+    size_t size;       /* ids are below this */
+    const char *file;  /* the file it was read from, for messages */
+} hs__vocabulary;
+
+/* Builds the vocabulary: sorts the entries and gives each added token its id. Drops added tokens that get no
+ * id, because they must be in the vocabulary or no id is free. Fails with HS_BAD_MODEL if an id has two texts
+ * or an added token two ids. The caller finishes *ret_vocabulary, even after an error. */
+HS_MUST_USE hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size_t size,
+                                           const char *file, hs__vocabulary *ret_vocabulary, hs_error *err);
+void hs__vocabulary_finish(hs__vocabulary *vocabulary);
+
+/* Returns the id of a token, or -1. */
+int32_t hs__vocabulary_id(const hs__vocabulary *vocabulary, const char *text, size_t n_bytes);
+
+/* Returns the id of a token in *ret_id. Fails with HS_BAD_MODEL if the vocabulary has none. */
+HS_MUST_USE hs_status hs__vocabulary_need(const hs__vocabulary *vocabulary, const char *text, int32_t *ret_id,
+                                          hs_error *err);
+
+/* ---- reading ---- */
+
+/* Checks a token. Fails with HS_BAD_MODEL, naming `where`, if it is too long, contains NUL or is not
+ * UTF-8. */
+HS_MUST_USE hs_status hs__token_check(const char *text, size_t n_bytes, const char *where, hs_error *err);
+
+/* Reads an id below size. `key` and `text` name its owner in messages. */
+HS_MUST_USE hs_status hs__token_id_read(const json_t *json, const char *key, const char *text, size_t size,
+                                        int32_t *ret_id, hs_error *err);
+
+/* Reads a model's "vocab" object, from text to id. The caller frees ret_entries->items, even after an
+ * error. */
+HS_MUST_USE hs_status hs__entries_read(json_t *vocab, size_t size, hs__entries *ret_entries, hs_error *err);
+
+/* ---- the template ----
+ *
+ * The positions of the special tokens, as steps for one text and for two. */
+
+#define HS__TEMPLATE_STEPS_MAX HS_FRAME_MAX
+
+/* A step: a special token, or all pieces of a text. */
+typedef struct hs__template_step {
+    int32_t id;   /* id of the special token; -1: a text */
+    uint8_t text; /* 0 or 1; a special token belongs to the text before it, or to the first */
+    uint8_t type; /* token_type_ids */
+} hs__template_step;
+
+typedef struct hs__template_form {
+    hs__template_step steps[HS__TEMPLATE_STEPS_MAX]; /* [n_steps] */
+    size_t n_steps, n_special;
+} hs__template_form;
+
+typedef struct hs__template {
+    hs__template_form forms[2]; /* for one text, for two */
+    int32_t first, separator;   /* the special tokens before and after a single text; -1: none */
+} hs__template;
+
+/* ---- parts ----
+ *
+ * The parts of the tokenizer pipeline and their common interface.
+ *
+ *     stage            from -> to                                 parts
+ *     normalizer       text -> text as the vocabulary has it      BertNormalizer, Precompiled, Lowercase,
+ *                                                                 NFC, NFD, NFKC, NFKD, Nmt, StripAccents,
+ *                                                                 Strip, Prepend, Replace
+ *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel,
+ *                                                                 Digits, Metaspace, Split, WhitespaceSplit
+ *     model            word -> pieces with ids                    WordPiece, BPE, Unigram, WordLevel
+ *     post-processor   pieces -> a sequence with special tokens   BertProcessing, RobertaProcessing,
+ *                                                                 TemplateProcessing, ByteLevel
+ *
+ * A stage is a list of parts, each working on the output of the one before it. It is empty if the file has
+ * null, and has several parts if the file has a Sequence.
+ *
+ * Each part has its own file, those of post-processing one together. It reads its JSON object of
+ * tokenizer.json, refuses unsupported options that would change ids, and never changes after bind. Its
+ * hs__part_type is one line in tokenizer.c. The struct of a part begins with its hs__part. */
+
+typedef enum hs__stage {
+    HS__NORMALIZER,
+    HS__PRE_TOKENIZER,
+    HS__MODEL,
+    HS__POST_PROCESSOR,
+    HS__N_STAGES
+} hs__stage;
+
+/* A text while pre-tokenizers cut it into words. */
+typedef struct hs__split {
+    const hs__aligned_text *text; /* the text of the spans */
+    hs__spans words;              /* in order */
+    hs__spans uncut;              /* scratch: the words before the current part */
+    hs__aligned_text
+        rewritten[2]; /* for parts that rewrite the text; text points to neither or one of them */
+} hs__split;
+
+void hs__split_finish(hs__split *split);
+
+/* A post-processor's changes to offsets. */
+typedef struct hs__trim {
+    bool spaces;      /* offsets leave out the white space at both ends of a token */
+    bool keeps_first; /* but keep one space at the start of the text, which the pipeline added */
+} hs__trim;
+
+typedef struct hs__part hs__part;
+
+typedef struct hs__part_type {
+    hs__stage stage;
+    const char *name; /* its "type" in tokenizer.json */
+    size_t size;      /* of its struct, which begins with an hs__part */
+
+    /* Reads the JSON object of a zeroed part, which may use its strings until bind. NULL: it has no
+     * options. */
+    hs_status (*configure)(hs__part *part, const json_t *options, hs_error *err);
+    /* Looks up the tokens that the part names. The vocabulary must outlive the part. NULL: it names none. */
+    hs_status (*bind)(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err);
+    /* Frees what the part owns, also if configure failed. NULL: nothing. */
+    void (*finish)(hs__part *part);
+
+    /* Normalizers and pre-tokenizers: cutting a text after white space or punctuation does not change the
+     * result. */
+    bool cuts_at_punctuation;
+
+    /* The functions of one stage. False means that memory is short. */
+
+    /* Appends the normalised view to ret_text. */
+    bool (*normalize)(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text);
+
+    /* Appends the words that it cuts a word of `from` into. If `rewrites`, it appends the word's new text to
+     * `to`, and the words are spans of that. */
+    bool (*split)(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words);
+    bool rewrites;
+
+    /* Appends the pieces of one word. */
+    bool (*tokenize)(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces);
+    /* Returns true if an object is of this type: models of old files name no type. */
+    bool (*recognize)(const json_t *options);
+    /* Lists the model's entries. The caller frees ret_entries->items, even after an error. NULL: "vocab" is
+     * an object from text to id. */
+    hs_status (*list)(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err);
+    /* Returns the id of the unknown token, or -1. */
+    int32_t (*unknown)(const hs__part *part);
+
+    /* Returns the positions of the special tokens. NULL: the part adds none. */
+    const hs__template *(*template)(const hs__part *part);
+    /* Returns the trimming of offsets. NULL: none. */
+    hs__trim (*trim)(const hs__part *part);
+} hs__part_type;
+
+struct hs__part {
+    const hs__part_type *type;
+};
+
+#define HS__STAGE_PARTS_MAX 16
+
+/* The parts of a stage, in order. */
+typedef struct hs__parts {
+    hs__part *items[HS__STAGE_PARTS_MAX]; /* [n] */
+    size_t n;
+} hs__parts;
+
+/* Appends the view to ret_text, normalised by each part in turn. Returns false if memory is short. */
+bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
+                         hs__aligned_text *ret_text);
+
+/* Cuts split->words by each part in turn. Returns false if memory is short or a rewritten text is over its
+ * limit. */
+bool hs__parts_split(const hs__parts *parts, hs__split *split);
+
+/* One line each, in tokenizer.c too. */
+extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
+    hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
+    hs__byte_level_post_processor, hs__lowercase, hs__nfc, hs__nfd, hs__nfkc, hs__nfkd, hs__nmt,
+    hs__precompiled, hs__replace, hs__strip, hs__strip_accents, hs__metaspace, hs__whitespace_split,
+    hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer;
+
+/* ---- added tokens ----
+ *
+ * Finds added tokens, which are cut out of the text before the model cuts words.
+ *
+ * Most are searched for in the given text, and the text between them is normalised. The others are normalised
+ * themselves and searched for in the normalised text. The leftmost match counts; of several, the longest. */
+
+typedef struct hs__added_set {
+    hs__trie trie;
+    bool starts[256]; /* first bytes of the tokens */
+    bool any;
+} hs__added_set;
+
+/* Properties of an added token, a set of bits. */
+enum { HS__ADDED_SPECIAL = 1, HS__ADDED_SINGLE_WORD = 2, HS__ADDED_LSTRIP = 4, HS__ADDED_RSTRIP = 8 };
+
+typedef struct hs__added_tokens {
+    hs__added_set raw, normalized;
+    uint8_t *flags;    /* [vocab_size] */
+    bool looks_around; /* true if a token depends on the characters next to it */
+} hs__added_tokens;
+
+/* Builds the search structures. The list's ids must be set. Fails with HS_BAD_MODEL if normalising leaves
+ * nothing of a token. The caller finishes the result, even after an error. */
+HS_MUST_USE hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers,
+                                             size_t vocab_size, hs__added_tokens *ret_added, hs_error *err);
+void hs__added_tokens_finish(hs__added_tokens *added);
+
+/* A search for the tokens of one set in a text. */
+typedef struct hs__added_search {
+    const hs__added_set *set;
+    const uint8_t *flags;       /* [vocab_size] */
+    uint8_t skipped;            /* tokens with these flags are treated as ordinary text */
+    const unsigned char *begin; /* the start of the text */
+    const unsigned char *from;  /* the next match starts here or later */
+    /* The last match: */
+    int32_t id;
+    const unsigned char *start, *end; /* including the white space that it takes */
+} hs__added_search;
+
+/* Finds the next token that starts before `stop`; it may reach up to `end`. It takes white space back to `at`
+ * at most. A token after white space that another one has taken may start before `at`, as in the oracle. */
+bool hs__added_search_next(hs__added_search *search, const unsigned char *at, const unsigned char *stop,
+                           const unsigned char *end);
+
+/* ---- a tokenizer ---- */
 
 #define HS__TOKENIZER_JSON   "tokenizer.json"
 #define HS__TOKENIZER_CONFIG "tokenizer_config.json"
@@ -54,9 +618,12 @@ void hs__description_finish(hs__description *description);
 HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *description,
                                            hs_error *err);
 
-/* Fills added. If several files name a token, the first one counts. */
-HS_MUST_USE hs_status hs__added_files_read(hs__description *description, hs_error *err);
-
 /* Finds the text of a special token: the config's value of this key, else `otherwise`, which may be NULL. */
 HS_MUST_USE hs_status hs__special_name(const hs__description *description, const char *key,
                                        const char *otherwise, const char **ret_text, hs_error *err);
+
+/* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no
+ * vocabulary, it has more than vocab_size entries, or a part is not supported (see hs__part_type). */
+HS_MUST_USE hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
+                                           hs_tokenizer **ret_tokenizer, hs_error *err);
+void hs__tokenizer_destroy(hs_tokenizer *tokenizer); /* NULL is fine */

@@ -1,10 +1,131 @@
 /* vocabulary.c - maps ids to texts by an array of offsets and texts to ids by tries. Files may list both
  * freely, so contradictions are refused here. */
-#include "model/tokenizer/vocabulary.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
-#include "model/base/utf8.h"
+#include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
+
+/* ---- tries ----
+ *
+ * Builds a breadth-first trie from sorted strings. After sorting, a node is a range of strings that
+ * share a prefix, and its children are that range split by the next byte. */
+
+static int compare_entries(const void *left, const void *right)
+{
+    const hs__token_entry *a = left;
+    const hs__token_entry *b = right;
+    const int order = memcmp(a->text, b->text, a->n_bytes < b->n_bytes ? a->n_bytes : b->n_bytes);
+    if (order)
+        return order;
+    if (a->n_bytes != b->n_bytes)
+        return a->n_bytes < b->n_bytes ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Counts the nodes: the root, and for each string one per byte that it does not share with the string
+ * before. */
+static size_t count_nodes(const hs__token_entry *entries, size_t n_entries)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < n_entries; i++) {
+        size_t shared = 0;
+        if (i)
+            while (shared < entries[i].n_bytes && shared < entries[i - 1].n_bytes &&
+                   entries[i].text[shared] == entries[i - 1].text[shared])
+                shared++;
+        n += entries[i].n_bytes - shared;
+    }
+    return n;
+}
+
+/* The ranges while building: node i stands for the sorted entries low[i] .. high[i]. */
+typedef struct ranges {
+    uint32_t *low, *high;
+} ranges;
+
+/* Appends the children of a node whose strings share `depth` bytes. Returns the new number of nodes. */
+static uint32_t expand(hs__trie *trie, const ranges *r, const hs__token_entry *entries, uint32_t node,
+                       size_t depth, uint32_t n_nodes)
+{
+    uint32_t i = r->low[node];
+    const uint32_t end = r->high[node];
+    trie->nodes[node].id = -1;
+    for (; i < end && entries[i].n_bytes == depth; i++)
+        trie->nodes[node].id = entries[i].id;
+    trie->nodes[node].first = n_nodes;
+    while (i < end) {
+        const uint8_t byte = (uint8_t)entries[i].text[depth];
+        r->low[n_nodes] = i;
+        while (i < end && (uint8_t)entries[i].text[depth] == byte)
+            i++;
+        r->high[n_nodes] = i;
+        trie->label[n_nodes++] = byte;
+    }
+    return n_nodes;
+}
+
+/* Sorts the entries and builds a trie. Among equal strings the highest id counts. The lengths must sum to
+ * less than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
+static hs_status build_trie(hs__token_entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err)
+{
+    if (n_entries)
+        qsort(entries, n_entries, sizeof *entries, compare_entries);
+    const size_t n_nodes = count_nodes(entries, n_entries);
+    ranges r = {malloc(n_nodes * sizeof *r.low), malloc(n_nodes * sizeof *r.high)};
+    *ret_trie = (hs__trie){
+        .nodes = malloc((n_nodes + 1) * sizeof *ret_trie->nodes),
+        .label = malloc(n_nodes),
+    };
+    hs_status st = HS_OK;
+    if (!r.low || !r.high || !ret_trie->nodes || !ret_trie->label) {
+        st = hs_fail(err, HS_NO_MEMORY, "out of memory");
+        goto out;
+    }
+    r.low[HS__TRIE_ROOT] = 0;
+    r.high[HS__TRIE_ROOT] = (uint32_t)n_entries;
+    ret_trie->label[HS__TRIE_ROOT] = 0;
+    uint32_t n = 1;
+    uint32_t level_end = 1;
+    size_t depth = 0;
+    for (uint32_t node = 0; node < n_nodes; node++) {
+        if (node == level_end) {
+            level_end = n;
+            depth++;
+        }
+        n = expand(ret_trie, &r, entries, node, depth, n);
+    }
+    ret_trie->nodes[n_nodes] = (hs__trie_node){n, -1};
+    ret_trie->n_nodes = n;
+out:
+    free(r.low);
+    free(r.high);
+    return st;
+}
+
+static void finish_trie(hs__trie *trie)
+{
+    free(trie->nodes);
+    free(trie->label);
+    *trie = (hs__trie){0};
+}
+
+uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes && node != HS__TRIE_NONE; i++)
+        node = hs__trie_step(trie, node, (uint8_t)bytes[i]);
+    return node;
+}
+
+int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes)
+{
+    if (!trie->n_nodes)
+        return -1;
+    const uint32_t node = hs__trie_walk(trie, HS__TRIE_ROOT, bytes, n_bytes);
+    return node == HS__TRIE_NONE ? -1 : trie->nodes[node].id;
+}
+
+/* ---- the vocabulary ---- */
 
 /* ---- build ---- */
 
@@ -46,7 +167,7 @@ static hs_status added_resolve(const hs__vocabulary *vocabulary, const hs__entri
 
 /* Stores a NUL-terminated copy of the token's text. A vocabulary may list a text twice, but an id has only
  * one text. */
-static hs_status text_store(hs__vocabulary *vocabulary, const hs__entry *entry, const char *file,
+static hs_status text_store(hs__vocabulary *vocabulary, const hs__token_entry *entry, const char *file,
                             size_t *used, hs_error *err)
 {
     if (vocabulary->text_at[entry->id] != UINT32_MAX) {
@@ -87,12 +208,12 @@ static hs_status texts_store(hs__vocabulary *vocabulary, const hs__entries *entr
 
 static hs_status added_build(hs__vocabulary *vocabulary, const hs__added_list *added, hs_error *err)
 {
-    hs__entry *names = calloc(added->n + 1, sizeof *names);
+    hs__token_entry *names = calloc(added->n + 1, sizeof *names);
     if (!names)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < added->n; i++)
         names[i] = added->items[i].entry;
-    const hs_status st = hs__trie_build(names, added->n, &vocabulary->added, err);
+    const hs_status st = build_trie(names, added->n, &vocabulary->added, err);
     free(names);
     return st;
 }
@@ -101,7 +222,7 @@ hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size
                                hs__vocabulary *ret_vocabulary, hs_error *err)
 {
     *ret_vocabulary = (hs__vocabulary){.size = size, .file = file};
-    hs_status st = hs__trie_build(entries->items, entries->n, &ret_vocabulary->entries, err);
+    hs_status st = build_trie(entries->items, entries->n, &ret_vocabulary->entries, err);
     if (!st)
         st = added_resolve(ret_vocabulary, entries, added, err);
     if (!st)
@@ -111,8 +232,8 @@ hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size
 
 void hs__vocabulary_finish(hs__vocabulary *vocabulary)
 {
-    hs__trie_finish(&vocabulary->entries);
-    hs__trie_finish(&vocabulary->added);
+    finish_trie(&vocabulary->entries);
+    finish_trie(&vocabulary->added);
     free(vocabulary->texts);
     free(vocabulary->text_at);
 }
@@ -184,9 +305,179 @@ hs_status hs__entries_read(json_t *vocab, size_t size, hs__entries *ret_entries,
         if (st)
             goto out;
         taken[id] = true;
-        ret_entries->items[ret_entries->n++] = (hs__entry){key, (uint32_t)strlen(key), id};
+        ret_entries->items[ret_entries->n++] = (hs__token_entry){key, (uint32_t)strlen(key), id};
     }
 out:
     free(taken);
     return st;
+}
+
+/* ---- added tokens ----
+ *
+ * They are cut out of the text before the model cuts words. */
+
+/* Appends the normalised token to text. The entry holds an offset until the text has stopped growing. */
+static hs_status normalize_entry(const hs__parts *normalizers, const char *file, hs__token_entry *entry,
+                                 hs__aligned_text scratch[2], hs__aligned_text *text, hs_error *err)
+{
+    const hs__text_view view = {.bytes = (const unsigned char *)entry->text, .n_bytes = entry->n_bytes};
+    const size_t start = text->n_bytes;
+    if (!hs__parts_normalize(normalizers, &view, scratch, text))
+        return text->too_long || scratch[0].too_long || scratch[1].too_long
+                   ? hs_fail(err, HS_BAD_MODEL, "%s: normalising makes the added token '%.64s' too long",
+                             file, entry->text)
+                   : hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (text->n_bytes == start)
+        return hs_fail(err, HS_BAD_MODEL, "%s: normalising leaves nothing of the added token '%.64s'", file,
+                       entry->text);
+    entry->n_bytes = (uint32_t)(text->n_bytes - start);
+    return HS_OK;
+}
+
+static hs_status set_build(hs__token_entry *entries, size_t n, hs__added_set *ret_set, hs_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        ret_set->starts[(unsigned char)entries[i].text[0]] = true;
+    ret_set->any = n > 0;
+    return build_trie(entries, n, &ret_set->trie, err);
+}
+
+static hs_status normalized_build(const hs__added_list *list, const hs__parts *normalizers,
+                                  hs__added_set *ret_set, hs_error *err)
+{
+    hs__aligned_text text = {0};
+    hs__aligned_text scratch[2] = {{0}, {0}};
+    hs__token_entry *entries = calloc(list->n + 1, sizeof *entries);
+    if (!entries)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    hs_status st = HS_OK;
+    size_t n = 0;
+    for (size_t i = 0; !st && i < list->n; i++)
+        if (list->items[i].normalized) {
+            entries[n] = list->items[i].entry;
+            st = normalize_entry(normalizers, list->items[i].file, &entries[n++], scratch, &text, err);
+        }
+    const char *at = (const char *)text.bytes;
+    for (size_t i = 0; !st && i < n; at += entries[i++].n_bytes)
+        entries[i].text = at;
+    if (!st)
+        st = set_build(entries, n, ret_set, err);
+    free(entries);
+    hs__aligned_text_finish(&text);
+    hs__aligned_text_finish(&scratch[0]);
+    hs__aligned_text_finish(&scratch[1]);
+    return st;
+}
+
+static hs_status raw_build(const hs__added_list *list, hs__added_set *ret_set, hs_error *err)
+{
+    hs__token_entry *entries = calloc(list->n + 1, sizeof *entries);
+    if (!entries)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (!list->items[i].normalized)
+            entries[n++] = list->items[i].entry;
+    const hs_status st = set_build(entries, n, ret_set, err);
+    free(entries);
+    return st;
+}
+
+static uint8_t flags_of(const hs__added_token *token)
+{
+    return (uint8_t)((token->special ? HS__ADDED_SPECIAL : 0) |
+                     (token->single_word ? HS__ADDED_SINGLE_WORD : 0) |
+                     (token->lstrip ? HS__ADDED_LSTRIP : 0) | (token->rstrip ? HS__ADDED_RSTRIP : 0));
+}
+
+hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers, size_t vocab_size,
+                                 hs__added_tokens *ret_added, hs_error *err)
+{
+    ret_added->flags = calloc(vocab_size, sizeof *ret_added->flags);
+    if (!ret_added->flags)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < list->n; i++) {
+        const uint8_t flags = flags_of(&list->items[i]);
+        ret_added->flags[list->items[i].entry.id] |= flags;
+        ret_added->looks_around |= (flags & ~HS__ADDED_SPECIAL) != 0;
+    }
+    const hs_status st = raw_build(list, &ret_added->raw, err);
+    return st ? st : normalized_build(list, normalizers, &ret_added->normalized, err);
+}
+
+void hs__added_tokens_finish(hs__added_tokens *added)
+{
+    finish_trie(&added->raw.trie);
+    finish_trie(&added->normalized.trie);
+    free(added->flags);
+}
+
+/* ---- search ---- */
+
+static const unsigned char *character_before(const unsigned char *at)
+{
+    do
+        at--;
+    while (hs_utf8_continues(*at));
+    return at;
+}
+
+static bool is_space(const unsigned char *at)
+{
+    return hs__unicode_class(hs_utf8_next(&at)) & HS__SPACE;
+}
+
+static bool is_word(const unsigned char *at)
+{
+    return hs__unicode_kind(hs_utf8_next(&at)) & HS__WORD;
+}
+
+static bool is_single_word(const hs__added_search *search, const unsigned char *end)
+{
+    return !(search->start > search->begin && is_word(character_before(search->start))) &&
+           !(search->end < end && is_word(search->end));
+}
+
+static void strip(hs__added_search *search, uint8_t flags, const unsigned char *at, const unsigned char *end)
+{
+    if (flags & HS__ADDED_LSTRIP)
+        while (search->start > at && is_space(character_before(search->start)))
+            search->start = character_before(search->start);
+    if (flags & HS__ADDED_RSTRIP)
+        while (search->end < end && is_space(search->end)) {
+            const unsigned char *next = search->end;
+            hs_utf8_next(&next);
+            search->end = next;
+        }
+}
+
+/* Returns true if a token is at search->from, and moves past it. A skipped token and a failed single word
+ * return false, but the oracle's search continues after them. */
+static bool match(hs__added_search *search, const unsigned char *at, const unsigned char *end)
+{
+    size_t n_bytes = 1;
+    search->id = hs__trie_longest(&search->set->trie, HS__TRIE_ROOT, search->from,
+                                  (size_t)(end - search->from), &n_bytes);
+    search->start = search->from;
+    search->from += n_bytes;
+    search->end = search->from;
+    if (search->id < 0)
+        return false;
+    const uint8_t flags = search->flags[search->id];
+    if ((flags & search->skipped) || ((flags & HS__ADDED_SINGLE_WORD) && !is_single_word(search, end)))
+        return false;
+    strip(search, flags, at, end);
+    return true;
+}
+
+bool hs__added_search_next(hs__added_search *search, const unsigned char *at, const unsigned char *stop,
+                           const unsigned char *end)
+{
+    while (search->from < stop) {
+        if (!search->set->starts[*search->from])
+            search->from++;
+        else if (match(search, at, end))
+            return true;
+    }
+    return false;
 }

@@ -1,11 +1,8 @@
 /* word_scanner.c - the expressions, and a scanner that tries their alternatives in order. Each alternative
  * matches greedily, and the kind of the first characters decides which one it is. */
-#include "model/tokenizer/word_scanner.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
-#include "model/base/utf8.h"
 #include "model/tokenizer/unicode.h"
-
-#include <string.h>
 
 /* The kinds of characters that the expressions distinguish. */
 enum { SPACE, LETTER, NUMBER, OTHER };

@@ -2,7 +2,7 @@
  * figure. */
 #include "api/request/texts.h"
 #include "model/base/utf8.h"
-#include "model/tokenizer/readable_token.h"
+#include "model/tokenizer/tokenizer.h"
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/machine.h"

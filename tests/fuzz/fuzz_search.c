@@ -4,7 +4,7 @@
  * If the first byte of the input is odd, typical texts are searched for, else pairs. Then the parameters
  * follow, one on each line: layer, head, limit, and of pairs also from, to, of, min and distance; of texts
  * also by. A parameter "~", or one that is missing, is not given. */
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 #include "server/corpus/search/pair_search.h"
 #include "server/corpus/search/text_index.h"
 #include "tests/fuzz/fuzz.h"

@@ -3,7 +3,7 @@
  *
  * The first byte chooses the tokenizer and the options, the second the number of tokens. A byte 0xFE in the
  * rest begins the second text. */
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

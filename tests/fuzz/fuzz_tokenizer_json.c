@@ -3,7 +3,7 @@
  *
  * The input holds these files with a byte 0xFF between them, in the order of FILES below. An empty file is
  * absent. A sentencepiece model may contain any byte; it is the last and goes to the end. */
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_tokenizer.c - what the tokenizer reads and refuses, and its behaviour on hostile text.
  * test_tokenizer_oracle.c compares it with HuggingFace's. */
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
 

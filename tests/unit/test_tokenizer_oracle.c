@@ -2,7 +2,7 @@
  * tests/reference/tokenizer_fixtures.mjs and the scripts that use oracle_file.py write and describe the
  * files. */
 #include "model/model.h"
-#include "model/tokenizer/tokenizer_create.h"
+#include "model/tokenizer/tokenizer_internal.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
 #include "server/corpus/report/one_text.h"
 
 #include "api/figures/figure.h"
-#include "model/tokenizer/readable_token.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "server/corpus/report/panels.h"
 
 #include "api/figures/figure.h"
-#include "model/tokenizer/readable_token.h"
+#include "model/tokenizer/tokenizer.h"
 #include "server/corpus/report/one_text.h"
 #include "server/corpus/report/tables.h"
 

@@ -1,9 +1,8 @@
-/* post_processor_template.c - TemplateProcessing, BertProcessing and RobertaProcessing: put special tokens
+/* post_processors.c - TemplateProcessing, BertProcessing and RobertaProcessing: put special tokens
  * around the texts.
  *
  * All three become the same steps. The latter two name their tokens, and their type implies the order. */
-#include "model/tokenizer/part_options.h"
-#include "model/tokenizer/parts.h"
+#include "model/tokenizer/tokenizer_internal.h"
 
 #define FILE_NAME "tokenizer.json"
 
@@ -209,3 +208,33 @@ const hs__part_type hs__template_processing = {.stage = HS__POST_PROCESSOR,
                                                .configure = template_configure,
                                                .bind = bind,
                                                .template = template_of};
+
+/* ---- ByteLevel ----
+ *
+ * ByteLevel as a post-processor: leaves white space out of the offsets of
+ * tokens that include it. It adds no special tokens. */
+
+typedef struct byte_level {
+    hs__part part;
+    hs__trim trim;
+} byte_level;
+
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
+{
+    static const char file[] = "tokenizer.json";
+    hs__trim *trim = &((byte_level *)part)->trim;
+    *trim = (hs__trim){true, true};
+    const hs_status st = hs__option_bool(options, file, "trim_offsets", &trim->spaces, err);
+    return st ? st : hs__option_bool(options, file, "add_prefix_space", &trim->keeps_first, err);
+}
+
+static hs__trim trim_of_byte_level(const hs__part *part)
+{
+    return ((const byte_level *)part)->trim;
+}
+
+const hs__part_type hs__byte_level_post_processor = {.stage = HS__POST_PROCESSOR,
+                                                     .name = "ByteLevel",
+                                                     .size = sizeof(byte_level),
+                                                     .configure = configure,
+                                                     .trim = trim_of_byte_level};
