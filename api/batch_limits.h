@@ -14,7 +14,7 @@ enum {
     HS_BATCH_MAX = 8,
     HS_BATCH_BYTES = 1536,
 
-    /* Lines, and bytes of the body, of one task (server/http/line_stream.c); a longer line is a task of its
+    /* Lines, and bytes of the body, of one task (server/http/stream.c); a longer line is a task of its
        own. */
     HS_CHUNK_LINES = 16,
     HS_CHUNK_BYTES = 16 << 10,

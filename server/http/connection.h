@@ -7,6 +7,17 @@
 
 #include "server/http/service.h"
 
+/* Call start after server->daemon was started, and stop before it is stopped. */
+void hs__loop_start(hs_server *server);
+
+void hs__loop_stop(hs_server *server);
+/* Schedules a run of libmicrohttpd in the next turn. For callbacks of libuv and of libmicrohttpd. */
+void hs__loop_wake(hs_server *server);
+
+/* Schedules one more run than libmicrohttpd asks for; for its callbacks. After accept failed for lack of
+ * descriptors, version 0.9.75 listens again only in the first run after a connection ended. */
+void hs__loop_turn_again(hs_server *server);
+
 struct hs_connection {
     hs_server *server;
     hs_connection *previous, *next; /* server->connections */
@@ -34,14 +45,17 @@ struct hs_connection {
 
 /* Returns NULL if memory is short or the peer has too many connections; the socket is shut down then. */
 hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd);
+
 /* Closes the handles; the last one frees the connection. It must have no exchange. */
 void hs__connection_close(hs_connection *connection);
 
 /* Sets the deadline of the current phase in milliseconds; 0: no deadline. */
 void hs__connection_expect(hs_connection *connection, uint64_t milliseconds);
+
 /* Starts the deadline of an answer: the client must take some of it every few seconds, and all of it within
  * these milliseconds. */
 void hs__connection_expect_reader(hs_connection *connection, uint64_t milliseconds);
+
 /* Extends the deadline of an answer by the time for another piece. */
 void hs__connection_extend_reader(hs_connection *connection, uint64_t milliseconds);
 
@@ -52,6 +66,7 @@ void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 /* Watches for the client's departure, which calls `end`, or closes the connection if it is NULL. Not to be
  * used while an answer is sent: a client may close its side after its last request. */
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
+
 void hs__connection_unwatch(hs_connection *connection);
 /* Sets `end` for the deadline alone, while the request is still being received. */
 void hs__connection_end_late(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));

@@ -1,14 +1,22 @@
-/* exchange.c - an exchange's memory and answer. */
+/* exchange.c - one request and its answer: headers, body, status, reply. */
 #include "server/http/exchange.h"
 
-#include "server/http/loop.h"
-
+#include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
+#include <netinet/in.h>
+#include <nettle/memops.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+static void exchange_reserve_only(hs_exchange *x, size_t n_bytes);
+static bool host_valid(const char *host);
+
+/* ---- exchange ----
+ *
+ * An exchange's memory and answer. */
 
 #define WRITTEN_BYTES_MIN ((size_t)4 << 10)
 
@@ -54,7 +62,7 @@ void hs__exchange_destroy(hs_exchange *x)
         return;
     assert(!x->suspended);
     x->server->metrics.in_flight -= x->phase != HS_PHASE_OPENED;
-    hs__exchange_reserve_only(x, 0);
+    exchange_reserve_only(x, 0);
     hs_response_recycle(x->server->api, &x->response);
     if (x->user_data)
         x->user_data_free(x->user_data);
@@ -87,7 +95,8 @@ hs_status hs__exchange_claim(hs_exchange *x, size_t n_bytes, hs_error *err)
         max);
 }
 
-void hs__exchange_reserve_only(hs_exchange *x, size_t n_bytes)
+/* Replaces the reservation by n_bytes, even over the limit. */
+static void exchange_reserve_only(hs_exchange *x, size_t n_bytes)
 {
     hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, n_bytes);
 }
@@ -143,7 +152,7 @@ static bool written_fit(written *w, size_t n_more)
     if (needed <= w->capacity)
         return true;
     if (needed <= WRITTEN_BYTES_MIN)
-        hs__exchange_reserve_only(w->x, w->x->reserved_bytes + capacity); /* never refused */
+        exchange_reserve_only(w->x, w->x->reserved_bytes + capacity); /* never refused */
     else if (capacity < needed || !hs__exchange_reserve(w->x, capacity - w->capacity)) {
         capacity = needed;
         if (hs__exchange_claim(w->x, capacity - w->capacity, &w->err))
@@ -227,4 +236,378 @@ void hs__exchange_resume(hs_exchange *x)
     MHD_resume_connection(x->mhd);
     hs__loop_turn_again(
         x->server); /* a run that is under way, in whose callback this may be, resumes nothing */
+}
+
+/* ---- headers ----
+ *
+ * Strict parsing of request headers. Ambiguous ones are refused. */
+
+#define ALPHANUMERICS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+const char *hs__header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* ---- framing ---- */
+
+typedef struct framing {
+    const char *host;
+    int n_hosts, n_lengths, n_transfers;
+    bool transfer_unknown, odd_name, odd_value;
+} framing;
+
+/* Returns true if text is a token of RFC 9110, 5.6.2. */
+static bool is_token(const char *text)
+{
+    const size_t n = strspn(text, ALPHANUMERICS "!#$%&'*+-.^_`|~");
+    return n && !text[n];
+}
+
+static bool has_control(const char *text)
+{
+    for (const char *at = text; *at; at++)
+        if (((unsigned char)*at < ' ' && *at != '\t') || *at == '\x7f')
+            return true;
+    return false;
+}
+
+static enum MHD_Result framing_count(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    framing *seen = cls;
+    (void)kind;
+    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
+        seen->n_hosts++;
+        seen->host = value;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        seen->n_lengths++;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        seen->n_transfers++;
+        seen->transfer_unknown |= !value || strcasecmp(value, "chunked") != 0;
+    }
+    seen->odd_name |= !is_token(name);
+    seen->odd_value |= value && has_control(value);
+    return MHD_YES;
+}
+
+/* Returns true unless the target is absolute ("http://host/path") and names another host than Host does. */
+static bool target_is_host(const char *target, const char *host)
+{
+    if (strncasecmp(target, "http://", 7) != 0)
+        return true;
+    const char *authority = target + 7;
+    const size_t n = strcspn(authority, "/");
+    return host && strlen(host) == n && strncasecmp(authority, host, n) == 0;
+}
+
+const char *hs__head_malformed(struct MHD_Connection *connection, const char *method, const char *target,
+                               const char *version)
+{
+    framing seen = {0};
+    const bool first = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, framing_count, &seen);
+    if (!is_token(method))
+        return "the method is malformed";
+    if (seen.odd_name)
+        return "a header's name is malformed";
+    if (seen.odd_value)
+        return "a header's value has a control character";
+    if (seen.n_hosts > 1 || (seen.n_hosts == 0 && !first))
+        return "there must be exactly one Host header";
+    if (seen.host && !host_valid(seen.host))
+        return "the Host header must be a name or an address, with or without a port";
+    if (!target_is_host(target, seen.host))
+        return "the target names another host than the Host header";
+    if (seen.n_lengths > 1)
+        return "there is more than one Content-Length header";
+    if (seen.n_lengths && seen.n_transfers)
+        return "Content-Length and Transfer-Encoding exclude each other";
+    if (seen.n_transfers > 1 || seen.transfer_unknown || (seen.n_transfers && first))
+        return "the only Transfer-Encoding is chunked, of HTTP/1.1";
+    return NULL;
+}
+
+/* ---- values of headers ---- */
+
+bool hs__request_id_valid(const char *id)
+{
+    const size_t n = strspn(id, ALPHANUMERICS "._-");
+    return n && n <= HS_REQUEST_ID_MAX && !id[n];
+}
+
+/* Copies n_digits lower-case hexadecimal digits, not all 0, if `end` follows them. Returns false otherwise.
+ */
+static bool id_read(const char *text, size_t n_digits, char end, char *ret_id)
+{
+    if (strspn(text, "0123456789abcdef") != n_digits || text[n_digits] != end ||
+        strspn(text, "0") == n_digits)
+        return false;
+    memcpy(ret_id, text, n_digits);
+    ret_id[n_digits] = '\0';
+    return true;
+}
+
+/* Parses "00-" trace "-" parent "-01". Later versions may append more; version ff is invalid. */
+void hs__trace_read(const char *traceparent, hs_trace *ret_trace)
+{
+    hs_trace trace = {0};
+    *ret_trace = trace;
+    if (!traceparent || strlen(traceparent) < 55 || strspn(traceparent, "0123456789abcdef") != 2 ||
+        strncmp(traceparent, "ff", 2) == 0 || traceparent[2] != '-')
+        return;
+    const bool longer = traceparent[55] != '\0', first = strncmp(traceparent, "00", 2) == 0;
+    if (id_read(traceparent + 3, 32, '-', trace.trace_id) &&
+        id_read(traceparent + 36, 16, '-', trace.parent_id) &&
+        strspn(traceparent + 53, "0123456789abcdef") == 2 && !(longer && (first || traceparent[55] != '-')))
+        *ret_trace = trace;
+}
+
+bool hs__etag_matches(const char *if_none_match, const char *etag)
+{
+    const size_t n = strlen(etag);
+    for (const char *at = if_none_match; at && *at;) {
+        at += strspn(at, ", \t");
+        if (*at == '*')
+            return true;
+        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
+        const size_t item = strcspn(at, ", \t");
+        if (item == n && memcmp(at, etag, n) == 0)
+            return true;
+        at += item;
+    }
+    return false;
+}
+
+bool hs__bearer_matches(const char *authorization, const char *tokens)
+{
+    bool matches = false;
+    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return false;
+    const char *given = authorization + 7;
+    const size_t n_given = strlen(given);
+    for (const char *token = tokens; *token; token += *token == '\n') {
+        const size_t n_token = strcspn(token, "\n");
+        matches |= n_token == n_given && memeql_sec(given, token, n_token);
+        token += n_token;
+    }
+    return matches;
+}
+
+/* Returns the length of host's name, or of an IPv6 address with its brackets. The rest is a port, empty or
+ * malformed. */
+static size_t host_name_bytes(const char *host)
+{
+    if (*host != '[')
+        return strspn(host, ALPHANUMERICS "._-");
+    const size_t n = 1 + strspn(host + 1, "0123456789ABCDEFabcdef:.");
+    return host[n] == ']' ? n + 1 : 0;
+}
+
+/* Returns true if host is a name of letters, digits and "._-", an address of IPv4, or one of IPv6 in
+ * brackets, followed by nothing or by ":" and a port. */
+static bool host_valid(const char *host)
+{
+    const char *port = host + host_name_bytes(host);
+    return !*port || (*port == ':' && !port[1 + strspn(port + 1, "0123456789")]);
+}
+
+/* Returns true if the name is a loopback address in its standard notation: 127.x.x.x in decimal, or [::1] in
+ * any spelling of RFC 4291. Other notations, such as 2130706433, do not count. */
+static bool is_loopback(const char *host, size_t n)
+{
+    const bool bracketed = *host == '[';
+    struct in6_addr v6;
+    struct in_addr v4;
+    char name[INET6_ADDRSTRLEN];
+    if (n < 2 || n >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(bracketed ? n - 2 : n), host + bracketed);
+    if (bracketed)
+        return inet_pton(AF_INET6, name, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+    return inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+}
+
+bool hs__host_is_local(const char *host, const char *listen)
+{
+    static const char name[] = "localhost", suffix[] = ".localhost";
+    const size_t n = host_name_bytes(host), n_name = sizeof name - 1, n_suffix = sizeof suffix - 1;
+    const char *port = strrchr(listen, ':');
+    if (n > 0 && port && n == (size_t)(port - listen) && strncasecmp(host, listen, n) == 0)
+        return true;
+    return is_loopback(host, n) || (n == n_name && strncasecmp(host, name, n) == 0) ||
+           (n > n_suffix && strncasecmp(host + n - n_suffix, suffix, n_suffix) == 0);
+}
+
+bool hs__host_is_among(const char *host, const char *names)
+{
+    const size_t n = host_name_bytes(host);
+    for (const char *at = names; at && *at; at += *at == ',') {
+        const size_t n_name = strcspn(at, ",");
+        if (n_name == n && strncasecmp(at, host, n) == 0)
+            return true;
+        at += n_name;
+    }
+    return false;
+}
+
+bool hs__origin_is_host(const char *origin, const char *host)
+{
+    const char *behind = strstr(origin, "://");
+    return host && behind && strcasecmp(behind + 3, host) == 0;
+}
+
+/* ---- json body ----
+ *
+ * Checks the media type, the size, the syntax and the field, in this order. */
+
+json_t *hs__json_body_read(hs_exchange *x, const char *field, size_t bytes_max, const char *expected)
+{
+    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
+    json_error_t error;
+    if (!type || strncasecmp(type, "application/json", 16) != 0) {
+        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/json.");
+        return NULL;
+    }
+    if (x->body_bytes > bytes_max) {
+        hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "The body has %zu bytes; at most %zu are allowed.",
+                            x->body_bytes, bytes_max);
+        return NULL;
+    }
+    json_t *body = json_loadb(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!body) {
+        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is not JSON: %s", expected);
+        return NULL;
+    }
+    const json_t *text = json_object_get(body, field);
+    if (json_object_size(body) == 1 && json_is_string(text) &&
+        strlen(json_string_value(text)) == json_string_length(text))
+        return body;
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "/%s", field);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, text ? pointer : "", "%s", expected);
+    json_decref(body);
+    return NULL;
+}
+
+/* ---- reply ----
+ *
+ * Adds the security headers that all answers share, and those set in the exchange. */
+
+/* Minimum speed of a reader; slower ones are cut off. */
+#define REPLY_MS          30000
+#define REPLY_BYTES_PER_S 262144
+
+/* Largest piece of an answer in one turn of the loop: with a single request, and with several. */
+#define PIECE_BYTES       ((size_t)1 << 20)
+#define PIECE_BYTES_AMONG ((size_t)256 << 10)
+
+const char *hs__reply_origin(const hs_exchange *x)
+{
+    const char *configured = x->server->options->cors_origin, *origin = hs__header(x->mhd, "Origin");
+    if (!configured || !origin)
+        return NULL;
+    return strcmp(configured, "*") == 0 || strcasecmp(configured, origin) == 0 ? configured : NULL;
+}
+
+static bool cors_headers_add(const hs_exchange *x, struct MHD_Response *reply)
+{
+    const char *origin = hs__reply_origin(x);
+    if (!origin)
+        return true;
+    bool ok = MHD_add_response_header(reply, "Access-Control-Allow-Origin", origin) == MHD_YES &&
+              MHD_add_response_header(reply, "Access-Control-Expose-Headers",
+                                      "X-Request-Id, Server-Timing, Retry-After, Location") == MHD_YES;
+    if (ok && x->allow_methods)
+        ok = MHD_add_response_header(reply, "Access-Control-Allow-Methods", x->allow_methods) == MHD_YES &&
+             MHD_add_response_header(
+                 reply, "Access-Control-Allow-Headers",
+                 "Accept, Authorization, Content-Type, Traceparent, Tracestate, X-Request-Id") == MHD_YES &&
+             MHD_add_response_header(reply, "Access-Control-Max-Age", "86400") == MHD_YES;
+    return ok;
+}
+
+static const char *vary(const hs_exchange *x)
+{
+    const bool cors = x->server->options->cors_origin != NULL;
+    if (x->response.vary_encoding)
+        return cors ? "Accept, Accept-Encoding, Origin" : "Accept, Accept-Encoding";
+    return cors ? "Origin" : NULL;
+}
+
+static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
+{
+    const hs_response *r = &x->response;
+    const struct {
+        const char *name, *value;
+    } headers[] = {
+        {"Content-Type", r->content_type},
+        {"Content-Encoding", r->content_encoding},
+        {"Allow", *x->allow ? x->allow : NULL},
+        {"Vary", vary(x)},
+        {"ETag", *x->etag ? x->etag : NULL},
+        {"Cache-Control", x->cache_control ? x->cache_control : "no-store"},
+        {"Retry-After", x->retry_after},
+        {"Location", *x->location ? x->location : NULL},
+        {"WWW-Authenticate", x->authenticate},
+        {"Server-Timing", *x->stages ? x->stages : NULL},
+        {"X-Request-Id", x->id},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", x->framed ? NULL : "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", hs__reply_origin(x) ? "cross-origin" : "same-origin"},
+        {"Content-Security-Policy",
+         x->security_policy ? x->security_policy : "default-src 'none'; frame-ancestors 'none'"},
+        {"Connection", x->close || x->server->state >= HS_SERVER_DRAINING ? "close" : NULL},
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        if (headers[i].value && MHD_add_response_header(reply, headers[i].name, headers[i].value) != MHD_YES)
+            return false;
+    return cors_headers_add(x, reply);
+}
+
+static ssize_t on_piece(void *cls, uint64_t position, char *to, size_t n_max)
+{
+    const hs_exchange *x = cls;
+    const size_t n_most = x->server->metrics.in_flight > 1 ? PIECE_BYTES_AMONG : PIECE_BYTES;
+    const size_t n = n_max < n_most ? n_max : n_most;
+    memcpy(to, x->response.body + position, n);
+    return (ssize_t)n;
+}
+
+/* Makes a reply of the body. A large body stays the exchange's and is sent in pieces, one in each turn of the
+ * loop. A near reader takes megabytes at once, and other requests would wait meanwhile. */
+static struct MHD_Response *body_reply(hs_exchange *x)
+{
+    hs_response *r = &x->response;
+    if (r->body && !r->body_static && r->body_bytes > PIECE_BYTES)
+        return MHD_create_response_from_callback(r->body_bytes, PIECE_BYTES, on_piece, x, NULL);
+    struct MHD_Response *reply =
+        r->body_static || !r->body
+            ? MHD_create_response_from_buffer(r->body_bytes, r->body ? r->body : "", MHD_RESPMEM_PERSISTENT)
+            : MHD_create_response_from_buffer_with_free_callback(r->body_bytes, r->body, free);
+    if (reply)
+        r->body = NULL;
+    return reply;
+}
+
+enum MHD_Result hs__reply(hs_exchange *x)
+{
+    hs_response *r = &x->response;
+    x->phase = HS_PHASE_REPLYING;
+    struct MHD_Response *reply = x->prepared ? x->prepared : body_reply(x);
+    if (!reply)
+        return MHD_NO;
+    x->prepared = NULL;
+    free(x->body);
+    x->body = NULL;
+    exchange_reserve_only(x, x->prepared_bytes + (r->body_static ? 0 : r->body_bytes));
+    enum MHD_Result result = MHD_NO;
+    if (headers_add(x, reply))
+        result = MHD_queue_response(x->mhd, (unsigned)r->status, reply);
+    MHD_destroy_response(reply);
+    hs__connection_unwatch(x->connection);
+    hs__connection_expect_reader(x->connection,
+                                 REPLY_MS + 1000 * (uint64_t)r->body_bytes / REPLY_BYTES_PER_S);
+    return result;
 }

@@ -5,10 +5,53 @@
 #pragma once
 
 #include "server/http/connection.h"
-#include "server/http/headers.h"
 
 #include <jansson.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+
+/* Returns why another server on the way could read this head differently (request smuggling), or NULL if it
+ * has one reading. Refuses malformed names, values with control characters, a target of another host, a
+ * missing, malformed or second Host, and a second Content-Length. Refuses Transfer-Encoding beside
+ * Content-Length or other than "chunked". method, target and version are those of libmicrohttpd's access
+ * handler. */
+const char *hs__head_malformed(struct MHD_Connection *connection, const char *method, const char *target,
+                               const char *version);
+
+/* Returns a header's value, or NULL. Borrowed from the connection. */
+const char *hs__header(struct MHD_Connection *connection, const char *name);
+
+/* Returns true for 1 to 64 characters of A-Z a-z 0-9 . _ - , which are safe in log lines and headers. */
+enum { HS_REQUEST_ID_MAX = 64 };
+
+bool hs__request_id_valid(const char *id);
+/* W3C Trace Context: the request's trace and the caller's span; "" if absent. */
+typedef struct hs_trace {
+    char trace_id[33], parent_id[17];
+} hs_trace;
+
+void hs__trace_read(const char *traceparent, hs_trace *ret_trace); /* NULL or malformed: both "" */
+/* Returns true if the ETag (with its quotes) is in If-None-Match (may be NULL). Weak comparison, as for GET.
+ */
+bool hs__etag_matches(const char *if_none_match, const char *etag);
+
+/* Returns true if authorization (may be NULL) is "Bearer <token>" with a token of this list, one on each
+ * line. The time depends only on the lengths. */
+bool hs__bearer_matches(const char *authorization, const char *tokens);
+
+/* Returns true if a valid Host, with or without port, must be this machine: localhost, *.localhost, a
+ * loopback address in standard notation, or the host of `listen` ("HOST:PORT"). Any other name could be
+ * rebound to this machine: names without a dot, too, because resolvers may append a domain. */
+bool hs__host_is_local(const char *host, const char *listen);
+
+/* Returns true if the host's name is in the list "a.example,b.example" (may be NULL). */
+bool hs__host_is_among(const char *host, const char *names);
+
+/* Returns true if an Origin ("https://a.example:8080") equals the Host (may be NULL). Ignores the scheme,
+ * because a proxy may terminate TLS. */
+bool hs__origin_is_host(const char *origin, const char *host);
 
 typedef enum hs_phase {
     HS_PHASE_OPENED,    /* the request line was read */
@@ -60,23 +103,28 @@ struct hs_exchange {
 
 /* Returns NULL if memory is short. */
 hs_exchange *hs__exchange_create(hs_connection *connection, struct MHD_Connection *mhd, const char *target);
-void hs__exchange_destroy(hs_exchange *exchange); /* NULL is allowed */
 
+void hs__exchange_destroy(hs_exchange *exchange); /* NULL is allowed */
 /* Sets the answer. The body is malloc'ed and now the exchange's, or static. */
 void hs__exchange_answer(hs_exchange *exchange, int status, const char *content_type, char *body,
                          size_t n_bytes, bool body_static);
+
 /* Answers with a problem. pointer names the wrong field as in api/problem.h; may be NULL. */
 void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
+
 #define hs__exchange_refuse(exchange, status, ...) hs__exchange_refuse_at(exchange, status, NULL, __VA_ARGS__)
 /* Answers with 503: the client may try again after a second. */
 void hs__exchange_refuse_now(hs_exchange *exchange, const char *detail);
+
 /* Answers with 500 because memory is short. */
 void hs__exchange_refuse_memory(hs_exchange *exchange);
+
 /* Answers with compact JSON, numbers with six digits. Releases json; NULL: memory is short. The text is
  * reserved while it is written. A small one, such as the answer to a change that was made, is never refused.
  */
 void hs__exchange_answer_json(hs_exchange *exchange, int status, json_t *json);
+
 /* Answers with what `write` writes, which is reserved meanwhile. Returns its failure, HS_NO_MEMORY or
  * HS_TOO_LARGE, as hs__exchange_claim, and then has no answer. Any thread that owns the exchange. */
 HS_MUST_USE hs_status hs__exchange_answer_written(hs_exchange *exchange, const char *content_type,
@@ -86,21 +134,36 @@ HS_MUST_USE hs_status hs__exchange_answer_written(hs_exchange *exchange, const c
 
 /* Refusals that several modules give with hs__exchange_refuse_now. */
 #define HS_STILL_LOADING "The models are still loading. Try again in a few seconds."
+
 #define HS_QUEUE_IS_FULL "Every worker is busy and the queue is full. Try again shortly."
 #define HS_DISK_IS_BUSY  "Too many requests wait for the disk. Try again shortly."
 #define HS_MEMORY_IN_USE "The memory for requests and answers is in use. Try again shortly."
-
 /* Suspends the connection; call it from libmicrohttpd's callbacks. A client that leaves is noticed only after
  * the exchange is resumed. */
 void hs__exchange_suspend(hs_exchange *exchange);
+
 /* Resumes the connection; call it from libuv's callbacks, or from those of another connection. */
 void hs__exchange_resume(hs_exchange *exchange);
 
 /* Reserves n_bytes more for this exchange. Returns false if the limit would be exceeded. Any thread that owns
  * the exchange. */
 bool hs__exchange_reserve(hs_exchange *exchange, size_t n_bytes);
+
 /* Does the same. Returns HS_NO_MEMORY if other answers leave too little, HS_TOO_LARGE if this exchange alone
  * would exceed the limit. */
 HS_MUST_USE hs_status hs__exchange_claim(hs_exchange *exchange, size_t n_bytes, hs_error *err);
-/* Replaces the reservation by n_bytes, even over the limit. */
-void hs__exchange_reserve_only(hs_exchange *exchange, size_t n_bytes);
+
+/* ---- reads a request body that is a JSON object with one string. */
+
+/* Reads {"<field>": "..."}, a text without NUL characters, from a body of at most bytes_max bytes. `expected`
+ * says what to send, for messages. Returns NULL if it refused the exchange; else the caller releases the
+ * object with json_decref. */
+json_t *hs__json_body_read(hs_exchange *x, const char *field, size_t bytes_max, const char *expected);
+
+/* ---- sets an answer's headers and hands it to libmicrohttpd. */
+
+/* Returns the value of Access-Control-Allow-Origin by --cors: the request's origin, "*", or NULL. */
+const char *hs__reply_origin(const hs_exchange *exchange);
+
+/* Queues exchange->prepared if it is set, else exchange->response. libmicrohttpd then owns the body. */
+enum MHD_Result hs__reply(hs_exchange *exchange);

@@ -3,7 +3,7 @@
 
 #include "server/base/link_store.h"
 #include "server/base/log.h"
-#include "server/http/json_body.h"
+#include "server/http/exchange.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,14 +3,37 @@
  * An address is an IPv4 address or the /64 network of an IPv6 address. Loop thread only, except `budget`. */
 #pragma once
 
-#include "server/http/client_memory.h"
 #include "server/http/work_queue.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+typedef struct hs_client_memory hs_client_memory;
+
+struct hs_client_memory {
+    hs_client_memory *all; /* the total, which includes these bytes; NULL: this is the total */
+    size_t max;
+    atomic_size_t n_bytes;
+};
+
+/* Reserves n_bytes. Returns false, without effect, if the limit would be exceeded. */
+bool hs__client_memory_take(hs_client_memory *budget, size_t n_bytes);
+
+/* Reserves n_bytes even over the limit, for memory that exists already. */
+void hs__client_memory_exceed(hs_client_memory *budget, size_t n_bytes);
+
+/* Ends a reservation of n_bytes. */
+void hs__client_memory_return(hs_client_memory *budget, size_t n_bytes);
+
+/* Replaces a reservation of *n_reserved bytes by n_bytes, even over the limit. */
+void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes);
 
 struct sockaddr;
 
 typedef struct hs_peer hs_peer;
+
 struct hs_peer {
     hs_peer *previous, *next;
     uint8_t address[16]; /* IPv4 as in ::ffff:a.b.c.d */
@@ -28,7 +51,7 @@ typedef struct hs_peers {
 /* Adds a connection of this address; the peer lives until its last one leaves. Returns NULL if memory is
  * short. */
 hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address);
+
 void hs__peer_join_again(hs_peer *peer); /* for an object that outlives its connection */
 void hs__peer_leave(hs_peers *peers, hs_peer *peer);
-
 bool hs__peer_is_local(const hs_peer *peer); /* 127.x.x.x or ::1 */

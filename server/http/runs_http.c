@@ -6,7 +6,6 @@
 #include "server/base/log.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
-#include "server/http/events.h"
 #include "server/http/stream.h"
 #include "server/runs/runs.h"
 

@@ -1,32 +1,321 @@
-/* server.c - starts, drains and stops the service.
- *
- * It listens at once and answers probes while a thread loads the models. The first signal finishes all
- * requests, the second one cuts them. No connection and no call on a thread is left at the end. */
+/* server.c - the server: its token, its address, its models, its life from start to stop. */
 #include "server/http/server.h"
 
 #include "model/base/clock.h"
+#include "model/base/status.h"
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/base/second_signal.h"
 #include "server/base/version.h"
+#include "server/http/connection.h"
 #include "server/http/libmicrohttpd_0_9_75.h"
-#include "server/http/library_errors.h"
-#include "server/http/listen.h"
-#include "server/http/loading.h"
-#include "server/http/loop.h"
-#include "server/http/probes.h"
 #include "server/http/routes.h"
+#include "server/http/service.h"
 #include "server/http/steps.h"
-#include "server/http/token_file.h"
+#include "server/hub/hub_pull.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- token file ----
+ *
+ * Reads the file that --token-file names.
+ *
+ * Parses a file with one token on each line. Comments and passphrases with blanks are not
+ * tokens. */
+
+enum { FILE_BYTES_MAX = 65536, TOKEN_BYTES_MIN = 6, TOKEN_BYTES_GOOD = 16 };
+
+/* Checks a token of n bytes. */
+static hs_status token_check(const char *path, size_t line, const char *token, size_t n, hs_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (token[i] <= ' ' || token[i] > '~')
+            return hs_fail(err, HS_INVALID,
+                           "--token-file '%s', line %zu: a token must be printable ASCII without "
+                           "blanks, on a line of its own; a comment begins with #",
+                           path, line);
+    if (n < TOKEN_BYTES_MIN)
+        return hs_fail(err, HS_INVALID, "--token-file '%s', line %zu: a token has at least %d characters",
+                       path, line, TOKEN_BYTES_MIN);
+    if (n < TOKEN_BYTES_GOOD)
+        hs__log("warning",
+                "--token-file '%s', line %zu: a token of %zu characters can be guessed; `openssl rand "
+                "-hex 16` makes a better one",
+                path, line, n);
+    return HS_OK;
+}
+
+/* Removes everything but the tokens from text, in place, with a line end after each. */
+static hs_status tokens_keep(const char *path, char *text, hs_error *err)
+{
+    char *end = text;
+    size_t line = 0;
+    hs_status st = HS_OK;
+    for (char *at = text, *next; !st && *at; at = next) {
+        const size_t n_line = strcspn(at, "\n");
+        next = at + n_line + (at[n_line] == '\n');
+        char *token = at + strspn(at, " \t\r");
+        size_t n = token < at + n_line ? (size_t)(at + n_line - token) : 0;
+        line++;
+        while (n && strchr(" \t\r", token[n - 1]))
+            n--;
+        if (!n || *token == '#')
+            continue;
+        st = token_check(path, line, token, n, err);
+        memmove(end, token, n);
+        end += n;
+        *end++ = '\n'; /* never beyond this line's own end */
+    }
+    *end = '\0';
+    if (!st && end == text)
+        st = hs_fail(err, HS_INVALID, "--token-file '%s' holds no token; write one into it", path);
+    return st;
+}
+
+static hs_status text_read(const char *path, char *ret_text, hs_error *err)
+{
+    struct stat about;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return hs_fail(err, HS_IO, "cannot read --token-file '%s': %s", path, strerror(errno));
+    const size_t n = fread(ret_text, 1, FILE_BYTES_MAX + 1, file);
+    const bool failed = ferror(file);
+    if (fstat(fileno(file), &about) == 0 && about.st_mode & S_IROTH)
+        hs__log("warning", "--token-file '%s' can be read by all users of this machine; run chmod o-r on it",
+                path);
+    fclose(file);
+    if (failed || n > FILE_BYTES_MAX || memchr(ret_text, '\0', n))
+        return hs_fail(err, HS_IO, "--token-file '%s' is not a text file of at most %d bytes", path,
+                       FILE_BYTES_MAX);
+    return HS_OK;
+}
+
+/* Returns the tokens in *ret_tokens (malloc'ed), one on each line, without comments (#) and empty lines.
+ * Returns HS_IO, or HS_INVALID if there is no token, or one is too short or has blanks. Logs a warning if
+ * others can read the file or a token can be guessed. */
+static hs_status token_file_read(const char *path, char **ret_tokens, hs_error *err)
+{
+    char *text = calloc(1, FILE_BYTES_MAX + 2);
+    if (!text)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to read '%s'", path);
+    hs_status st = text_read(path, text, err);
+    if (!st)
+        st = tokens_keep(path, text, err);
+    if (st)
+        free(text);
+    else
+        *ret_tokens = text;
+    return st;
+}
+
+/* ---- listen ----
+ *
+ * Opens a listening socket for "HOST:PORT".
+ *
+ * Splits "HOST:PORT" at its last colon and binds the first address that works. */
+
+enum { BACKLOG = 1024 };
+
+static bool port_valid(const char *port)
+{
+    const size_t n = strspn(port, "0123456789");
+    return n && n <= 5 && !port[n] && strtoul(port, NULL, 10) <= 65535;
+}
+
+static hs_status address_split(const char *where, char *ret_host, size_t host_size, const char **ret_port,
+                               hs_error *err)
+{
+    const char *colon = strrchr(where, ':');
+    size_t n_host = colon ? (size_t)(colon - where) : 0;
+    const char *host = where;
+    const bool bracketed = n_host >= 2 && *host == '[' && host[n_host - 1] == ']';
+    if (bracketed) {
+        host++;
+        n_host -= 2;
+    }
+    if (!colon || !port_valid(colon + 1) || n_host >= host_size || (!bracketed && memchr(host, ':', n_host)))
+        return hs_fail(err, HS_INVALID,
+                       "--listen '%s': expected HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080", where);
+    memcpy(ret_host, host, n_host);
+    ret_host[n_host] = '\0';
+    *ret_port = colon + 1;
+    return HS_OK;
+}
+
+/* Returns a listening socket for one address, or -1 with errno. */
+static int socket_listen(const struct addrinfo *address)
+{
+    const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, off = 0;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) || listen(fd, BACKLOG)) {
+        const int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+static bool loopback(const struct sockaddr_storage *address)
+{
+    struct sockaddr_in v4 = {0};
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    memcpy(&v4, address, sizeof v4);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+}
+
+static void url_format(int fd, char *ret_url, size_t url_size, bool *ret_public)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    char host[64] = "?", port[16] = "?";
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(ret_url, url_size, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, port);
+    *ret_public = !loopback(&address);
+}
+
+/* Listens on "127.0.0.1:8080", "[::1]:0", "localhost:8080" or ":8080" (all addresses). On success *ret_fd is
+ * a non-blocking socket that the caller closes, ret_url its URL, and *ret_public is true if other machines
+ * can reach it. */
+static hs_status hs__listen(const char *where, int *ret_fd, char *ret_url, size_t url_size, bool *ret_public,
+                            hs_error *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *addresses = NULL;
+    const char *port = NULL;
+    char host[256] = "";
+    int fd = -1;
+    hs_status st = address_split(where, host, sizeof host, &port, err);
+    if (st)
+        return st;
+    const int why = getaddrinfo(*host ? host : NULL, port, &hints, &addresses);
+    if (why)
+        return hs_fail(err, HS_IO, "--listen '%s': %s", where, gai_strerror(why));
+    for (const struct addrinfo *a = addresses; fd < 0 && a; a = a->ai_next)
+        fd = socket_listen(a);
+    freeaddrinfo(addresses);
+    if (fd < 0)
+        return hs_fail(err, HS_IO, "cannot listen on '%s': %s%s", where, strerror(errno),
+                       errno == EADDRINUSE ? "; choose another port, or 0 for any free one" : "");
+    url_format(fd, ret_url, url_size, ret_public);
+    *ret_fd = fd;
+    return HS_OK;
+}
+
+/* ---- loading ----
+ *
+ * Opens the models on a thread while the loop answers probes.
+ *
+ * The thread fills server->loading; the loop then takes it over in one step. */
+
+static bool is_stopped(void *data)
+{
+    hs_loading *loading = data;
+    return atomic_load(&loading->stopped);
+}
+
+/* Fetches the models of the command line that are given by a name of the hub and not in the cache. */
+static hs_status pull_missing(hs_loading *loading, const hs_catalog_options *options, hs_error *err)
+{
+    const hs__pull_watch silent = {.stop = is_stopped, .data = loading};
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < hs__catalog_places(options) && !st; i++) {
+        const hs_model_place *place = hs__catalog_place(options, i);
+        char dir[PATH_MAX];
+        hs_hub_name name;
+        if (!place->n_dir || !hs_hub_name_parse(place->dir, place->n_dir, &name) ||
+            !hs__model_place_dir(place, dir, NULL))
+            continue;
+        hs__log("info", "fetching %s from the hub", name.repository);
+        st = hs__hub_pull(&name, &silent, dir, err);
+    }
+    return st;
+}
+
+static void load(uv_work_t *work)
+{
+    hs_server *server = work->data;
+    hs_loading *loading = &server->loading;
+    const hs_server_options *o = server->options;
+    if (o->pull && pull_missing(loading, &o->catalog, &loading->error))
+        return;
+    if (hs__catalog_open(&o->catalog, &loading->api, &loading->error))
+        return;
+    const hs_tasks_options options = {
+        .n_workers = o->n_workers,
+        .n_cores = server->n_cores,
+        .queue_max = o->queue_max,
+        .client_running_max = o->address_running_max,
+        .batch_max = o->batch_max ? o->batch_max : HS_BATCH_MAX,
+    };
+    if (hs__tasks_init(&loading->tasks, &server->loop, loading->api, &options, &loading->error)) {
+        hs_api_destroy(loading->api);
+        loading->api = NULL;
+    }
+}
+
+static void hash(uv_work_t *work)
+{
+    hs_server *server = work->data;
+    hs_api_hash_models(server->api);
+}
+
+static void on_hashed(uv_work_t *work, int status)
+{
+    (void)work, (void)status;
+}
+
+static void on_loaded(uv_work_t *work, int status)
+{
+    hs_server *server = work->data;
+    hs_loading *loading = &server->loading;
+    (void)status;
+    loading->running = false;
+    if (loading->error.status == HS_CANCELLED)
+        loading->error = (hs_error){0}; /* the server stops in order */
+    server->tasks = loading->tasks;
+    server->api = loading->api;
+    loading->loaded(server);
+    if (server->state == HS_SERVER_SERVING)
+        uv_queue_work(&server->loop, &loading->work, hash, on_hashed);
+}
+
+/* Opens server->api and server->tasks, or sets server->loading.error, and then calls `loaded` on the
+ * loop. After success the same thread computes the checksums of the models' files. */
+static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
+{
+    hs_loading *loading = &server->loading;
+    loading->running = true;
+    loading->loaded = loaded;
+    loading->work.data = server;
+    uv_queue_work(&server->loop, &loading->work, load, on_loaded);
+}
+
+/* ---- server ----
+ *
+ * Starts, drains and stops the service.
+ *
+ * It listens at once and answers probes while a thread loads the models. The first signal finishes all
+ * requests, the second one cuts them. No connection and no call on a thread is left at the end. */
 
 enum {
     HEADER_BYTES_MAX = 65536,           /* request line, headers, and a record of each argument and header */
@@ -140,7 +429,7 @@ static void start_log(const hs_server *server)
 }
 
 /* Starts to serve the loaded models, or ends with their error. */
-static void on_loaded(hs_server *server)
+static void on_models_loaded(hs_server *server)
 {
     hs_error err = {0};
     if (server->loading.error.status)
@@ -247,7 +536,7 @@ static void pool_size_set(size_t n_workers)
 static hs_status daemon_open(hs_server *server, hs_error *err)
 {
     int fd = -1;
-    bool public;
+    bool public = false;
     const hs_status st =
         hs__listen(server->options->listen, &fd, server->address, sizeof server->address, &public, err);
     if (st)
@@ -268,7 +557,7 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
 static hs_status server_open(hs_server *server, hs_error *err)
 {
     const hs_server_options *o = server->options;
-    hs_status st = o->token_file ? hs__token_file_read(o->token_file, &server->tokens, err) : HS_OK;
+    hs_status st = o->token_file ? token_file_read(o->token_file, &server->tokens, err) : HS_OK;
     if (!st)
         st = descriptors_reserve(o, err);
     if (!st && o->state_dir)
@@ -329,7 +618,7 @@ int hs__server_run(const hs_server_options *options, hs_error *err)
     if (!server_init(server, options, err)) {
         if (!server_open(server, err)) {
             handles_start(server);
-            hs__loading_start(server, on_loaded);
+            loading_start(server, on_models_loaded);
             uv_run(&server->loop, UV_RUN_DEFAULT);
             exit_code = server->exit_code;
             if (server->loading.error.status)

@@ -6,15 +6,14 @@
  *     exchange    one request and its answer, from the first header to the last byte     exchange.h
  *     task        the request of an exchange while it waits for or uses a model worker   tasks.h
  *     batch       the tasks that one worker takes at once; short texts share a pass      tasks.h
- *     disk call   a function that may block on a disk, on a thread of its own            disk.h
+ *     disk call   a function that may block on a disk, on a thread of its own            tasks.h
  *
- * A route (route.h) says which function answers a path, and where it runs. The event loop's thread owns
+ * A route (routes.h) says which function answers a path, and where it runs. The event loop's thread owns
  * everything here, except a task or a disk call while it runs. */
 #pragma once
 
 #include "server/base/catalog.h"
 #include "server/base/link_store.h"
-#include "server/http/disk.h"
 #include "server/http/fetch.h"
 #include "server/http/metrics.h"
 #include "server/http/peer.h"
@@ -38,7 +37,7 @@ typedef enum hs_server_state {
 typedef struct hs_connection hs_connection;
 typedef struct hs_server hs_server;
 
-/* A round from the loop through the thread pool and back, every second; see probes.c. */
+/* A round from the loop through the thread pool and back, every second; see routes.c. */
 typedef struct hs_probe {
     uv_timer_t timer;
     uv_work_t work;

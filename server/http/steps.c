@@ -1,27 +1,106 @@
-/* steps.c - moves an exchange through its phases.
- *
- * libmicrohttpd calls hs__step_next with the headers, with each piece of the body, and once more at its end.
- * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
+/* steps.c - the steps of an exchange, which libmicrohttpd calls. */
 #include "server/http/steps.h"
 
 #include "model/base/clock.h"
 #include "server/base/identifier.h"
 #include "server/base/log.h"
-#include "server/http/access.h"
 #include "server/http/admission.h"
-#include "server/http/library_errors.h"
-#include "server/http/line_stream.h"
-#include "server/http/loop.h"
-#include "server/http/reply.h"
+#include "server/http/connection.h"
 #include "server/http/socket_info.h"
+#include "server/http/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+
+/* ---- library errors ----
+ *
+ * Finds the request that libmicrohttpd refuses, and answers it on its socket.
+ *
+ * The library's log is the only sign of a refusal before its answer. The socket is shut down behind ours, so
+ * the library writes nothing. */
+
+/* The exchange whose target the library is reading, and that target, or NULL. Loop thread only. */
+static hs_exchange *opening;
+
+static const char *opening_target;
+
+/* To be called when a request line is read. `target` is the library's string. */
+static void library_opens(hs_exchange *x, const char *target)
+{
+    opening = x;
+    opening_target = target;
+}
+
+/* Decodes as the library does. The path comes last, after the arguments. */
+size_t hs__library_unescapes(void *server, struct MHD_Connection *connection, char *text)
+{
+    (void)server, (void)connection;
+    if (text == opening_target)
+        opening = NULL;
+    return MHD_http_unescape(text);
+}
+
+/* Returns the exchange whose target or whole head is being judged, or NULL. All others that have not begun
+ * wait for their headers, and the library tells the size of none of these. */
+static hs_exchange *exchange_judged(const hs_server *server)
+{
+    for (const hs_connection *c = server->connections; c; c = c->next)
+        if (c->exchange && c->exchange->phase == HS_PHASE_OPENED && !c->exchange->answered &&
+            (c->exchange == opening ||
+             MHD_get_connection_info(c->exchange->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)))
+            return c->exchange;
+    return NULL;
+}
+
+static const char *reason(const hs_exchange *x, unsigned status)
+{
+    if (status == MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return "There are too many query arguments, headers or cookies.";
+    if (x != opening && !hs__header(x->mhd, MHD_HTTP_HEADER_HOST))
+        return "Malformed request: there must be exactly one Host header.";
+    return "Content-Length or Transfer-Encoding is not one that this server takes.";
+}
+
+static void error_answer(hs_exchange *x, unsigned status)
+{
+    hs_response problem;
+    char start[256];
+    hs_response_problem(&problem, (int)status, NULL, "%s", reason(x, status));
+    const int n = snprintf(start, sizeof start,
+                           "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: %s\r\n"
+                           "Content-Length: %zu\r\n\r\n",
+                           status, problem.content_type, problem.body_bytes);
+    /* A few hundred bytes fit into the empty send queue, unless the socket is closed. */
+    if (send(x->connection->fd, start, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n)
+        (void)!send(x->connection->fd, problem.body, problem.body_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    hs_response_finish(&problem);
+    x->answered = true;
+    hs__access_record_unread(x->connection, x->target, (int)status);
+    hs__connection_cut(x->connection);
+}
+
+void hs__library_logs(void *cls, const char *format, va_list args)
+{
+    static const char refusal[] = "Error processing request (HTTP response code is %u";
+    if (strncmp(format, refusal, sizeof refusal - 1) != 0)
+        return;
+    hs_exchange *x = exchange_judged(cls);
+    if (x)
+        error_answer(x, va_arg(args, unsigned));
+}
+
+/* ---- steps ----
+ *
+ * Moves an exchange through its phases.
+ *
+ * libmicrohttpd calls hs__step_next with the headers, with each piece of the body, and once more at its end.
+ * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 
 #define BODY_BYTES_MIN ((size_t)16 << 10)
-#define PIECE_BYTES    ((size_t)192 << 10) /* size of a disk call for a route that receives */
+#define RECEIVED_BYTES ((size_t)192 << 10) /* size of a disk call for a route that receives */
 #define IDLE_MS        75000               /* between two requests of a connection, headers included */
 
 /* ---- a connection opens, a request line is in ---- */
@@ -51,7 +130,7 @@ void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
     hs__exchange_destroy(connection->exchange);
     connection->exchange = hs__exchange_create(connection, mhd, target);
     connection->has_request = true;
-    hs__library_opens(connection->exchange, target);
+    library_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;
 }
@@ -211,7 +290,7 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
     }
     memcpy(x->body + x->body_bytes, upload, n_bytes);
     x->body_bytes += n_bytes;
-    if (x->route->receive && x->body_bytes >= PIECE_BYTES)
+    if (x->route->receive && x->body_bytes >= RECEIVED_BYTES)
         (void)on_disk(x, x->route->receive); /* never refused */
     return MHD_YES;
 }
@@ -281,7 +360,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
     return MHD_YES;
 }
 
-static enum MHD_Result answer(hs_exchange *x)
+static enum MHD_Result route_answer(hs_exchange *x)
 {
     x->phase = HS_PHASE_ANSWERING;
     if (x->answered)
@@ -313,7 +392,7 @@ enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char 
         return receive(x, upload, n_bytes);
     }
     if (x->phase == HS_PHASE_RECEIVING)
-        return answer(x);
+        return route_answer(x);
     return x->answered ? hs__reply(x) : MHD_NO; /* the client left */
 }
 

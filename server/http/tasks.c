@@ -1,11 +1,155 @@
-/* tasks.c - a queue in front of the model workers; a full queue refuses with 503. */
+/* tasks.c - work off the event loop: requests for workers, calls of the disk. */
 #include "server/http/tasks.h"
 
 #include "model/base/clock.h"
-#include "server/http/batch.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
+
+/* ---- disk ----
+ *
+ * A queue in front of HS_DISK_THREADS threads of libuv's pool. */
+
+static hs_disk_call *call_of(hs_work *work)
+{
+    return (hs_disk_call *)(void *)((char *)work - offsetof(hs_disk_call, work));
+}
+
+static void on_call_dropped(hs_work *work)
+{
+    hs_disk_call *call = call_of(work);
+    call->done(call);
+}
+
+void hs__disk_init(hs_disk *disk, uv_loop_t *loop)
+{
+    *disk = (hs_disk){.loop = loop,
+                      .queue = {.waiting_max = HS_DISK_WAITING_MAX,
+                                .client_running_max = HS_DISK_THREADS - 1,
+                                .dropped = on_call_dropped}};
+}
+
+static void calls_serve(hs_disk *disk);
+
+static void on_thread(uv_work_t *request)
+{
+    hs_disk_call *call = request->data;
+    call->run(call);
+}
+
+static void on_call_done(uv_work_t *request, int status)
+{
+    hs_disk_call *call = request->data;
+    hs_disk *disk = call->disk;
+    (void)status; /* uv_cancel is never used */
+    disk->n_running--;
+    hs__work_finish(&call->work);
+    call->done(call);
+    calls_serve(disk);
+}
+
+static void calls_serve(hs_disk *disk)
+{
+    hs_work *next;
+    while (disk->n_running < HS_DISK_THREADS && (next = hs__work_queue_next(&disk->queue))) {
+        hs_disk_call *call = call_of(next);
+        hs__work_queue_take(&disk->queue, next);
+        disk->n_running++;
+        call->ran = true;
+        call->request.data = call;
+        uv_queue_work(disk->loop, &call->request, on_thread, on_call_done);
+    }
+}
+
+static bool submit(hs_disk *disk, hs_disk_call *call)
+{
+    call->disk = disk;
+    call->ran = false;
+    if (!hs__work_queue_add(&disk->queue, &call->work, disk->n_running < HS_DISK_THREADS))
+        return false;
+    calls_serve(disk);
+    return true;
+}
+
+bool hs__disk_submit(hs_disk *disk, hs_disk_call *call)
+{
+    return submit(disk, call);
+}
+
+void hs__disk_continue(hs_disk *disk, hs_disk_call *call)
+{
+    call->work.admitted = true;
+    (void)submit(disk, call);
+}
+
+void hs__disk_cancel(hs_disk_call *call, hs_work_end end)
+{
+    if (call->disk)
+        (void)hs__work_cancel(&call->disk->queue, &call->work, end);
+}
+
+/* ---- batch ----
+ *
+ * Answers several requests on one worker, short texts in one pass.
+ *
+ * A short text alone reads every weight from memory for a few rows. Texts in one pass read them once.
+ * hs_job_run decides which texts share one.
+ *
+ * No text attends to another, and the default backend sums each row in the same order in every pass. So the
+ * answers do not depend on the batch.
+ *
+ * Makes jobs of a batch's requests, runs them together and answers each. */
+
+/* Answers a body of lines. If it is cancelled, the remaining lines get 504. */
+static void lines_answer(hs_api *api, hs_task *task, size_t n_threads)
+{
+    const hs_run_control control = {.cancelled = &task->work.cancelled, .n_threads = n_threads};
+    hs_lines_answer(api, &task->request, task->patient, &control, &task->response, &task->n_bytes);
+}
+
+/* Creates a job; NULL if memory is short. beside: this thread has other jobs already, so the new one must not
+ * wait for memory. */
+static hs_job *job_beside(hs_api *api, hs_request *request, bool beside)
+{
+    request->beside = beside;
+    hs_job *job = hs_job_create(api, request);
+    if (!job || !hs_job_crowded(job))
+        return job;
+    hs_job_destroy(job);
+    return NULL;
+}
+
+/* Fills the responses of n <= HS_BATCH_MAX tasks, except cancelled ones. control is that of shared passes;
+ * each task's `cancelled` ends its own work. Returns the number of tasks that shared a pass. Any thread. */
+static size_t batch_answer(hs_api *api, hs_task *const *tasks, size_t n, const hs_run_control *control)
+{
+    hs_job *jobs[HS_BATCH_MAX] = {0};
+    for (size_t i = 0; i < n; i++)
+        if (tasks[i]->lines)
+            lines_answer(api, tasks[i], control->n_threads);
+    for (size_t i = 0; i < n; i++)
+        if (!tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled))
+            jobs[i] = job_beside(api, &tasks[i]->request, i > 0);
+    const size_t n_shared = hs_job_run(jobs, n, control);
+    bool alone[HS_BATCH_MAX] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const bool batchable = !tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled);
+        if (batchable && jobs[i])
+            hs_job_answer(jobs[i], &tasks[i]->response);
+        alone[i] = batchable && !jobs[i];
+        hs_job_destroy(jobs[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (alone[i]) { /* memory was short beside the other jobs */
+            tasks[i]->request.beside = false;
+            hs_api_handle(api, &tasks[i]->request, &tasks[i]->response);
+        }
+    return n_shared;
+}
+
+/* ---- tasks ----
+ *
+ * A queue in front of the model workers; a full queue refuses with 503. */
 
 enum { YIELD = 10 }; /* niceness: a tenth of the loop's weight */
 
@@ -14,7 +158,7 @@ static hs_task *task_of(hs_work *work)
     return (hs_task *)(void *)((char *)work - offsetof(hs_task, work));
 }
 
-static void on_dropped(hs_work *work)
+static void on_task_dropped(hs_work *work)
 {
     hs_task *task = task_of(work);
     task->done(task);
@@ -27,7 +171,7 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs
     *tasks = (hs_tasks){.loop = loop, .api = api, .options = *options};
     tasks->queue = (hs_work_queue){.waiting_max = options->queue_max,
                                    .client_running_max = options->client_running_max,
-                                   .dropped = on_dropped};
+                                   .dropped = on_task_dropped};
     tasks->batches = calloc(n_workers, sizeof *tasks->batches);
     tasks->idle = calloc(n_workers, sizeof(hs_batch *));
     if (!tasks->batches || !tasks->idle) {
@@ -63,10 +207,10 @@ static void on_worker(uv_work_t *work)
     hs_batch *batch = work->data;
     yield_to_loop();
     const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
-    batch->n_shared = hs__batch_answer(batch->tasks->api, batch->members, batch->n_members, &control);
+    batch->n_shared = batch_answer(batch->tasks->api, batch->members, batch->n_members, &control);
 }
 
-static void on_loop(uv_work_t *work, int status);
+static void on_batch_done(uv_work_t *work, int status);
 
 /* Takes the first waiting task and short ones after it, at most the queue divided by the workers, so that
  * each worker gets some. */
@@ -106,10 +250,10 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
     }
     batch->work.data = batch;
     /* uv_queue_work fails only without a work callback. */
-    uv_queue_work(tasks->loop, &batch->work, on_worker, on_loop);
+    uv_queue_work(tasks->loop, &batch->work, on_worker, on_batch_done);
 }
 
-static void queue_serve(hs_tasks *tasks)
+static void tasks_serve(hs_tasks *tasks)
 {
     while (hs__work_queue_next(&tasks->queue) && tasks->n_idle) {
         hs_batch *batch = tasks->idle[--tasks->n_idle];
@@ -118,7 +262,7 @@ static void queue_serve(hs_tasks *tasks)
     }
 }
 
-static void on_loop(uv_work_t *work, int status)
+static void on_batch_done(uv_work_t *work, int status)
 {
     hs_batch *batch = work->data;
     hs_tasks *tasks = batch->tasks;
@@ -133,7 +277,7 @@ static void on_loop(uv_work_t *work, int status)
         hs__work_finish(&task->work);
         task->done(task);
     }
-    queue_serve(tasks);
+    tasks_serve(tasks);
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
@@ -144,7 +288,7 @@ bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
     task->queued_ns = hs_clock_ns();
     task->started_ns = 0;
     task->request.cancelled = &task->work.cancelled;
-    queue_serve(tasks);
+    tasks_serve(tasks);
     return true;
 }
 

@@ -15,12 +15,51 @@
 
 #include "api/api.h"
 #include "api/batch_limits.h"
+#include "model/base/status.h"
 #include "server/http/work_queue.h"
 
 #include <uv.h>
 
+enum { HS_DISK_THREADS = 4, HS_DISK_WAITING_MAX = 1024 };
+
+typedef struct hs_disk hs_disk;
+
+typedef struct hs_disk_call hs_disk_call;
+
+/* Embedded in the object that the call works on, so nothing is allocated. */
+struct hs_disk_call {
+    hs_work work;                    /* its client and `admitted` are the caller's */
+    void (*run)(hs_disk_call *call); /* on a thread, which has the object for itself */
+    /* Then on the loop; may free the call. Unless work.end is HS_WORK_DONE, it may not have run. */
+    void (*done)(hs_disk_call *call);
+    void *data; /* the caller's */
+    bool ran;
+    uv_work_t request;
+    hs_disk *disk;
+};
+
+struct hs_disk {
+    uv_loop_t *loop;
+    size_t n_running;
+    hs_work_queue queue;
+};
+
+void hs__disk_init(hs_disk *disk, uv_loop_t *loop);
+/* Queues a call whose run, done and data are set. Returns false if the queue is full (work_queue.h). Loop
+ * thread, as below. */
+HS_MUST_USE bool hs__disk_submit(hs_disk *disk, hs_disk_call *call);
+
+/* Does the same with a call that continues admitted work, which is never refused. */
+void hs__disk_continue(hs_disk *disk, hs_disk_call *call);
+
+/* Ends a call early; `done` follows. A waiting call ends at once, a running one when it looks at
+ * work.cancelled. Ignores calls that are outside. */
+void hs__disk_cancel(hs_disk_call *call, hs_work_end end);
+
 typedef struct hs_task hs_task;
+
 typedef struct hs_batch hs_batch;
+
 typedef struct hs_tasks hs_tasks;
 
 struct hs_task {
@@ -71,10 +110,11 @@ struct hs_tasks {
 /* Any thread, before the first submit. On failure tasks is finished. */
 HS_MUST_USE hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api,
                                      const hs_tasks_options *options, hs_error *err);
-void hs__tasks_finish(hs_tasks *tasks); /* no task may be inside; zeroed is allowed */
 
+void hs__tasks_finish(hs_tasks *tasks); /* no task may be inside; zeroed is allowed */
 /* Queues a task. Returns false if the queue is full (work_queue.h). */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
+
 /* Ends a task early; `done` follows. A waiting task ends at once, a task alone in its batch within one layer,
  * others with their batch. Only the first call has an effect. Ignores tasks that are outside. */
 void hs__tasks_cancel(hs_task *task, hs_work_end end);

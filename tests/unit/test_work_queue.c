@@ -1,5 +1,5 @@
 /* The queue in front of threads: turns, bounds and cancellation; and disk calls, which run from it. */
-#include "server/http/disk.h"
+#include "server/http/tasks.h"
 #include "server/http/work_queue.h"
 #include "suite.h"
 
