@@ -542,6 +542,9 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
     if (st)
         return st;
     server->loopback = !public;
+    if (!server->tokens)
+        hs__log("warning", "no --token-file: %s can use this server, and read its runs",
+                public ? "everybody who reaches its port" : "every user of this machine");
     if (public && !server->tokens)
         hs__log("warning", "anyone who can reach %s can use this server; restrict it with --token-file",
                 server->address);

@@ -2,6 +2,7 @@
 installed."""
 import copy
 import html
+import http.server
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 import zlib
 from pathlib import Path
@@ -127,6 +129,112 @@ def test_a_server_of_its_own(headscope, tmp_path):
         assert caught.value.status == 401
         with package.Client(client.url, token="a-token-of-more-than-sixteen-characters") as known:
             assert known.models()
+
+
+def test_its_own_server_wants_a_token_that_only_this_user_can_read(headscope, monkeypatch):
+    monkeypatch.setenv("HEADSCOPE", os.path.abspath(headscope))
+    with package.Client() as client:
+        process = client._server.process.pid
+        command = Path(f"/proc/{process}/cmdline").read_bytes() + Path(f"/proc/{process}/environ").read_bytes()
+        assert client.models() and client.token and client.token.encode() not in command
+        assert not Path(re.search(rb"--token-file\0([^\0]+)", command)[1].decode()).exists()
+        with pytest.raises(package.HeadscopeError) as caught:
+            package.Client(client.url).models()
+        assert caught.value.status == 401
+        assert "<iframe" not in client.analyze("a")._repr_html_() and client.token not in repr(client)
+    with package.start(token=False) as client:
+        assert client.token is None and package.Client(client.url).models()
+        assert "<iframe" in client.analyze("a")._repr_html_()
+
+
+def test_serve_says_that_it_wants_no_token(start_server, tmp_path):
+    (tmp_path / "token").write_text("a-token-of-more-than-sixteen-characters\n")
+    (tmp_path / "token").chmod(0o600)
+    for options, warns in ((), True), (("--token-file", str(tmp_path / "token")), False):
+        server = start_server(*options)
+        server.stop()
+        assert ("no --token-file: every user of this machine can use this server" in server.log()) == warns
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """Answers everything with `body` and `status`, as a server that is no headscope."""
+    body, status, after = b"", 200, ""
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.send_header("Retry-After", self.after)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def other():
+    """A server that is no headscope, and a client of it."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with package.Client(f"http://127.0.0.1:{server.server_port}") as client:
+            yield client
+        server.shutdown()
+
+
+CALLS = {
+    "analyze": lambda c, run: c.analyze("a"), "batch": lambda c, run: list(c.analyze_batch(["a"])), "tokenize": lambda c, run: c.tokenize("a"),
+    "many": lambda c, run: list(c.analyze_many(["a"])), "models": lambda c, run: c.models(), "start_run": lambda c, run: c.start_run(["a"]),
+    "run": lambda c, run: c.run("x"), "add_link": lambda c, run: c.add_link("view=head"), "link": lambda c, run: c.link("x"),
+    "refresh": lambda c, run: run.refresh(), "wait": lambda c, run: run.wait(), "report": lambda c, run: run.report(),
+    "arrays": lambda c, run: run.arrays(), "compare": lambda c, run: run.compare(run), "search": lambda c, run: run.search(0, 0),
+    "examples": lambda c, run: run.examples(0, 0, "previous"), "cancel": lambda c, run: run.cancel(),
+}
+BODIES = {"page": b"<!doctype html><p>Sign in", "nothing": b"", "null": b"null", "number": b"7", "text": b'"a"', "list": b"[{}]",
+          "deep": b"[" * 200_000, "latin": b'{"a":"\xe9"}', "wrong": b'{"id":1,"state":[],"models":{"a":0},"examples":{},"runs":7,"model":0}',
+          "zip": b"PK\x05\x06" + bytes(18), "cut": b"PK\x03\x04" + bytes(90), "no number": b'{"detail":"x","status":"y"}'}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("call", CALLS)
+def test_answers_of_other_servers_are_headscope_errors(other, monkeypatch, call, body):
+    run = package.Run(other, {"id": "0123", "state": "running"})
+    monkeypatch.setattr(Other, "body", BODIES[body])
+    if (call, body) in {("arrays", "zip"), ("batch", "nothing")}:
+        assert not CALLS[call](other, run)  # no arrays, no lines
+        return
+    if (call in ("report", "search") and body in ("wrong", "no number")) or (call, body) == ("batch", "wrong"):
+        CALLS[call](other, run)  # any object may be one
+        return
+    with pytest.raises(package.HeadscopeError, match="is not one of headscope") as caught:
+        CALLS[call](other, run)
+    assert caught.value.status == 0 and repr(BODIES[body][:9].decode(errors="replace"))[1:-1] in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [*BODIES.values(), b'{"detail":7,"title":[],"pointer":{},"position":"x"}'])
+def test_refusals_of_other_servers_are_headscope_errors(other, monkeypatch, body):
+    monkeypatch.setattr(Other, "body", body)
+    monkeypatch.setattr(Other, "status", 502)
+    monkeypatch.setattr(Other, "after", "\xb2")  # a digit, and no number
+    with pytest.raises(package.HeadscopeError) as caught:
+        other.models()
+    error = caught.value
+    assert (error.status, error.retry_after, error.pointer, error.position) == (502, None, None, None)
+    assert isinstance(error.detail, str) and error.detail and isinstance(error.title, str)
+
+
+def test_a_figure_in_a_notebook_runs_no_script(other, monkeypatch):
+    """Also in the page that nbconvert makes: an image in a data address runs nothing."""
+    nbformat, nbconvert = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert")
+    monkeypatch.setattr(Other, "body", b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(2)</script></svg>')
+    figure = other.figure("a")
+    assert not hasattr(figure, "_repr_svg_") and other.figure("a", format="pdf")._repr_html_() is None
+    shown = nbformat.v4.new_output("display_data", {"text/html": figure._repr_html_(), "text/plain": repr(figure)})
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("figure", outputs=[shown])])
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
+    assert "alert(" not in page and 'src="data:image/svg+xml;base64,' in page
 
 
 def test_without_an_address_it_starts_a_server(headscope, monkeypatch, tmp_path):

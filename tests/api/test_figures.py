@@ -219,7 +219,7 @@ def test_accept_chooses_the_figure(server):
 def test_the_client_shows_figures(server, tmp_path):
     client = headscope.Client(server.url)
     figure = client.figure(TEXT, "layer", options={"width_mm": 60}, layers=[0])
-    assert 'width="60.00mm"' in figure._repr_svg_()
+    assert base64.b64encode(figure.data).decode() in figure._repr_html_() and 'width="60.00mm"' in figure.data.decode()
     figure.save(tmp_path / "fig.pdf")
     assert (tmp_path / "fig.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(ValueError, match=r"\.svg, \.pdf or \.csv"):

@@ -3,15 +3,17 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import UNREADABLE, instance, not_ours
 from .view import VIEWS, View, state_of
 
 if TYPE_CHECKING:
@@ -34,15 +36,15 @@ class Tokens:
     """
 
     def __init__(self, fields: Mapping[str, Any]):
-        self.model: str = fields["model"]
-        self.truncated: bool = fields["truncated"]
-        self.tokens: list[str] = fields["tokens"]
-        self.input_ids = np.asarray(fields["input_ids"])
-        self.token_type_ids = np.asarray(fields["token_type_ids"])
-        self.special_tokens_mask = np.asarray(fields["special_tokens_mask"])
-        self.offset_mapping = np.asarray(fields["offset_mapping"])
-        self.sentence_ids = np.asarray(fields["sentence_ids"])
-        self.word_ids: list[int | None] = fields["word_ids"]
+        self.model: str = instance(fields["model"], str)
+        self.truncated: bool = instance(fields["truncated"], bool)
+        self.tokens: list[str] = instance(fields["tokens"], list)
+        self.input_ids = np.asarray(fields["input_ids"], np.int64)
+        self.token_type_ids = np.asarray(fields["token_type_ids"], np.int64)
+        self.special_tokens_mask = np.asarray(fields["special_tokens_mask"], np.int64)
+        self.offset_mapping = np.asarray(fields["offset_mapping"])  # None for input_ids
+        self.sentence_ids = np.asarray(fields["sentence_ids"], np.int64)
+        self.word_ids: list[int | None] = instance(fields["word_ids"], list)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -69,8 +71,11 @@ class Figure:
         with open(path, "wb") as file:
             file.write(data)
 
-    def _repr_svg_(self) -> str | None:
-        return self.data.decode() if self.format == "svg" else None
+    def _repr_html_(self) -> str | None:
+        """For notebooks: an <img>, in which no script of an SVG runs and no link of it is followed."""
+        if self.format != "svg":
+            return None
+        return f'<img alt="figure of headscope" src="data:image/svg+xml;base64,{base64.b64encode(self.data).decode()}">'
 
 
 class Analysis:
@@ -102,10 +107,9 @@ class Analysis:
                 raise ValueError(f"{path} is no saved answer: it is no npz file, or its end is missing")
             file.seek(0)
             try:
-                with np.load(file, allow_pickle=False) as members:
-                    arrays = {name: members[name] for name in members.files}
-                _check(arrays)
-            except (ValueError, KeyError, EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+                arrays = _members(file)
+                check_answer(arrays)
+            except _NO_ARRAYS as error:
                 raise ValueError(f"{path} is no saved answer: {error}") from error
         return cls(arrays)
 
@@ -220,6 +224,8 @@ class Analysis:
     def view(self, view: str | None = None, height: int = 600, **state: Any) -> View:
         """The server's viewer at this text, in a frame: answer.view("text", layer=1, head=7, relation="to").
 
+        A server with a token asks for it there; client.token is that of the client's own server.
+
         view is overview, head, text, pairs, compare, corpus, experiment or trace; without it the head where the answer
         is of one, else the overview. state is what else the viewer's address says behind its #.
         """
@@ -271,7 +277,27 @@ class Analysis:
                 f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(readable(self.tokens)))}</figcaption></figure>")
 
 
-def _check(arrays: dict[str, Any]) -> None:
+# Errors of reading a forged or damaged npz file.
+_NO_ARRAYS = (*UNREADABLE, OSError, EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile)
+
+
+def _members(file: Any) -> dict[str, np.ndarray]:
+    with np.load(file, allow_pickle=False) as members:
+        return {name: members[name] for name in members.files}
+
+
+def read_arrays(body: bytes, check: Callable[[dict[str, Any]], None] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an answer as npz; HeadscopeError if they cannot be read, or do not pass the check."""
+    try:
+        arrays = _members(io.BytesIO(body))
+        if check:
+            check(arrays)
+    except _NO_ARRAYS as error:
+        raise not_ours(body, error) from error
+    return arrays
+
+
+def check_answer(arrays: dict[str, Any]) -> None:
     """Raises ValueError for arrays that are no answer's: a member that every answer has is missing, or shapes differ."""
     for name, kinds, axes in (("input_ids", "iu", 1), ("tokens", "U", 1), ("layers", "iu", 1), ("heads", "iu", 1),
                               ("model", "U", 0), ("request", "U", 0)):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import os
 import tempfile
@@ -19,8 +18,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import numpy as np
 
-from .answer import Analysis, Figure, Tokens
-from .errors import HeadscopeError
+from .answer import Analysis, Figure, Tokens, check_answer, read_arrays
+from .errors import HeadscopeError, instance, read_answer
 from .runs import Run
 from .server import Server
 
@@ -40,7 +39,7 @@ class Client:
     """A headscope service.
 
     url      its address; without one, the client starts a server of its own
-    token    of a service that was started with --token-file
+    token    of a service that was started with --token-file; that of its own server is known
     timeout  seconds to wait for the connection and between parts of an answer
     server   a server to use in place of url; close() stops it
     """
@@ -58,7 +57,7 @@ class Client:
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/")
-        self._token = token
+        self.token = token or (server.token if server else None)
         self._timeout = timeout
         self._local = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
@@ -90,9 +89,7 @@ class Client:
         Arrays come as float32; dtype="f2" halves the transfer. Raises HeadscopeError.
         """
         request = {**({} if text is None else {"text": text}), **_plain(fields)}
-        body = self._post("/analyze?format=npz", request)
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return Analysis({name: arrays[name] for name in arrays.files}, self)
+        return Analysis(read_arrays(self._post("/analyze?format=npz", request), check_answer), self)
 
     def draw(self, request: Mapping[str, Any], format: str = "svg") -> bytes:
         """The figure of a whole request, as the bytes of an SVG or PDF file, or of a CSV file with its numbers."""
@@ -149,17 +146,16 @@ class Client:
                 done += 1
                 if progress:
                     progress(done, total)
-                answer = json.loads(line)
-                yield HeadscopeError.from_answer(answer["status"], line, {}) if "detail" in answer else answer
+                yield read_answer(line, _answer_or_error)
 
     def tokenize(self, text: str | None = None, **fields: Any) -> Tokens:
         """The tokens of a text: POST /tokenize. input_ids=[...] instead gives the tokens of these ids."""
         request = {**({} if text is None else {"text": text}), **_plain(fields)}
-        return Tokens(json.loads(self._post("/tokenize", request)))
+        return read_answer(self._post("/tokenize", request), Tokens)
 
     def models(self) -> list[dict[str, Any]]:
         """The answer of GET /models: one entry per model, the first is the default."""
-        return json.loads(self.request("GET", "/models"))["models"]
+        return read_answer(self.request("GET", "/models"), lambda fields: [instance(one, dict) for one in fields["models"]])
 
     def start_run(self, texts: Iterable[str | Mapping[str, Any]], **options: Any) -> Run:
         """Starts a corpus run over texts (strings, or objects with a `text`) and returns it at once.
@@ -173,11 +169,11 @@ class Client:
                 body.write(json.dumps(text, ensure_ascii=False).encode() + b"\n")
             answer = self.request("POST", "/corpora" + ("?" + query if query else ""), body,
                                   {"Content-Type": "application/x-ndjson", "Content-Length": str(body.tell())})
-        return Run(self, json.loads(answer))
+        return read_answer(answer, lambda fields: Run(self, fields))
 
     def run(self, id: str) -> Run:
         """A corpus run by its id."""
-        return Run(self, json.loads(self.request("GET", "/corpora/" + quote(id, safe=""))))
+        return read_answer(self.request("GET", "/corpora/" + quote(id, safe="")), lambda fields: Run(self, fields))
 
     def add_link(self, view: View | str) -> str:
         """Keeps a view of the viewer on the server and returns its short address: POST /links.
@@ -188,19 +184,21 @@ class Client:
         keeps the view's text on its disk.
         """
         state = view if isinstance(view, str) else view.state
-        return f"{self.url}/#link={json.loads(self._post('/links', {'state': state}))['id']}"
+        id = read_answer(self._post("/links", {"state": state}), lambda fields: instance(fields["id"], str))
+        return f"{self.url}/#link={id}"
 
     def link(self, address: str) -> str:
         """Returns the view of a short address, as the viewer's address says it behind its #: GET /links/{id}.
 
         address is one of add_link(), or its id alone.
         """
-        return json.loads(self.request("GET", "/links/" + quote(address.rpartition("#link=")[2], safe="")))["state"]
+        id = quote(address.rpartition("#link=")[2], safe="")
+        return read_answer(self.request("GET", "/links/" + id), lambda fields: instance(fields["state"], str))
 
     def shows_views(self) -> bool:
         """Returns whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants
         no token, for a frame has none."""
-        if self._token:
+        if self.token:
             return False
         connection = self._open(timeout=min(2, self._timeout))
         try:
@@ -221,7 +219,7 @@ class Client:
     def request(self, method: str, path: str, body: Any = None,
                 headers: Mapping[str, str] | None = None) -> bytes:
         """The body of an answer of 2xx; HeadscopeError for every other one."""
-        headers = {**({"Authorization": f"Bearer {self._token}"} if self._token else {}), **(headers or {})}
+        headers = {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **(headers or {})}
         status, data, answered = self._exchange(method, self._prefix + path, body, headers)
         if status // 100 != 2:
             raise HeadscopeError.from_answer(status, data, answered)
@@ -231,7 +229,7 @@ class Client:
         """A connection of its own, closed when nobody wants more: the server ends what it computes ahead."""
         connection = self._open(self._timeout)
         headers = {"Content-Type": "application/x-ndjson",
-                   **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
+                   **({"Authorization": f"Bearer {self.token}"} if self.token else {})}
         try:
             connection.request("POST", self._prefix + "/analyze", body, headers)
             response = connection.getresponse()
@@ -282,14 +280,16 @@ class Client:
         return connection, False
 
 
-def start(*options: str, binary: str | os.PathLike[str] | None = None) -> Client:
+def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bool = True) -> Client:
     """Starts `headscope serve` with options of its command line and returns a client of it.
 
         with headscope.start("--model", "bert=/models/bert-base-uncased") as client: ...
 
-    binary is the program; the default is $HEADSCOPE, the one in this package, or `headscope` on the PATH.
+    binary is the program; the default is $HEADSCOPE, the one in this package, or `headscope` on the PATH. The server
+    wants a token, which the client knows (client.token), for all users of this machine reach its port. With
+    token=False it wants none, and notebooks can show its viewer.
     """
-    return Client(server=Server(*options, binary=binary))
+    return Client(server=Server(*options, binary=binary, token=token))
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -309,6 +309,13 @@ def _several(texts: Iterable[Any]) -> Iterable[Any]:
     if isinstance(texts, (str, bytes, Mapping)):
         raise TypeError(f"texts is a {type(texts).__name__}; it must be a list or another iterable of texts")
     return texts
+
+
+def _answer_or_error(fields: Any) -> dict[str, Any] | HeadscopeError:
+    """A line of a batch: an answer, or why there is none."""
+    if "detail" not in instance(fields, dict):
+        return fields
+    return HeadscopeError.from_answer(instance(fields["status"], int), json.dumps(fields).encode(), {})
 
 
 def _request(text: Any) -> dict[str, Any]:

@@ -3,13 +3,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable, TypeVar
+
+T = TypeVar("T")
+# Errors of reading JSON that is not headscope's.
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class HeadscopeError(Exception):
     """A refusal or failure of the service.
 
-    status    HTTP status; 0 when the service could not be reached
+    status    HTTP status; 0 when the service could not be reached, or what answers is no headscope
     detail    one sentence: what is wrong and what to do
     pointer   JSON pointer to the field of the request, or None
     position  {"line", "column", "byte"} where a body stops being JSON, or None
@@ -33,11 +37,38 @@ class HeadscopeError(Exception):
     def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> HeadscopeError:
         try:
             problem: Any = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             problem = {}
         if not isinstance(problem, dict):
             problem = {}
+
+        def member(name: str, kind: type) -> Any:
+            return problem[name] if isinstance(problem.get(name), kind) else None
+
         after = headers.get("Retry-After") or ""
-        return cls(status, problem.get("detail") or body.decode(errors="replace")[:500] or f"HTTP {status}",
-                   problem.get("title", ""), problem.get("pointer"), problem.get("position"),
-                   float(after) if after.isdigit() else None)
+        return cls(status, member("detail", str) or body[:500].decode(errors="replace") or f"HTTP {status}",
+                   member("title", str) or "", member("pointer", str), member("position", dict),
+                   float(after) if after.isdecimal() else None)
+
+
+def read_answer(body: bytes, read: Callable[[Any], T]) -> T:
+    """Returns what `read` makes of the JSON of an answer. Raises HeadscopeError with the beginning of the answer if it
+    is not JSON, or lacks what `read` takes from it."""
+    try:
+        return read(json.loads(body))
+    except UNREADABLE as error:
+        raise not_ours(body, error) from error
+
+
+def not_ours(body: bytes, error: BaseException) -> HeadscopeError:
+    """The error for an answer that no headscope gives."""
+    reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+    return HeadscopeError(0, f"the answer is not one of headscope ({reason}): {body[:200].decode(errors='replace')!r}; "
+                             "check the address, and that client and server have the same version")
+
+
+def instance(value: Any, kind: type[T]) -> T:
+    """Returns the value; TypeError if it is of another kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {type(value).__name__} in place of a {kind.__name__}")
+    return value

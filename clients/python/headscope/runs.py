@@ -1,20 +1,22 @@
 """Corpus runs: a whole collection of texts counted by the service."""
 from __future__ import annotations
 
-import io
-import json
 import time
-from typing import TYPE_CHECKING, Any, Callable
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from urllib.parse import quote, urlencode
 
 import numpy as np
 
-from .errors import HeadscopeError
+from .answer import read_arrays
+from .errors import HeadscopeError, instance, read_answer
 
 if TYPE_CHECKING:
     import pandas
 
     from .client import Client
+
+
+T = TypeVar("T")
 
 
 class Comparison:
@@ -26,8 +28,8 @@ class Comparison:
 
     def __init__(self, fields: dict[str, Any]):
         self.fields = fields
-        self.names: list[str] = [run["name"] for run in fields["runs"]]
-        self.warnings: list[str] = fields["warnings"]
+        self.names: list[str] = [instance(run["name"], str) for run in fields["runs"]]
+        self.warnings: list[str] = instance(fields["warnings"], list)
         self.layers = np.array(fields["layers"], int)
         self.run_figures = _arrays(fields["run_figures"])
         self.layer_figures = _arrays(fields["layer_figures"])
@@ -52,12 +54,19 @@ def _arrays(figures: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(values, float) for name, values in figures.items()}
 
 
+def _checked(fields: Any) -> dict[str, Any]:
+    """The fields of a run; TypeError or KeyError if they are none."""
+    for name in ("id", "state"):
+        instance(instance(fields, dict)[name], str)
+    return fields
+
+
 class Run:
     """A corpus run. `fields` is what GET /corpora/{id} said last: state, texts_done, texts_total, eta_seconds, ..."""
 
     def __init__(self, client: Client, fields: dict[str, Any]):
         self._client = client
-        self.fields = fields
+        self.fields = _checked(fields)
 
     @property
     def id(self) -> str:
@@ -72,7 +81,7 @@ class Run:
         return f"<headscope.Run {self.id}: {self.state}, {self.fields.get('texts_done', 0)} texts>"
 
     def refresh(self) -> Run:
-        self.fields = json.loads(self._client.request("GET", f"/corpora/{self.id}"))
+        self.fields = read_answer(self._client.request("GET", self._path), _checked)
         return self
 
     def wait(self, progress: Callable[[int, int | None], None] | None = None, every: float = 0.5) -> Run:
@@ -90,17 +99,15 @@ class Run:
 
     def report(self) -> dict[str, Any]:
         """Figures and findings: report.json."""
-        return json.loads(self._client.request("GET", f"/corpora/{self.id}/report"))
+        return read_answer(self._client.request("GET", f"{self._path}/report"), lambda fields: instance(fields, dict))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every sum of the run: report.npz."""
-        body = self._client.request("GET", f"/corpora/{self.id}/report?format=npz")
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return read_arrays(self._client.request("GET", f"{self._path}/report?format=npz"))
 
     def compare(self, *others: Run) -> Comparison:
         """Figures of this run and others, in this order: checkpoints of one training, seeds, or models."""
-        return Comparison(self._ask("comparison", {"with": ",".join(run.id for run in others)}))
+        return self._ask("comparison", {"with": ",".join(run.id for run in others)}, Comparison)
 
     def search(self, layer: int, head: int, **conditions: Any) -> dict[str, Any]:
         """Pairs of tokens of a head, the strongest first. conditions: from_, to, of, min, distance, limit.
@@ -109,19 +116,24 @@ class Run:
 
         The run must have been started with search_texts=N.
         """
-        return self._ask("search", {"layer": layer, "head": head, **conditions})
+        return self._ask("search", {"layer": layer, "head": head, **conditions}, lambda fields: instance(fields, dict))
 
     def examples(self, layer: int, head: int, by: str, limit: int = 100) -> list[dict[str, Any]]:
         """The texts where a figure of a head is highest: by="previous" and others. The run must have been started
         with examples=N."""
-        return self._ask("examples", {"layer": layer, "head": head, "by": by, "limit": limit})["examples"]
+        return self._ask("examples", {"layer": layer, "head": head, "by": by, "limit": limit},
+                         lambda fields: instance(fields["examples"], list))
 
-    def _ask(self, what: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def _path(self) -> str:
+        return "/corpora/" + quote(self.id, safe="")
+
+    def _ask(self, what: str, parameters: dict[str, Any], read: Callable[[Any], T]) -> T:
         query = urlencode({name.rstrip("_"): value for name, value in parameters.items()})
-        return json.loads(self._client.request("GET", f"/corpora/{self.id}/{what}?{query}"))
+        return read_answer(self._client.request("GET", f"{self._path}/{what}?{query}"), read)
 
     def cancel(self) -> Run:
-        self._client.request("POST", f"/corpora/{self.id}/cancel")
+        self._client.request("POST", f"{self._path}/cancel")
         return self.refresh()
 
     def restart(self) -> Run:
@@ -130,4 +142,4 @@ class Run:
         return self.refresh()
 
     def delete(self) -> None:
-        self._client.request("DELETE", f"/corpora/{self.id}")
+        self._client.request("DELETE", self._path)

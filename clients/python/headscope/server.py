@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import secrets
 import subprocess
 import tempfile
 
@@ -16,15 +17,24 @@ class Server:
 
     options  those of the command line
     binary   the program; the default is find_program()
+    token    whether the server gets a token of its own, `self.token`; not if options name a --token-file. All users of
+             this machine reach a port of 127.0.0.1.
     """
 
-    def __init__(self, *options: str, binary: str | os.PathLike[str] | None = None):
+    def __init__(self, *options: str, binary: str | os.PathLike[str] | None = None, token: bool = True):
         program = str(binary or find_program() or "")
         if not program:
             raise HeadscopeError(0, "no server is given, this package came without the program, and no headscope is on the "
                                     "PATH: install a wheel that has it, give the program's path as binary= or in the "
                                     "environment as HEADSCOPE, or give the address of a server that runs")
-        with tempfile.TemporaryFile("w+") as log:
+        given = any("--token-file".startswith(name) and len(name) > 3 for name in (str(option).partition("=")[0] for option in options))
+        self.token = secrets.token_hex(16) if token and not given else None
+        # A file that only this user can read, while the server starts: arguments and environments are seen by others.
+        with tempfile.TemporaryFile("w+") as log, tempfile.NamedTemporaryFile("w", prefix="headscope-token-") as secret:
+            if self.token:
+                secret.write(self.token + "\n")
+                secret.flush()
+                options = ("--token-file", secret.name, *options)
             try:
                 self.process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", *options],
                                                 stdout=subprocess.PIPE, stderr=log, text=True)
