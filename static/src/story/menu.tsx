@@ -58,6 +58,8 @@ function saveStory(app: App): void {
   save(new Blob([page], { type: "text/html;charset=utf-8" }), FILE);
 }
 
+const FILE_MOST = 400 << 20; // bytes: the largest story with each picture twice
+
 export function StoryMenu() {
   const app = useApp();
   const { menu, close, onKeyDown } = useMenu();
@@ -75,7 +77,10 @@ export function StoryMenu() {
   };
   const load = async (file: File | undefined): Promise<void> => {
     if (!file) return;
-    const opened = storyIn(await file.text());
+    if (file.size > FILE_MOST) return setNote("This file is too large to be a story");
+    const page = await file.text().catch(() => null); // it may be gone, or be a folder
+    if (page === null) return setNote("This file cannot be read");
+    const opened = storyIn(page);
     const some = opened.steps.length + opened.notes.length > 0;
     if (some) story.set(opened);
     setNote(

@@ -38,20 +38,27 @@ const STEPS_MOST = 60;
 const NOTES_MOST = 300;
 const PICTURE_MOST = 1_500_000; // characters; a larger one is left out
 const TEXT_MOST = 4000; // characters of a title, caption or note
+const VIEW_MOST = 1_500_000; // characters of an address
 const CELL_TEXT_MOST = 1_000_000; // characters of a text
 
 type Fields = Record<string, unknown>;
 const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
 
+// Half a pair of UTF-16 is no text: no address or file takes it.
+const wellFormed = (text: string): string =>
+  text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+const cut = (text: string): string => wellFormed(text.slice(0, TEXT_MOST));
+
 function stepOf(value: unknown): Step | null {
   const { view, title, caption, picture } = fieldsOf(value);
   if (typeof view !== "string" || typeof title !== "string" || typeof caption !== "string") return null;
+  if (view.length > VIEW_MOST) return null;
   const drawn = typeof picture === "string" && picture.startsWith("<svg") && picture.length <= PICTURE_MOST;
   return {
-    view,
-    title: title.slice(0, TEXT_MOST),
-    caption: caption.slice(0, TEXT_MOST),
-    picture: drawn ? picture : "",
+    view: wellFormed(view),
+    title: cut(title),
+    caption: cut(caption),
+    picture: drawn ? wellFormed(picture) : "",
   };
 }
 
@@ -72,8 +79,8 @@ function noteOf(value: unknown): Note | null {
     layer: Number(layer),
     head: Number(head),
     cell: known,
-    about: about.slice(0, TEXT_MOST),
-    words: words.slice(0, TEXT_MOST),
+    about: cut(about),
+    words: cut(words),
   };
 }
 
