@@ -364,8 +364,31 @@ size_t hs_tokenizer_frame(const hs_tokenizer *tokenizer, int32_t ret_ids[HS_FRAM
     return n;
 }
 
-/* Each text is read up to the word that reaches tokens_max, as in the oracle since release 0.23. So if both
- * texts are longer, neither counts as the longer one. */
+/* Counts the tokens of a text, all of them or up to the word that reaches n_enough. */
+static hs_status tokens_count(const hs_tokenizer *tokenizer, const hs_text *text, size_t n_enough,
+                              const hs_encode_options *options, size_t *ret_n, hs_error *err)
+{
+    hs_encode_options enough = *options;
+    hs__pieces none = {.n_kept = 0};
+    enough.tokens_max = n_enough;
+    const hs_status st = pieces_find(tokenizer, text, 1, false, &enough, &none, err);
+    *ret_n = none.n;
+    return st;
+}
+
+/* Finds which of two texts is longer, where each has more tokens than both keep. The text of fewer bytes is
+ * counted to its end, the other one until it is longer. */
+static hs_status longer_find(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
+                             const hs_encode_options *options, size_t n[2], hs_error *err)
+{
+    const hs_text *const texts[2] = {text, pair};
+    const size_t brief = pair->n_bytes < text->n_bytes;
+    const hs_status st = tokens_count(tokenizer, texts[brief], SIZE_MAX, options, &n[brief], err);
+    return st ? st : tokens_count(tokenizer, texts[1 - brief], n[brief] + 1, options, &n[1 - brief], err);
+}
+
+/* Each text is read up to the word that reaches tokens_max. Only the odd token of a pair depends on which
+ * text is longer. */
 hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
                               const hs_encode_options *options, hs_encoding *ret_encoding, hs_error *err)
 {
@@ -383,6 +406,8 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     if (!st && pair)
         st = pieces_find(tokenizer, pair, 1, false, options, &pieces[1], err);
     size_t n[2] = {pieces[0].n, pieces[1].n};
+    if (!st && n[0] > n_text_max && n[1] > n_text_max && n_text_max % 2 == 1)
+        st = longer_find(tokenizer, text, pair, options, n, err);
     const size_t n_all = n[0] + n[1];
     truncate_longest(n_text_max, n);
     if (!st)

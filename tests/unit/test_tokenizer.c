@@ -104,6 +104,11 @@ static const struct {
     {"a b a b", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
     {"a b a", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
     {"a b", "a b", {3, false}, "[CLS] [SEP] [SEP] ..."},
+    /* Both are cut: the longer one gets the odd token, the second one if they are as long. */
+    {"a b a b a", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a b a b a b a b a b", "a b a b a", {4, false}, "[CLS] a.w0.t0[0,1] [SEP] [SEP] ..."},
+    {"a b a b", "a b a b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b a b", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
     {"a", "b", {SIZE_MAX, false}, "[CLS] a.w0.t0[0,1] [SEP] b.w0.t1[0,1] [SEP]"},
 };
 
