@@ -262,23 +262,53 @@ static void find_special(hs_tokenizer *tokenizer, const hs__description *d)
         .unk = model->type->unknown(model),
         .mask = find_named(tokenizer, d->mask, (const char *const[]){"[MASK]", "<mask>"}),
     };
+    if (tokenizer->special.unk >= (int32_t)tokenizer->n_rows)
+        tokenizer->special.unk = -1;
     if (tokenizer->special.unk < 0)
         tokenizer->special.unk = find_named(tokenizer, NULL, (const char *const[]){"[UNK]", "<unk>"});
+}
+
+/* Returns a number above all ids: the embedding's rows, or more if an added token has none. */
+static size_t ids_end(const hs__description *d)
+{
+    size_t end = d->vocab_size;
+    for (size_t i = 0; i < d->added.n; i++)
+        if (d->added.items[i].entry.id >= (int32_t)end)
+            end = (size_t)d->added.items[i].entry.id + 1;
+    return end;
+}
+
+/* Refuses a template whose special tokens have no row: no text could be read. */
+static hs_status check_template(const hs_tokenizer *tokenizer, hs_error *err)
+{
+    for (size_t k = 0; k < 2; k++) {
+        const hs__template_form *form = &tokenizer->template->forms[k];
+        for (size_t i = 0; i < form->n_steps; i++)
+            if (form->steps[i].id >= (int32_t)tokenizer->n_rows)
+                return hs_fail(err, HS_BAD_MODEL,
+                               "tokenizer.json: post_processor adds a token with id %d, but config.json's "
+                               "vocab_size is %zu",
+                               form->steps[i].id, tokenizer->n_rows);
+    }
+    return HS_OK;
 }
 
 static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *err)
 {
     hs__vocabulary *vocabulary = &tokenizer->vocabulary;
+    tokenizer->n_rows = d->vocab_size;
     hs_status st = create_stages(tokenizer, d, err);
     if (!st)
         st = find_template(tokenizer, err);
     if (!st)
-        st = hs__vocabulary_build(&d->entries, &d->added, d->vocab_size, d->vocab_file, vocabulary, err);
+        st = hs__vocabulary_build(&d->entries, &d->added, ids_end(d), d->vocab_file, vocabulary, err);
     if (!st)
-        st = hs__added_tokens_build(&d->added, &tokenizer->stages[HS__NORMALIZER], d->vocab_size,
+        st = hs__added_tokens_build(&d->added, &tokenizer->stages[HS__NORMALIZER], vocabulary->size,
                                     &tokenizer->added, err);
     if (!st)
         st = bind_parts(tokenizer, err);
+    if (!st)
+        st = check_template(tokenizer, err);
     if (!st)
         st = find_roles(vocabulary, tokenizer->template, &tokenizer->roles, err);
     if (!st)
@@ -336,21 +366,21 @@ const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id)
 
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes)
 {
-    return hs__vocabulary_id(&tokenizer->vocabulary, token, n_bytes);
+    const int32_t id = hs__vocabulary_id(&tokenizer->vocabulary, token, n_bytes);
+    return id < (int32_t)tokenizer->n_rows ? id : -1;
 }
 
 bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id)
 {
     const hs_special_ids *s = &tokenizer->special;
-    return id >= 0 && (size_t)id < tokenizer->vocabulary.size &&
-           tokenizer->vocabulary.text_at[id] != UINT32_MAX &&
+    return id >= 0 && (size_t)id < tokenizer->n_rows && tokenizer->vocabulary.text_at[id] != UINT32_MAX &&
            !(tokenizer->added.flags[id] & HS__ADDED_SPECIAL) && id != s->cls && id != s->sep &&
            id != s->pad && id != s->unk && id != s->mask;
 }
 
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer)
 {
-    return tokenizer->vocabulary.size;
+    return tokenizer->n_rows;
 }
 
 const char *hs_tokenizer_kind(const hs_tokenizer *tokenizer)

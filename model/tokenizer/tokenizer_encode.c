@@ -327,6 +327,19 @@ static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, cons
     encoding->roles[i] = (uint8_t)hs_tokenizer_role(tokenizer, piece->id);
 }
 
+/* Refuses a token that the embedding has no row for. */
+static hs_status check_rows(const hs_tokenizer *tokenizer, const hs_encoding *encoding, hs_error *err)
+{
+    for (size_t i = 0; i < encoding->n_tokens; i++)
+        if ((size_t)encoding->ids[i] >= tokenizer->n_rows)
+            return hs_fail(
+                err, HS_INVALID,
+                "the text has the token '%.64s' with id %d, for which the model has no embedding: it "
+                "has %zu rows. Take the token out of the text, or set split_special_tokens",
+                hs_tokenizer_token(tokenizer, encoding->ids[i]), encoding->ids[i], tokenizer->n_rows);
+    return HS_OK;
+}
+
 /* Assembles the first n[k] pieces of each text by the steps of the form. */
 static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form *form,
                           const hs__pieces pieces[2], const size_t n[2], hs_encoding *ret_encoding,
@@ -343,8 +356,12 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form
         for (size_t i = 0; step->id < 0 && i < n[step->text]; i++)
             put_token(tokenizer, &encoding, &pieces[step->text].items[i], step, false);
     }
-    *ret_encoding = encoding;
-    return HS_OK;
+    const hs_status st = check_rows(tokenizer, &encoding, err);
+    if (st)
+        hs_encoding_finish(&encoding);
+    else
+        *ret_encoding = encoding;
+    return st;
 }
 
 static const hs__template_form *form_of(const hs_tokenizer *tokenizer, bool pair)

@@ -183,7 +183,8 @@ static hs_status read_list(hs__description *d, hs_error *err)
         const json_t *token = json_array_get(list, i);
         const json_t *number = json_object_get(token, "id");
         int32_t id = 0;
-        st = hs__token_id_read(number, "added_tokens", content_of(token), d->vocab_size, &id, err);
+        st = hs__token_id_read(number, "added_tokens", content_of(token), d->vocab_size + HS__BEYOND_MAX, &id,
+                               err);
         if (!st)
             st = put(d, content_of(token), read_flags(token, id), err);
     }
@@ -203,10 +204,10 @@ static hs_status read_decoder(hs__description *d, hs_error *err)
     {
         char *end = NULL;
         const long long id = strtoll(key, &end, 10);
-        if (!st && (end == key || *end || id < 0 || (size_t)id >= d->vocab_size))
+        if (!st && (end == key || *end || id < 0 || (size_t)id >= d->vocab_size + HS__BEYOND_MAX))
             st = hs_fail(err, HS_BAD_MODEL,
                          HS__TOKENIZER_CONFIG ": added_tokens_decoder: '%.64s' is not an id from 0 to %zu",
-                         key, d->vocab_size - 1);
+                         key, d->vocab_size + HS__BEYOND_MAX - 1);
         if (!st)
             st = put(d, content_of(token), read_flags(token, (int32_t)id), err);
         if (st)
@@ -291,9 +292,9 @@ static hs_status put_added_json(hs__description *d, const json_t *special_names,
     json_object_foreach(d->added_json, text, number)
     {
         const json_int_t id = json_is_integer(number) ? json_integer_value(number) : -1;
-        if (!st && (id < 0 || id >= (json_int_t)d->vocab_size))
+        if (!st && (id < 0 || id >= (json_int_t)(d->vocab_size + HS__BEYOND_MAX)))
             st = hs_fail(err, HS_BAD_MODEL, "added_tokens.json: '%.64s' must have an id from 0 to %zu", text,
-                         d->vocab_size - 1);
+                         d->vocab_size + HS__BEYOND_MAX - 1);
         const bool special = json_object_get(special_names, text);
         const hs__added_token token = {.entry.id = (int32_t)id, .special = special, .normalized = !special};
         if (!st)

@@ -585,6 +585,7 @@ struct hs_tokenizer {
     hs__trim trim;
     hs_special_ids special;
     uint8_t *roles; /* [vocabulary.size] hs_role */
+    size_t n_rows;  /* of the embedding; added tokens may have larger ids, and then no text may have them */
 };
 
 /* The special tokens of a class of tokenizers, for files that do not name them. */
@@ -593,13 +594,17 @@ typedef struct hs__special_names {
     bool mask_lstrip;
 } hs__special_names;
 
+/* The ids of added tokens may be this far beyond the embedding's rows. Many fine-tuned models have a padding
+ * token for which it was not enlarged. transformers opens them, and fails at a text with such a token. */
+#define HS__BEYOND_MAX 1024
+
 /* The description of a tokenizer, read from its files. The files and the JSON documents own the strings. */
 typedef struct hs__description {
     json_t *json;           /* tokenizer.json, or the equivalent of older files */
     json_t *config;         /* tokenizer_config.json merged with special_tokens_map.json; {} if absent */
     json_t *added_json;     /* added_tokens.json, or NULL */
     const char *vocab_file; /* "tokenizer.json", "vocab.txt" */
-    size_t vocab_size;      /* ids are below this */
+    size_t vocab_size;      /* rows of the embedding: ids are below this, but for some added tokens */
     bool older;             /* the folder has no tokenizer.json */
     hs__entries entries;    /* items NULL: the model's own object lists them */
     hs__added_list added;
@@ -623,7 +628,8 @@ HS_MUST_USE hs_status hs__special_name(const hs__description *description, const
                                        const char *otherwise, const char **ret_text, hs_error *err);
 
 /* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no
- * vocabulary, it has more than vocab_size entries, or a part is not supported (see hs__part_type). */
+ * vocabulary, it has more than vocab_size entries, or a part is not supported (see hs__part_type). The tokens
+ * that every text gets must have ids below vocab_size, too. */
 HS_MUST_USE hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
                                            hs_tokenizer **ret_tokenizer, hs_error *err);
 void hs__tokenizer_destroy(hs_tokenizer *tokenizer); /* NULL is fine */

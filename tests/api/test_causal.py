@@ -283,3 +283,29 @@ def test_a_file_and_its_text_are_the_same(folders, tmp_path):
         assert tokens(text) == plain
     assert tokens(b"Goof.\n\n") == [*plain, "\u010a"] and tokens(b"\nGoof.\r") == ["\u010a", *plain, "\u010d"]
     assert tokens(b"Goof.\xef\xbb\xbf") == [*plain, "\u00ef", "\u00bb", "\u00bf"]
+
+
+def test_a_token_without_a_row_of_the_embedding(folders, tmp_path):
+    """The checkpoint opens, as in transformers; a text with the token is refused, and a corpus skips it."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes((folders["gpt2"] / name).read_bytes())
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "normalizer": None, "post_processor": None, "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "added_tokens": [{"id": rows, "content": "[PAD]", "special": True, "normalized": False}],
+        "model": {"type": "WordLevel", "vocab": {f"t{i}": i for i in range(rows)}, "unk_token": "t0"}}))
+    command = [HEADSCOPE, "analyze", "--model", folder, "--outputs", "summary"]
+
+    def run(text, *more):
+        return subprocess.run([*command, *more, "-"], input=text, capture_output=True, text=True, timeout=PATIENCE)
+    assert json.loads(run("t1 t5").stdout)["tokens"] == ["t1", "t5"]
+    assert json.loads(run("t1 [PAD]", "--split-special-tokens").stdout)["tokens"] == ["t1", "t0"]
+    refused = run("t1 [PAD]")
+    assert refused.returncode == 2 and f"'[PAD]' with id {rows}, for which the model has no embedding" in refused.stderr
+    (tmp_path / "texts").write_text("t1 t2 t3\nt4 [PAD]\nt5 t6\n")
+    done = subprocess.run([HEADSCOPE, "corpus", "--model", folder, "-o", tmp_path / "run", tmp_path / "texts"],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["texts"] == 2

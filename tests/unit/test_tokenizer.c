@@ -343,7 +343,8 @@ static const struct {
     {SPECIAL, "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}", "'BertJapaneseTokenizer' is not supported"},
     {SPECIAL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "is not supported"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}", "'x' is not an id"},
-    {SPECIAL, "{\"added_tokens_decoder\":{\"20\":{\"content\":\"y\"}}}", "'20' is not an id"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"1044\":{\"content\":\"y\"}}}",
+     "'1044' is not an id from 0 to 1043"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"-1\":{\"content\":\"y\"}}}", "'-1' is not an id"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"3\":{\"content\":\"y\"}}}", "same id, 3"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"[SEP]\"}}}", "has id 9, but the vocabulary"},
@@ -421,8 +422,8 @@ static const struct {
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
-    {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":20}")},
-     "'<ent>' must have an id from 0 to 19"},
+    {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":1044}")},
+     "'<ent>' must have an id from 0 to 1043"},
     {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"[SEP]\":9}")},
      "has id 9, but the vocabulary"},
     {{.vocab_txt = FILE_OF(SPECIAL), .special_tokens_map = FILE_OF("[]")},
@@ -519,6 +520,31 @@ START_TEST(reads_tokenizer_json)
     char got[1024];
     encode(tokenizer, json_files[_i].text, NULL, (hs_encode_options){.tokens_max = 20}, got);
     ck_assert_str_eq(got, json_files[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+START_TEST(a_token_beyond_the_embedding_is_refused_in_a_text)
+{
+    static const char config[] =
+        "{\"added_tokens_decoder\":{\"1043\":{\"content\":\"<ent>\"}},\"mask_token\":\"<ent>\"}";
+    hs_tokenizer *tokenizer = must_create(SPECIAL "a\n", NULL, config);
+    const hs_text text = {"a <ent>", 7};
+    const hs_encode_options options = {.tokens_max = 20}, few = {.tokens_max = 3};
+    hs_encoding encoding = {0};
+    hs_error err = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, &err), HS_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text,
+                                 "the token '<ent>' with id 1043, for which the model has no embedding: "
+                                 "it has 100 rows"));
+    ck_assert_ptr_null(encoding.ids);
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &few, &encoding, NULL), HS_OK); /* cut off */
+    ck_assert_uint_eq(encoding.n_tokens, 3);
+    hs_encoding_finish(&encoding);
+    ck_assert_int_eq(hs_tokenizer_id(tokenizer, "<ent>", 5), -1);
+    ck_assert_int_eq(hs_tokenizer_special_ids(tokenizer)->mask, -1);
+    ck_assert(!hs_tokenizer_is_ordinary(tokenizer, 1043));
+    ck_assert_uint_eq(hs_tokenizer_vocab_size(tokenizer), 100);
     hs__tokenizer_destroy(tokenizer);
 }
 END_TEST
@@ -761,6 +787,7 @@ int main(void)
     tcase_add_loop_test(reading, refuses_older_folders_by_name, 0, COUNT(refused_folders));
     tcase_add_test(reading, added_tokens_json_is_honoured);
     tcase_add_loop_test(reading, reads_tokenizer_json, 0, COUNT(json_files));
+    tcase_add_test(reading, a_token_beyond_the_embedding_is_refused_in_a_text);
     tcase_add_loop_test(reading, refuses_other_pipelines, 0, COUNT(refused_json));
     suite_add_tcase(suite, reading);
     TCase *hostility = tcase_create("hostile");

@@ -174,7 +174,7 @@ static size_t n_tokens_of(const hs_tokenizer *tokenizer, const test_case *one, c
 }
 
 /* Returns true for pairs that version 0.23.2, which made most files, cuts differently from those before and
- * after it: both texts are longer than what is kept of the two, an odd number. That version does not read
+ * after it. Both texts are longer than what is kept of the two, an odd number. That version does not read
  * them to their ends. */
 static bool is_cut_otherwise(const hs_tokenizer *tokenizer, const test_case *one, const expected *want)
 {

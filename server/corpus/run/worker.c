@@ -320,7 +320,7 @@ static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_
     if (!st) {
         st = text_encode(shared, &t->body.text, t, &why_not);
         snprintf(t->body.why, sizeof t->body.why, "%.*s", (int)sizeof t->body.why - 1,
-                 st == HS_TOO_LARGE ? why_not.text : "not valid UTF-8");
+                 st == HS_BAD_REQUEST ? "not valid UTF-8" : why_not.text);
     }
     *ret_is_counted = st == HS_OK;
     if (!st) {
@@ -328,7 +328,7 @@ static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_
     } else if (st == HS_NOT_FOUND) {
         atomic_fetch_add(&shared->n_empty, 1);
         st = HS_OK;
-    } else if (st == HS_BAD_REQUEST || st == HS_TOO_LARGE)
+    } else if (st == HS_BAD_REQUEST || st == HS_TOO_LARGE || st == HS_INVALID)
         st = bad(shared, &t->record, t->body.why, err);
     else if (st)
         hs_fail(err, st, "%s", why_not.text);
