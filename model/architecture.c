@@ -29,8 +29,7 @@ static inline uint32_t bits_of_float(float value)
     return bits;
 }
 
-HS_CLONES
-static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
+static HS_CLONES void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
     for (size_t i = 0; i < n; i++)
         ret[i] = float_of_bits(load_u16(bytes, i) << 16);
@@ -39,8 +38,7 @@ static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
 /* Moves exponent and mantissa to their places in a float and adds 112 to the exponent, the difference of the
  * biases (127 - 15). Exponent 31 (infinity and NaN) gets 112 twice and becomes 255. Subnormal halves are
  * integers times 2^-24. No step computes with subnormal floats, which are many times slower. */
-HS_CLONES
-static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
+static HS_CLONES void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t half = load_u16(bytes, i), magnitude = half & 0x7fffU;
@@ -95,8 +93,7 @@ void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, fl
 
 /* Returns the largest magnitude as bits. Infinity has larger bits than any number, and NaN larger ones
  * still. */
-HS_CLONES
-static uint32_t largest_f32(const unsigned char *bytes, size_t n)
+static HS_CLONES uint32_t largest_f32(const unsigned char *bytes, size_t n)
 {
     uint32_t largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -108,8 +105,7 @@ static uint32_t largest_f32(const unsigned char *bytes, size_t n)
     return largest;
 }
 
-HS_CLONES
-static uint32_t largest_u16(const unsigned char *bytes, size_t n)
+static HS_CLONES uint32_t largest_u16(const unsigned char *bytes, size_t n)
 {
     uint16_t largest = 0;
     for (size_t i = 0; i < n; i++) {

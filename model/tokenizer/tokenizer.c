@@ -442,7 +442,7 @@ static void put_shown(readable *to, const char *bytes, size_t n)
         put_raw(to, bytes, n);
 }
 
-/* Returns the byte that a character stands for (see pre_tokenizer_byte_level.c), or -1. */
+/* Returns the byte that a character stands for (see pre_tokenizer_expressions.c), or -1. */
 static int byte_of(uint32_t c)
 {
     if ((c > 0x20 && c < 0x7F) || (c > 0xA0 && c < 0x100 && c != 0xAD))

@@ -1,9 +1,64 @@
-/* model_wordpiece.c - WordPiece: greedy longest match. It takes the longest entry that the word begins with,
- * then the longest continuation ("##ing"), and so on. If the rest of a word matches nothing, the word is one
- * unknown token. */
+/* model_words.c - models that find words, or the pieces of words, in their vocabulary: WordLevel and
+ * WordPiece. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
+
+/* ---- WordLevel ----
+ *
+ * A word is an entry of the vocabulary, or unknown. */
+
+typedef struct word_level {
+    hs__part part;
+    const char *unknown_text; /* until bound */
+    const hs__trie *entries;
+    int32_t unknown;
+} word_level;
+
+static hs_status configure_word_level(hs__part *part, const json_t *options, hs_error *err)
+{
+    word_level *self = (word_level *)part;
+    self->unknown_text = "<unk>";
+    return hs__option_text(options, "tokenizer.json", "unk_token", &self->unknown_text, err);
+}
+
+static hs_status bind_word_level(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
+{
+    word_level *self = (word_level *)part;
+    self->entries = &vocabulary->entries;
+    const hs_status st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
+    self->unknown_text = NULL;
+    return st;
+}
+
+static int32_t unknown_word_level(const hs__part *part)
+{
+    return ((const word_level *)part)->unknown;
+}
+
+static bool tokenize_word_level(const hs__part *part, const hs__aligned_text *text, hs__span word,
+                                hs__pieces *pieces)
+{
+    const word_level *self = (const word_level *)part;
+    const char *bytes = (const char *)text->bytes + word.start;
+    const int32_t id = hs__trie_find(self->entries, bytes, word.end - word.start);
+    return hs__pieces_put(pieces, id < 0 ? self->unknown : id,
+                          (hs__range){text->sources[word.start].start, text->sources[word.end - 1].end});
+}
+
+const hs__part_type hs__word_level = {.stage = HS__MODEL,
+                                      .name = "WordLevel",
+                                      .size = sizeof(word_level),
+                                      .configure = configure_word_level,
+                                      .bind = bind_word_level,
+                                      .tokenize = tokenize_word_level,
+                                      .unknown = unknown_word_level};
+
+/* ---- WordPiece ----
+ *
+ * Greedy longest match. It takes the longest entry that the word begins with,
+ * then the longest continuation ("##ing"), and so on. If the rest of a word matches nothing, the word is one
+ * unknown token. */
 
 #define WORD_CHARS_MAX 256 /* bounds max_input_chars_per_word, 100 in every BERT */
 
@@ -29,7 +84,7 @@ static hs_status read_word_max(const json_t *options, size_t *value, hs_error *e
     return HS_OK;
 }
 
-static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
+static hs_status configure_wordpiece(hs__part *part, const json_t *options, hs_error *err)
 {
     static const char file[] = "tokenizer.json";
     wordpiece *self = (wordpiece *)part;
@@ -49,7 +104,7 @@ static bool recognize(const json_t *options)
     return json_object_get(options, "max_input_chars_per_word") != NULL;
 }
 
-static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
+static hs_status bind_wordpiece(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
 {
     wordpiece *self = (wordpiece *)part;
     self->entries = &vocabulary->entries;
@@ -59,7 +114,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
     return st;
 }
 
-static int32_t unknown(const hs__part *part)
+static int32_t unknown_wordpiece(const hs__part *part)
 {
     return ((const wordpiece *)part)->unknown;
 }
@@ -70,7 +125,8 @@ static bool is_too_long(const wordpiece *self, const unsigned char *bytes, size_
            hs_utf8_count((const char *)bytes, n_bytes) > self->word_chars_max;
 }
 
-static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces)
+static bool tokenize_wordpiece(const hs__part *part, const hs__aligned_text *text, hs__span word,
+                               hs__pieces *pieces)
 {
     const wordpiece *self = (const wordpiece *)part;
     const hs__range *sources = text->sources;
@@ -97,8 +153,8 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 const hs__part_type hs__wordpiece = {.stage = HS__MODEL,
                                      .name = "WordPiece",
                                      .size = sizeof(wordpiece),
-                                     .configure = configure,
-                                     .bind = bind,
-                                     .tokenize = tokenize,
+                                     .configure = configure_wordpiece,
+                                     .bind = bind_wordpiece,
+                                     .tokenize = tokenize_wordpiece,
                                      .recognize = recognize,
-                                     .unknown = unknown};
+                                     .unknown = unknown_wordpiece};
