@@ -5,7 +5,6 @@
 #include "server/base/log.h"
 #include "server/base/version.h"
 #include "server/base/viewer_files.h"
-#include "server/http/links_http.h"
 #include "server/http/runs_http.h"
 #include "server/http/stream.h"
 
@@ -465,8 +464,6 @@ static const hs_route rows[] = {
      .path = "/corpora/{id}/restart",
      .place = HS_PLACE_DISK,
      .answer = hs__runs_answer_restart},
-    {.method = "POST", .path = "/links", .place = HS_PLACE_DISK, .answer = hs__links_answer_add},
-    {.method = "GET", .path = "/links/{id}", .place = HS_PLACE_DISK, .answer = hs__links_answer_read},
     {.method = "GET",
      .path = "/*",
      .place = HS_PLACE_LOOP,

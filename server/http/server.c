@@ -567,9 +567,6 @@ static hs_status server_open(hs_server *server, hs_error *err)
         st = hs__runs_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->runs, err);
     if (st)
         return st;
-    hs_error why = {0};
-    if (o->state_dir && hs__links_open(o->state_dir, &server->links, &why))
-        hs__log("error", "short links are refused: %s", why.text);
     signals_start(server);
     st = daemon_open(server, err);
     if (st) {
@@ -602,7 +599,6 @@ static void server_finish(hs_server *server)
 {
     if (!hs__runs_close(server->runs))
         _exit(server->exit_code); /* all acknowledged runs are on disk */
-    hs__links_close(server->links);
     uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
     hs__fetch_finish(&server->fetch);

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "server/base/catalog.h"
-#include "server/base/link_store.h"
 #include "server/http/fetch.h"
 #include "server/http/metrics.h"
 #include "server/http/peer.h"
@@ -74,9 +73,8 @@ struct hs_server {
     uv_signal_t on_terminate, on_interrupt;
     uint64_t drain_ns; /* when the first of these signals came; 0: none did */
     hs_loading loading;
-    hs_api *api;     /* NULL until it is loaded */
-    hs_runs *runs;   /* NULL without a state folder */
-    hs_links *links; /* NULL without a state folder, or if it cannot keep them */
+    hs_api *api;   /* NULL until it is loaded */
+    hs_runs *runs; /* NULL without a state folder */
     hs_tasks tasks;
     hs_fetch fetch;
     hs_disk disk;

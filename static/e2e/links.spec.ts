@@ -1,8 +1,6 @@
 // A link shows what was seen, or says what is not there.
-import { writeFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { serve } from "./server";
-import { drawn, expect, findings, open, reload, settled, test, view } from "./viewer";
+import { drawn, expect, open, reload, test, view } from "./viewer";
 
 const picture = (page: Page, nth = 0): Promise<string> =>
   page
@@ -71,6 +69,11 @@ test("an address naming a layer or head the model lacks says so", async ({ watch
   expect(refused).toEqual([]);
 });
 
+test("a short link of version 1.0 says that it is ignored", async ({ watched: page, home }) => {
+  await open(page, home, "link=0123456789abcdef");
+  await expect(page.getByText("Ignored “link” in the link")).toBeVisible();
+});
+
 test("an address naming a run that is not there says so", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus&run=nosuch");
   await expect(page.getByText("names the run nosuch, which is not among the finished ones")).toBeVisible();
@@ -103,63 +106,4 @@ test("the address of a comparison of runs names them; the report opens its own m
   await report.locator("#examples details summary").first().click();
   await expect(link).toHaveAttribute("href", /model=twin/);
   await expect(link).toHaveAttribute("href", /max=64/);
-});
-
-// Copies the address by an item of the menu.
-async function copied(page: Page, item: string): Promise<string> {
-  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  await page.locator(".menu > summary").focus();
-  await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: item }).focus();
-  await page.keyboard.press("Enter");
-  await expect(page.locator(".menu [role=status]")).toContainText("Copied");
-  return page.evaluate(() => navigator.clipboard.readText());
-}
-
-const SEEN = `view=head&layer=1&head=4&pin=1.2&text=${encodeURIComponent("The old bridge fell. 🌉")}`;
-
-test("a short link opens the view; an unknown one says why it does not", async ({ watched: page, home, request }) => {
-  await open(page, home, SEEN);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  const short = await copied(page, "Short link");
-  expect(short).toMatch(/#link=[0-9a-f]{16}$/);
-  const { state } = await (await request.get(`${home}links/${short.slice(-16)}`)).json();
-  expect(state).toBe(new URL(page.url()).hash.slice(1));
-  await page.goto(short.replace("#", "?again#"));
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  await expect(page.locator("#text")).toHaveValue("The old bridge fell. 🌉");
-  await expect(page).toHaveURL(/layer=1&head=4&pin=1\.2/);
-  await page.getByRole("button", { name: "Overview", exact: true }).click();
-  await page.evaluate((to) => (location.hash = to), new URL(short).hash); // pasted into the same page
-  await expect(view(page, "Head")).toBeVisible();
-  await page.goto(`${home}?unknown#link=0123456789abcdef`);
-  await expect(page.getByText("There is no link '0123456789abcdef'")).toBeVisible();
-  await settled(page);
-  expect(await findings(page)).toEqual([]);
-});
-
-test("a short link waits for the token; without a folder the long link is copied", { tag: "@slow" }, async ({ page }, info) => {
-  const file = info.outputPath("token");
-  writeFileSync(file, "open-sesame-1234\n");
-  const guarded = await serve(`${info.parallelIndex}-links`, ["mini=../model/mini"], ["--token-file", file]);
-  await open(page, guarded.home, SEEN);
-  await page.getByLabel("Token", { exact: true }).fill("open-sesame-1234");
-  await page.keyboard.press("Enter");
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  const short = await copied(page, "Short link");
-  await page.evaluate(() => sessionStorage.clear());
-  await page.goto("about:blank");
-  await page.goto(short);
-  await page.getByLabel("Token", { exact: true }).fill("open-sesame-1234");
-  await page.keyboard.press("Enter");
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  await expect(page).toHaveURL(/layer=1&head=4/);
-  await guarded.stop();
-
-  const forgetful = await serve(`${info.parallelIndex}-forgetful`, ["mini=../model/mini"], [], false);
-  await open(page, forgetful.home, SEEN);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  expect(await copied(page, "Short link")).toContain("#view=head");
-  await expect(page.locator(".menu [role=status]")).toContainText("servers without --state keep no short ones");
-  await forgetful.stop();
 });

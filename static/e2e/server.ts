@@ -22,7 +22,6 @@ export async function serve(
   worker: number | string,
   models: readonly string[] = TWO,
   more: readonly string[] = [],
-  keeps = true, // runs and short links, in a folder
 ): Promise<Served> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
@@ -32,8 +31,7 @@ export async function serve(
   const server = spawn(
     binary,
     [
-      ...["serve", "--listen", "127.0.0.1:0"],
-      ...(keeps ? ["--state", state] : []),
+      ...["serve", "--listen", "127.0.0.1:0", "--state", state],
       ...models.flatMap((model) => ["--model", model]),
       ...more,
     ],

@@ -52,14 +52,13 @@ function Missing() {
   const app = useApp();
   const answer = app.state.view === "corpus" ? null : app.overview().answer;
   const missing = answer ? missingIn(app.state, app.address.unread, answer) : "";
-  const words = [app.address.problem, missing].filter(Boolean).join(" ");
   // Links name the checksum of the weights that they show.
   useLayoutEffect(() => {
     if (answer && app.state.model && !app.state.sha) app.commit({ sha: answer.sha256.slice(0, CHECKSUM) });
   });
   return (
-    <p class="notice" role="status" hidden={!words}>
-      {words}
+    <p class="notice" role="status" hidden={!missing}>
+      {missing}
     </p>
   );
 }
@@ -137,14 +136,10 @@ document.documentElement.classList.toggle("embedded", embedded);
 watchTheme(app);
 for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => refuseFile(e));
 bindKeys(app);
-function begin(): void {
-  // The text is analysed without waiting for the first frame or the list of models.
-  if (app.state.view !== "corpus") app.overview();
-  models()
-    .then((list) => app.learn(list))
-    .catch(() => {}) // a view that needs the list reports why it is missing
-    .finally(app.draw);
-  app.draw();
-}
-if (app.address.following) void app.address.following.then(begin);
-else begin();
+// The text is analysed without waiting for the first frame or the list of models.
+if (app.state.view !== "corpus") app.overview();
+models()
+  .then((list) => app.learn(list))
+  .catch(() => {}) // a view that needs the list reports why it is missing
+  .finally(app.draw);
+app.draw();

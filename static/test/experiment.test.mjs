@@ -14,6 +14,7 @@ test("interventions in the address and back", () => {
   assert.deepEqual(parseEdits("z3.2_z1.1_m3.2"), [edit("zero", 1, 1), edit("mean", 3, 2)]); // the last of a head counts
   assert.deepEqual(parseState(`#${formatState({ ...INITIAL, edits })}`).state.edits, edits);
   assert.deepEqual(parseState("#edits=q1&layer=3&view=nowhere").unread, ["view", "edits"]);
+  assert.deepEqual(parseState("#link=0123456789abcdef").unread, ["link"]);
 });
 
 test("a press changes a head, changes it otherwise, releases it; so for a layer", () => {

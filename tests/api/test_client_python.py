@@ -389,26 +389,6 @@ def test_tokens_are_read_as_text():
     assert readable(["\u0120", "##\u0121", "\u010d"]) == ["\u0120", "##\u0121", "\u010d"]
 
 
-def test_short_links_keep_a_view(client, start_server, tmp_path):
-    keeping = start_server("--state", str(tmp_path / "state"))
-    with package.Client(keeping.url + "/") as one:
-        view = one.analyze(TEXT).view("text", layer=1, head=7)
-        address = one.add_link(view)
-        assert re.fullmatch(re.escape(keeping.url) + "/#link=[0-9a-f]{16}", address)
-        assert one.link(address) == one.link(address[-16:]) == view.state == view.url.partition("#")[2]
-        assert dict(parse_qsl(view.state))["text"] == TEXT
-        assert one.add_link(view.state) == address
-        for unknown in ("0123456789abcdef", "../corpora", "é?"):
-            with pytest.raises(package.HeadscopeError) as caught:
-                one.link(unknown)
-            assert caught.value.status == 404
-        with pytest.raises(package.HeadscopeError) as caught:
-            one.add_link("")
-        assert (caught.value.status, caught.value.pointer) == (422, "/state")
-    with pytest.raises(package.HeadscopeError, match="--state"):
-        client.add_link("view=head")
-
-
 def test_without_its_viewer_an_answer_is_a_picture(client, start_server, tmp_path):
     changed = client.analyze(TEXT, interventions=[{"layers": [0], "heads": [0], "kind": "zero"}])
     assert "<iframe" not in changed._repr_html_() and "data:image/png" in changed._repr_html_()

@@ -255,7 +255,7 @@ def test_histograms_add_up(server):
     assert buckets[-1] == metrics[name + "_count"]
 
 
-@pytest.mark.parametrize("path", ["/analyze", "/tokenize", "/links"])
+@pytest.mark.parametrize("path", ["/analyze", "/tokenize", "/models"])
 def test_compressed_bodies_are_refused_by_name(server, path):
     """They would be called malformed JSON else. An upload's format is detected, so /corpora takes them."""
     packed = gzip.compress(json.dumps({"text": "a"}).encode())

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .fields import AnalyzeFields
-    from .view import View
 
 _BATCH_BYTES = 1 << 16  # of lines in a request
 _MEMORY_BYTES = 16 << 20  # of a corpus that is sent; a larger one waits in a temporary file
@@ -174,26 +173,6 @@ class Client:
     def run(self, id: str) -> Run:
         """A corpus run by its id."""
         return read_answer(self.request("GET", "/corpora/" + quote(id, safe="")), lambda fields: Run(self, fields))
-
-    def add_link(self, view: View | str) -> str:
-        """Keeps a view of the viewer on the server and returns its short address: POST /links.
-
-            client.add_link(answer.view("text", layer=1, head=7))     # http://host:8080/#link=8d2b...
-
-        A string is what a viewer's address says behind its #. The server must have been started with --state DIR. It
-        keeps the view's text on its disk.
-        """
-        state = view if isinstance(view, str) else view.state
-        id = read_answer(self._post("/links", {"state": state}), lambda fields: instance(fields["id"], str))
-        return f"{self.url}/#link={id}"
-
-    def link(self, address: str) -> str:
-        """Returns the view of a short address, as the viewer's address says it behind its #: GET /links/{id}.
-
-        address is one of add_link(), or its id alone.
-        """
-        id = quote(address.rpartition("#link=")[2], safe="")
-        return read_answer(self.request("GET", "/links/" + id), lambda fields: instance(fields["state"], str))
 
     def shows_views(self) -> bool:
         """Returns whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants

@@ -53,7 +53,7 @@ export const INITIAL = Object.fromEntries(ENTRIES.map(([key, { initial }]) => [k
 export function parseState(fragment: string): { state: State; unread: string[] } {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state: Record<string, unknown> = { ...INITIAL };
-  const unread: string[] = [];
+  const unread: string[] = given.has("link") ? ["link"] : []; // version 1.0 kept views under short names
   for (const [key, { parse }] of ENTRIES) {
     const value = given.get(key);
     if (value === null) continue;

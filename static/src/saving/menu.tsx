@@ -1,8 +1,7 @@
 // The menu that saves and shares what is on screen.
 import { useState } from "preact/hooks";
-import { download, Problem } from "../app/api";
+import { download } from "../app/api";
 import { frameOf } from "../app/embed";
-import { shortened } from "../app/links";
 import type { AnalyzeRequest } from "../app/requests";
 import { token } from "../app/token";
 import { useApp } from "../ui/context";
@@ -35,21 +34,6 @@ const copied = (label: string, does: string, what: string, text: (files: Files) 
   act: async () => {
     await navigator.clipboard.writeText(text(await files()));
     return `Copied ${what}`;
-  },
-});
-
-// Copies the long address where the server keeps no short ones.
-const shortLink = (address: () => string): Item => ({
-  label: "Short link",
-  does: "kept by the server",
-  act: async () => {
-    const long = address();
-    const short = await shortened(long).catch((error: unknown) => {
-      if (error instanceof Problem && error.status === 501) return null;
-      throw error;
-    });
-    await navigator.clipboard.writeText(short ?? long);
-    return short ? "Copied the short link" : "Copied the long link: servers without --state keep no short ones";
   },
 });
 
@@ -122,7 +106,6 @@ export function ExportMenu() {
   const items = [
     ...(seen ? fileItems(seen) : []),
     copied("Link", "copy this view’s address", "the link", address),
-    shortLink(address),
     copied("Frame", "copy for a notebook or page", "the frame", () => frameOf(address(), seen?.title ?? "headscope")),
   ];
   const run = async (act: Item["act"]): Promise<void> => {
