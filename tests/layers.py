@@ -66,7 +66,7 @@ model/base
 LIBRARIES = {
     "microhttpd.h": ["server/http"],
     "uv.h": ["server"],
-    "sqlite3.h": ["server/runs", "server/corpus/run", "server/corpus/search"],
+    "sqlite3.h": ["server/base", "server/runs", "server/corpus/run", "server/corpus/search"],
     "zlib.h": ["api/formats", "api/figures", "server/corpus"],
     "hpdf.h": ["api/figures"],
     "zstd.h": ["server/corpus"],

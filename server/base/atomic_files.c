@@ -361,6 +361,26 @@ hs_status hs__folder_make_above(const char *path, hs_error *err)
     return hs__folder_make(folder, err);
 }
 
+hs_status hs__file_open(const char *path, int *ret_fd, uint64_t *ret_bytes, hs_error *err)
+{
+    struct stat file;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int why = fd < 0 || fstat(fd, &file) ? errno : 0;
+    *ret_fd = fd;
+    if (!why && S_ISREG(file.st_mode)) {
+        *ret_bytes = (uint64_t)file.st_size;
+        return HS_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    *ret_fd = -1;
+    return why && why != ELOOP && why != ENXIO
+               ? hs_fail(err, why == ENOENT ? HS_NOT_FOUND : HS_IO, "cannot read '%s': %s", path,
+                         strerror(why))
+               : hs_fail(err, HS_IO, "cannot read '%s': it is a link, pipe or folder; put a file there",
+                         path);
+}
+
 uint64_t hs__folder_bytes(const char *dir)
 {
     struct stat file;

@@ -57,6 +57,11 @@ bool hs__folder_sync(const char *dir);
 HS_MUST_USE hs_status hs__folder_make(const char *dir, hs_error *err);
 /* Makes the folders above a path in the same way. */
 HS_MUST_USE hs_status hs__folder_make_above(const char *path, hs_error *err);
+/* Opens a regular file for reading and measures it. A link, pipe, device or folder of that name is refused,
+ * so nothing outside the folder is read and nobody waits. HS_NOT_FOUND, HS_IO. The caller closes *ret_fd,
+ * which is below 0 after an error. */
+HS_MUST_USE hs_status hs__file_open(const char *path, int *ret_fd, uint64_t *ret_bytes, hs_error *err);
+
 /* Returns the size of the files directly in the folder; 0 if it cannot be read. */
 uint64_t hs__folder_bytes(const char *dir);
 /* Returns the free bytes on the disk of a path, or of the folder that it would be in, for users other than

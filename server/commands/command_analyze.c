@@ -6,6 +6,7 @@
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/machine.h"
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 
 #include <assert.h>
@@ -49,15 +50,17 @@ static const char *token_at(const json_t *answer, size_t i)
     return token ? token : "";
 }
 
-/* Prints at most n_most characters of a token, without control characters. Returns how many. */
+/* Prints at most n_most characters of a token, without unprintable ones. Returns how many. */
 static int print_clipped(FILE *out, const char *token, int n_most)
 {
     int n = 0;
     for (const char *c = token; *c; c++) {
+        const size_t hidden = hs__unprintable(c);
         if (!hs_utf8_continues((unsigned char)*c) && ++n > n_most)
             return n_most;
-        if ((unsigned char)*c >= ' ' && *c != 0x7f)
+        if (!hidden)
             fputc(*c, out);
+        c += hidden ? hidden - 1 : 0;
     }
     return n;
 }
@@ -316,8 +319,8 @@ static void answer_page_print(const json_t *answer, const json_t *fields, const 
     tokens_translate(json_object_get(answer, "tokens"), tokenizer);
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
     assert(n_tokens > 0); /* an empty text has its two special tokens */
-    fprintf(out, "%s: %zu tokens%s\n", json_string_value(json_object_get(answer, "model")), n_tokens,
-            json_is_true(json_object_get(answer, "truncated")) ? ", the text was cut (--max-tokens)" : "");
+    hs__print(out, "%s: %zu tokens%s\n", json_string_value(json_object_get(answer, "model")), n_tokens,
+              json_is_true(json_object_get(answer, "truncated")) ? ", the text was cut (--max-tokens)" : "");
     for (size_t i = 0; i < n_tokens; i++) {
         print_plain(out, token_at(answer, i));
         fputs(i + 1 < n_tokens ? " " : "\n\n", out);

@@ -325,10 +325,9 @@ static void bad_lines_print(const json_t *bad, const char *const *inputs)
     const size_t n = json_array_size(lines);
     for (size_t i = 0; i < n && i < 10; i++) {
         const json_t *line = json_array_get(lines, i);
-        char why[512];
-        fprintf(stderr, "  %s:%lld: %s\n", inputs[json_integer_value(json_object_get(line, "file"))],
-                json_integer_value(json_object_get(line, "line")),
-                hs__printable(json_string_value(json_object_get(line, "why")), why, sizeof why));
+        hs__print(stderr, "  %s:%lld: %s\n", inputs[json_integer_value(json_object_get(line, "file"))],
+                  json_integer_value(json_object_get(line, "line")),
+                  json_string_value(json_object_get(line, "why")));
     }
     if (n)
         fprintf(stderr, "%lld bad lines were skipped; report.json lists up to %d\n",
@@ -455,7 +454,7 @@ static void outcome_print(const hs__corpus_job *job, const teller *t)
     bad_lines_print(t->bad, job->inputs);
     if (t->n_empty)
         fprintf(stderr, "%llu empty texts were skipped\n", (unsigned long long)t->n_empty);
-    printf("%s/report.html\n", job->dir);
+    hs__path_print(job->dir, "report.html");
 }
 
 static int exit_code_of(const hs_command *command, hs_status st, const hs_error *err)
@@ -552,7 +551,7 @@ static int models_compare(const hs_command *command, const corpus_options *o)
         free(dirs[i]);
     if (st)
         return hs__command_failed(command, &err);
-    printf("%s/" HS__COMPARISON_HTML "\n", o->dir);
+    hs__path_print(o->dir, HS__COMPARISON_HTML);
     return HS_EXIT_DONE;
 }
 
@@ -569,7 +568,7 @@ static int models_run(const hs_command *command, const corpus_options *o, char *
         one.catalog.n_places = 1;
         one.dir = dir;
         snprintf(dir, sizeof dir, "%s/%s", o->dir, one.catalog.places[0].name);
-        fprintf(stderr, "model %zu of %zu: %s\n", i + 1, o->catalog.n_places, one.catalog.places[0].name);
+        hs__print(stderr, "model %zu of %zu: %s\n", i + 1, o->catalog.n_places, one.catalog.places[0].name);
         exit_code = corpus_run(command, &one, inputs, n_inputs, &n_shards);
     }
     if (exit_code)

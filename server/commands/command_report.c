@@ -1,5 +1,7 @@
 /* command_report.c - `headscope report` draws the page of a run again, or compares several runs. */
 #include "server/base/atomic_files.h"
+
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 #include "server/commands/compare_runs.h"
 #include "server/corpus/report/comparison.h"
@@ -59,7 +61,7 @@ static int one_run(const hs_command *command, const char *output, const char *di
     hs__corpus_results_finish(&results);
     if (st)
         return hs__command_failed(command, &err);
-    printf("%s\n", path);
+    hs__path_print(path, "");
     return HS_EXIT_DONE;
 }
 
@@ -86,7 +88,7 @@ static int several_runs(const hs_command *command, const char *output, const cha
     json_decref(comparison);
     if (st)
         return hs__command_failed(command, &err);
-    printf("%s\n", output);
+    hs__path_print(output, "");
     return HS_EXIT_DONE;
 }
 

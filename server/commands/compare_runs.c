@@ -6,8 +6,6 @@
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,13 +14,15 @@ static hs_status run_add(hs__comparison *comparison, const char *dir, hs_error *
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/" HS__REPORT_JSON, dir);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT
-                   ? hs_fail(err, HS_NOT_FOUND,
-                             "'%.250s' holds no finished run: there is no " HS__REPORT_JSON " in it", dir)
-                   : hs_fail(err, HS_IO, "cannot read '%.250s': %s", path, strerror(errno));
-    const hs_status st = hs__comparison_add_file(comparison, dir, fd, err);
+    hs_error why = {0};
+    int fd;
+    uint64_t n_bytes;
+    hs_status st = hs__file_open(path, &fd, &n_bytes, &why);
+    if (st == HS_NOT_FOUND)
+        return hs_fail(err, st, "'%.250s' holds no finished run: there is no " HS__REPORT_JSON " in it", dir);
+    if (st)
+        return hs_fail(err, st, "%s", why.text);
+    st = hs__comparison_add_file(comparison, dir, fd, err);
     close(fd);
     return st;
 }
@@ -71,11 +71,8 @@ hs_status hs__comparison_write(const json_t *comparison, const char *path, hs_er
 void hs__comparison_warnings_print(const json_t *comparison, const char *command)
 {
     const json_t *warnings = json_object_get(comparison, "warnings");
-    for (size_t i = 0; i < json_array_size(warnings); i++) {
-        char text[512];
-        fprintf(stderr, "headscope %s: %s\n", command,
-                hs__printable(json_string_value(json_array_get(warnings, i)), text, sizeof text));
-    }
+    for (size_t i = 0; i < json_array_size(warnings); i++)
+        hs__print(stderr, "headscope %s: %s\n", command, json_string_value(json_array_get(warnings, i)));
 }
 
 hs_status hs__comparison_write_all(const json_t *comparison, const char *dir, hs_error *err)

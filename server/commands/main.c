@@ -1,5 +1,7 @@
 /* main.c - one program: the server and its commands, and what they say of themselves. */
 #include "server/base/version.h"
+
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 #include "server/commands/options.h"
 
@@ -103,8 +105,8 @@ static int unknown(const char *name)
     for (size_t i = 0; commands[i]; i++)
         names[i + 2] = commands[i]->name;
     const char *nearest = hs__nearest(name, names);
-    fprintf(stderr, "headscope: there is no command '%s'%s%s%s\n\n", name, nearest ? "; did you mean " : "",
-            nearest ? nearest : "", nearest ? "?" : "");
+    hs__print(stderr, "headscope: there is no command '%s'%s%s%s\n\n", name, nearest ? "; did you mean " : "",
+              nearest ? nearest : "", nearest ? "?" : "");
     help_print(stderr);
     return HS_EXIT_USAGE;
 }

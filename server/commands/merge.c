@@ -1,5 +1,7 @@
 /* merge.c - `headscope merge` joins shards. */
 #include "server/base/atomic_files.h"
+
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -103,7 +105,7 @@ static int merge_main(const hs_command *command, int argc, char **argv)
     if ((long long)n < due)
         fprintf(stderr, "headscope merge: %zu of %lld shards; merge the others with this folder later\n", n,
                 due);
-    printf("%s/report.html\n", options.output);
+    hs__path_print(options.output, "report.html");
     return HS_EXIT_DONE;
 }
 

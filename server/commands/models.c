@@ -1,5 +1,7 @@
 /* models.c - headscope models: what models are, as their architectures tell it, without making an engine. */
 #include "server/base/catalog.h"
+
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 
 #include <jansson.h>
@@ -32,16 +34,15 @@ static void window_write(const hs_model *model, char ret[32])
     snprintf(ret, 32, window ? "%zu" : "-", window);
 }
 
-/* Prints the prompts of a sentence encoder, a line each. JSON strings keep control characters off the
- * terminal.
- */
+/* Prints the prompts of a sentence encoder, a line each, as JSON strings. */
 static hs_status prompts_print(const hs_sentence_head *head, hs_error *err)
 {
     for (size_t i = 0; i < head->n_prompts; i++) {
         json_t *pair[] = {json_string(head->prompts[i].name), json_string(head->prompts[i].text)};
         char *name = json_dumps(pair[0], JSON_ENCODE_ANY), *text = json_dumps(pair[1], JSON_ENCODE_ANY);
         if (name && text)
-            printf("  prompt %s%s: %s\n", name, i == head->default_prompt ? " (default)" : "", text);
+            hs__print(stdout, "  prompt %s%s: %s\n", name, i == head->default_prompt ? " (default)" : "",
+                      text);
         const bool done = name && text;
         free(name);
         free(text);
@@ -74,14 +75,15 @@ static hs_status model_print(const hs_model_place *place, bool is_first, hs_erro
     window_write(model, window);
     if (is_first)
         header_print();
-    printf("%-24s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %-20s %6zu %7zu %8.1f  %.*s\n", place->name,
-           hs_model_architecture(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)), s->n_layers,
-           s->n_heads, s->hidden, s->n_positions, positions, window,
-           hs_model_predicts_masks(model) ? "yes" : "no", hs_model_task(model) ? hs_model_task(model) : "-",
-           hs_model_architecture(model)->task_head.labels ? hs_model_architecture(model)->task_head.n_classes
-                                                          : 0,
-           s->vocab_size, (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
-           place->n_dir ? place->dir : "(built in)");
+    hs__print(
+        stdout, "%-24s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %-20s %6zu %7zu %8.1f  %.*s\n",
+        place->name, hs_model_architecture(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)),
+        s->n_layers, s->n_heads, s->hidden, s->n_positions, positions, window,
+        hs_model_predicts_masks(model) ? "yes" : "no", hs_model_task(model) ? hs_model_task(model) : "-",
+        hs_model_architecture(model)->task_head.labels ? hs_model_architecture(model)->task_head.n_classes
+                                                       : 0,
+        s->vocab_size, (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
+        place->n_dir ? place->dir : "(built in)");
     st = prompts_print(&hs_model_architecture(model)->sentence, err);
     hs_model_close(model);
     return st;

@@ -337,20 +337,22 @@ hs_status hs__add_model(const hs_option *option, const char *value, void *ret, h
 
 int hs__usage_error(const hs_command *command, const char *format, ...)
 {
+    char *text;
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "headscope %s: ", command->name);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\nTry 'headscope %s --help'.\n", command->name);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
+    hs__print(stderr, "headscope %s: %s\n", command->name, text ? text : "out of memory");
+    fprintf(stderr, "Try 'headscope %s --help'.\n", command->name);
+    free(text);
     return HS_EXIT_USAGE;
 }
 
 int hs__command_failed(const hs_command *command, const hs_error *err)
 {
-    char text[sizeof err->text];
-    fprintf(stderr, "headscope %s: %s\n", command->name,
-            hs__printable(*err->text ? err->text : hs_status_text(err->status), text, sizeof text));
+    hs__print(stderr, "headscope %s: %s\n", command->name,
+              *err->text ? err->text : hs_status_text(err->status));
     return HS_EXIT_FAILED;
 }
 

@@ -2,6 +2,7 @@
 #include "server/hub/hub_pull.h"
 
 #include "model/base/clock.h"
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 
 #include <stdio.h>
@@ -30,7 +31,9 @@ static void bar_draw(void *data, const char *file, uint64_t n_bytes, uint64_t n_
     b->open = !whole;
     const double seconds = (now - b->began_ms) / 1e3;
     const int full = n_bytes_all ? (int)((double)n_bytes / (double)n_bytes_all * WIDTH) : WIDTH;
-    fprintf(stderr, "\r\033[K%-32.32s [%-*.*s] %.1f of %.1f MB, %.1f MB/s%s", file, WIDTH,
+    char name[256];
+    hs__printable(file, name, sizeof name);
+    fprintf(stderr, "\r\033[K%-32.32s [%-*.*s] %.1f of %.1f MB, %.1f MB/s%s", name, WIDTH,
             full < WIDTH ? full : WIDTH, "==============================", (double)n_bytes / 1e6,
             (double)n_bytes_all / 1e6, seconds > 0.2 ? (double)n_received / 1e6 / seconds : 0.0,
             whole ? "\n" : "");
@@ -40,13 +43,13 @@ static void bar_file_done(void *data, const char *file, uint64_t n_bytes)
 {
     const bar *b = data;
     if (!b->on_terminal)
-        printf("%s (%llu bytes)\n", file, (unsigned long long)n_bytes);
+        hs__print(stdout, "%s (%llu bytes)\n", file, (unsigned long long)n_bytes);
 }
 
 static void bar_waiting(void *data, const char *file)
 {
     (void)data;
-    fprintf(stderr, "%s: another download of it is under way, waiting\n", file);
+    hs__print(stderr, "%s: another download of it is under way, waiting\n", file);
 }
 
 static int pull_main(const hs_command *command, int argc, char **argv)
@@ -70,7 +73,8 @@ static int pull_main(const hs_command *command, int argc, char **argv)
         fputc('\n', stderr);
     if (st)
         return hs__command_failed(command, &err);
-    printf("%s is in %s\nTo look at it: headscope serve --model %s\n", argv[operand], dir, argv[operand]);
+    hs__print(stdout, "%s is in %s\n", argv[operand], dir);
+    printf("To look at it: headscope serve --model %s\n", argv[operand]);
     return HS_EXIT_DONE;
 }
 

@@ -2,6 +2,7 @@
  * to the token after it, on random repeated sequences. */
 #include "server/base/catalog.h"
 #include "server/base/machine.h"
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
 
 #include <jansson.h>
@@ -125,7 +126,8 @@ static hs_status table_print(const json_t *answer, size_t top, hs_error *err)
     ranked *rows = malloc(N_SCORES * n * sizeof *rows);
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the table");
-    printf("%s: the highest scores, as layer.head\n\n", json_string_value(json_object_get(answer, "model")));
+    hs__print(stdout, "%s: the highest scores, as layer.head\n\n",
+              json_string_value(json_object_get(answer, "model")));
     for (size_t k = 0; k < N_SCORES; k++) {
         rank(scores, names[k], rows + k * n);
         printf(k + 1 < N_SCORES ? "%-18s" : "%s", names[k]);

@@ -563,6 +563,8 @@ static hs_status server_open(hs_server *server, hs_error *err)
     hs_status st = o->token_file ? token_file_read(o->token_file, &server->tokens, err) : HS_OK;
     if (!st)
         st = descriptors_reserve(o, err);
+    if (o->state_dir)
+        umask(umask(0) | (S_IRWXG | S_IRWXO)); /* what users send is for this user only */
     if (!st && o->state_dir)
         st = hs__runs_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->runs, err);
     if (st)

@@ -1,11 +1,11 @@
 /* run_answers.c - the JSON of runs, and the operations that clients may do on them. */
 #include "server/runs/runs_internal.h"
 
-#include <fcntl.h>
+#include "server/base/atomic_files.h"
+#include "server/base/log.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define COLUMNS                                                                                              \
     "number, id, name, CASE state WHEN 'cancelling' THEN 'running' ELSE state END, model, texts_total, "     \
@@ -149,18 +149,16 @@ hs_status hs__run_search(hs_runs *c, const char *id, hs__run_reader *reader, con
 int hs__run_report_open(hs_runs *c, const char *id, const char *name, uint64_t *ret_bytes)
 {
     char state[16], path[HS__RUN_PATH_MAX];
-    struct stat file;
+    hs_error err = {0};
+    int fd;
     pthread_mutex_lock(&c->lock);
     hs__run_state_get(c, id, state);
     pthread_mutex_unlock(&c->lock);
     if (strcmp(state, "done") != 0 && strcmp(state, "cancelled") != 0)
         return -1;
     hs__run_path(c, id, name, path);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &file)) {
-        close(fd);
-        return -1;
-    }
-    *ret_bytes = fd >= 0 ? (uint64_t)file.st_size : 0;
+    *ret_bytes = 0;
+    if (hs__file_open(path, &fd, ret_bytes, &err) == HS_IO)
+        hs__log("error", "%s", err.text);
     return fd;
 }

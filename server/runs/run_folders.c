@@ -209,6 +209,7 @@ static hs_status table_open(hs_runs *c, hs_error *err)
 hs_status hs__run_folders_open(hs_runs *c, hs_error *err)
 {
     char path[HS__RUN_PATH_MAX];
+    struct stat folder;
     snprintf(path, sizeof path, "%s/runs", c->dir);
     hs_status st = hs__folder_make(path, err);
     if (!st)
@@ -217,6 +218,8 @@ hs_status hs__run_folders_open(hs_runs *c, hs_error *err)
         st = table_open(c, err);
     if (st)
         return st;
+    if (stat(c->dir, &folder) == 0 && folder.st_mode & (S_IRWXG | S_IRWXO))
+        hs__log("warning", "other users may look into the state folder '%s': chmod 700 it", c->dir);
     folders_tidy(c);
     hs__run_table_count_bytes(c);
     return HS_OK;

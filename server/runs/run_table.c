@@ -6,44 +6,41 @@
 #include "server/runs/runs_internal.h"
 
 #include "server/base/atomic_files.h"
+#include "server/base/database.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char schema[] =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-    "CREATE TABLE IF NOT EXISTS runs ("
-    /* max_tokens, layers, thresholds and lines are unused since settings was added */
-    " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,"
-    " model TEXT NOT NULL, max_tokens INTEGER NOT NULL, layers TEXT NOT NULL,"
-    " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
-    " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
-    " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
-    /* runs whose cancellation was interrupted */
-    "UPDATE runs SET state = 'cancelled' WHERE state = 'cancelling';";
-
 /* Columns that earlier versions did not have. */
-static const struct {
-    const char *name, *sql;
-} added[] = {
-    {"bad_lines_total", "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
-                        "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);"},
-    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"},       /* hs__text_format */
-    {"starts", "ALTER TABLE runs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"},     /* of hs__run_row */
-    {"reserved", "ALTER TABLE runs ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0"}, /* bytes; they count
-                                                                                        until the run ends */
-    {"empty_texts", "ALTER TABLE runs ADD COLUMN empty_texts INTEGER NOT NULL DEFAULT 0"},
-    {"settings", "ALTER TABLE runs ADD COLUMN settings TEXT"}, /* of hs__run_row */
-    {"created", "ALTER TABLE runs ADD COLUMN created TEXT"},   /* NULL: created by an earlier version */
-    {"precision",
-     "ALTER TABLE runs ADD COLUMN precision TEXT"}, /* NULL: an earlier version, or not started */
+enum { BAD_LINES_TOTAL = 0 };
+static const char *const added[] = {
+    [BAD_LINES_TOTAL] = "bad_lines_total INTEGER NOT NULL DEFAULT 0",
+    "lines INTEGER NOT NULL DEFAULT 0",    /* hs__text_format */
+    "starts INTEGER NOT NULL DEFAULT 0",   /* of hs__run_row */
+    "reserved INTEGER NOT NULL DEFAULT 0", /* bytes; they count until the run ends */
+    "empty_texts INTEGER NOT NULL DEFAULT 0",
+    "settings TEXT",  /* of hs__run_row */
+    "created TEXT",   /* NULL: created by an earlier version */
+    "precision TEXT", /* NULL: an earlier version, or not started */
+    NULL,
 };
 
-/* Fails if a damaged schema lacks a column of the first version. */
-static const char all_columns[] =
-    "SELECT number, id, name, model, max_tokens, layers, thresholds, state, bytes,"
-    " texts_total, texts_done, bad_lines, error FROM runs LIMIT 0";
+static const hs__database_kind kind = {
+    .locked = true,
+    .columns = added,
+    .schema = "CREATE TABLE runs ("
+              /* max_tokens, layers, thresholds and lines are unused since settings was added */
+              " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,"
+              " model TEXT NOT NULL, max_tokens INTEGER NOT NULL, layers TEXT NOT NULL,"
+              " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
+              " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
+              " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);",
+};
+
+static const char preparation[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                                  /* runs whose cancellation was interrupted */
+                                  "UPDATE runs SET state = 'cancelled' WHERE state = 'cancelling';";
 
 hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
 {
@@ -53,32 +50,31 @@ hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
                    io && why ? strerror(why) : sqlite3_errmsg(c->db));
 }
 
-/* Returns true if every page and index of the database is sound. A row that its index does not list could not
- * be changed. The check takes milliseconds for the at most 1000 rows. */
-static bool table_is_sound(hs_runs *c, bool *ret_damaged)
+/* Adds a column of `added` if it is missing. */
+static bool column_add(hs_runs *c, size_t k)
 {
-    sqlite3_stmt *s = hs__run_table_prepare(c, "PRAGMA integrity_check(1)", NULL, NULL);
-    const bool answered = s && sqlite3_step(s) == SQLITE_ROW;
-    *ret_damaged = answered && strcmp(hs__run_table_text(s, 0), "ok") != 0;
-    sqlite3_finalize(s);
-    return answered && !*ret_damaged;
+    char name[32], sql[128];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(added[k], " "), added[k]);
+    if (sqlite3_table_column_metadata(c->db, NULL, "runs", name, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK)
+        return true;
+    snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s", added[k]);
+    return sqlite3_exec(c->db, sql, NULL, NULL, NULL) == SQLITE_OK &&
+           (k != BAD_LINES_TOTAL ||
+            sqlite3_exec(c->db, "UPDATE runs SET bad_lines_total = json_array_length(bad_lines)", NULL, NULL,
+                         NULL) == SQLITE_OK);
 }
 
-/* Opens corpora.db and adds missing columns. Sets *ret_damaged if the integrity check found damage. */
-static bool table_prepare(hs_runs *c, const char *path, bool *ret_damaged)
+static bool table_prepare(hs_runs *c)
 {
-    bool ok = sqlite3_open(path, &c->db) == SQLITE_OK && table_is_sound(c, ret_damaged) &&
-              sqlite3_exec(c->db, schema, NULL, NULL, NULL) == SQLITE_OK;
-    for (size_t i = 0; ok && i < sizeof added / sizeof *added; i++)
-        ok = sqlite3_table_column_metadata(c->db, NULL, "runs", added[i].name, NULL, NULL, NULL, NULL,
-                                           NULL) == SQLITE_OK ||
-             sqlite3_exec(c->db, added[i].sql, NULL, NULL, NULL) == SQLITE_OK;
-    return ok && sqlite3_exec(c->db, all_columns, NULL, NULL, NULL) == SQLITE_OK;
+    bool ok = sqlite3_exec(c->db, preparation, NULL, NULL, NULL) == SQLITE_OK;
+    for (size_t k = 0; ok && added[k]; k++)
+        ok = column_add(c, k);
+    return ok;
 }
 
 /* Returns true if SQLite refused the file because of its content, not because of the disk, memory or
- * permissions. A damaged schema is SQLITE_ERROR, and a damaged format version is SQLITE_READONLY though the
- * file can be written. SQLITE_READONLY also stands for a folder in which SQLite cannot create its log. */
+ * permissions. A damaged format version is SQLITE_READONLY though the file can be written. SQLITE_READONLY
+ * also stands for a folder in which SQLite cannot create its log. */
 static bool is_damage(const hs_runs *c, int code, const char *path)
 {
     return code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR ||
@@ -88,13 +84,15 @@ static bool is_damage(const hs_runs *c, int code, const char *path)
 hs_status hs__run_table_open(hs_runs *c, hs_error *err)
 {
     char path[HS__RUN_PATH_MAX];
-    bool damaged = false;
     snprintf(path, sizeof path, "%s/corpora.db", c->dir);
-    if (table_prepare(c, path, &damaged))
+    hs_error why = {0};
+    hs_status st = hs__database_open(path, HS__DATABASE_CREATE, &kind, &c->db, &why);
+    if (st)
+        return hs_fail(err, st, "corpora.db: %s", why.text);
+    if (table_prepare(c))
         return HS_OK;
     const int code = sqlite3_errcode(c->db) & 0xff;
-    hs_status st =
-        damaged ? hs_fail(err, HS_INVALID, "corpora.db: the file is damaged") : hs__run_table_fail(c, err);
+    st = hs__run_table_fail(c, err);
     if (is_damage(c, code, path))
         st = HS_INVALID;
     sqlite3_close(c->db);

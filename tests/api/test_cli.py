@@ -555,3 +555,34 @@ def test_a_file_that_lost_its_name_is_written_to_and_the_link_to_it_stays(tmp_pa
         file.seek(0)
         assert json.loads(file.read())["tokens"]
     assert list(tmp_path.iterdir()) == [link] and link.is_symlink()
+
+
+EVIL = "a\x1b[31m\u202eb\u009bc\nd"
+SHOWN = r"a\u001b[31m\u202eb\u009bc\u000ad"
+
+
+def test_names_cannot_drive_a_terminal(tmp_path):
+    """Control characters and marks of direction in names of folders, files, models and commands are escaped."""
+    (tmp_path / EVIL).symlink_to(Path(__file__).parents[2] / "model" / "mini")
+    texts = tmp_path / f"{EVIL}.jsonl"
+    texts.write_text('{"no": "text"}\n"A dog ran."\n')
+    seen = [headscope("models", tmp_path / EVIL), headscope(EVIL), headscope("models", f"--{EVIL}"),
+            headscope("search", tmp_path / f"no-{EVIL}", "--head=0.0"), headscope("analyze", "--model", tmp_path / f"none-{EVIL}", text=b"a"),
+            headscope("corpus", "--layers=0", "-o", tmp_path / "out", texts)]
+    for done in seen:
+        said = done.stdout + done.stderr
+        assert SHOWN.encode() in said and not any(c.encode() in said for c in "\x1b\u202e\u009b"), said
+    assert seen[0].returncode == seen[-1].returncode == 0 and all(done.returncode for done in seen[1:-1])
+
+
+def test_a_path_is_exact_for_programs_and_escaped_on_a_terminal(tmp_path):
+    texts = tmp_path / "texts"
+    texts.write_text("A dog ran.\n")
+    command = [HEADSCOPE, "corpus", "--layers=0", "-o", tmp_path / EVIL, texts]
+    piped = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=True)
+    assert piped.stdout == f"{tmp_path}/{EVIL}/report.html\n".encode()
+    shutil.rmtree(tmp_path / EVIL)
+    ours, theirs = pty.openpty()
+    subprocess.run(command, stdout=theirs, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=True)
+    assert os.read(ours, 65536) == f"{tmp_path}/{SHOWN}/report.html\r\n".encode()
+    os.close(ours), os.close(theirs)

@@ -187,7 +187,7 @@ def other():
 CALLS = {
     "analyze": lambda c, run: c.analyze("a"), "batch": lambda c, run: list(c.analyze_batch(["a"])), "tokenize": lambda c, run: c.tokenize("a"),
     "many": lambda c, run: list(c.analyze_many(["a"])), "models": lambda c, run: c.models(), "start_run": lambda c, run: c.start_run(["a"]),
-    "run": lambda c, run: c.run("x"), "add_link": lambda c, run: c.add_link("view=head"), "link": lambda c, run: c.link("x"),
+    "run": lambda c, run: c.run("x"),
     "refresh": lambda c, run: run.refresh(), "wait": lambda c, run: run.wait(), "report": lambda c, run: run.report(),
     "arrays": lambda c, run: run.arrays(), "compare": lambda c, run: run.compare(run), "search": lambda c, run: run.search(0, 0),
     "examples": lambda c, run: run.examples(0, 0, "previous"), "cancel": lambda c, run: run.cancel(),

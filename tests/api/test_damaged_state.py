@@ -1,5 +1,6 @@
 """A damaged or foreign --state folder harms nothing outside it, and the server starts."""
 import contextlib
+import os
 import random
 import shutil
 import sqlite3
@@ -113,3 +114,97 @@ def test_a_database_that_lost_its_end_to_a_power_cut(start_server, kept, which, 
     file.write_bytes({"empty": b"", "half": data[:len(data) // 2], "zeros": bytes(len(data))}[cut])
     server = start_server("--state", str(kept))
     assert wait(server, send(server, b'"a"\n').headers["Location"])["state"] == "done"
+
+
+COMPUTED = "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n)"
+
+
+@pytest.mark.parametrize("statement", [
+    f"CREATE TRIGGER t AFTER UPDATE ON runs BEGIN SELECT {COMPUTED}; END",
+    f"CREATE VIEW v AS SELECT {COMPUTED} AS x",
+    "CREATE INDEX i ON runs(hex(zeroblob(length(id) + 100000)))",
+    "ALTER TABLE runs ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))",
+    "CREATE TABLE other(x)"], ids=["trigger", "view", "index", "generated", "table"])
+def test_a_database_with_more_than_the_servers_tables_is_put_aside(start_server, kept, statement):
+    folders = {folder.name for folder in (kept / "runs").iterdir()}
+    with contextlib.closing(sqlite3.connect(kept / "corpora.db")) as db, db:
+        db.execute("UPDATE runs SET state = 'cancelling'")
+        db.execute(statement)
+    server = start_server("--state", str(kept))
+    assert "corpora.db: the file is damaged or not headscope's; moved to" in server.log()
+    assert server.get("/corpora").json()["corpora"] == [] and folders <= {folder.name for folder in (kept / "aside").iterdir()}
+    assert wait(server, send(server, b'"a"\n').headers["Location"])["state"] == "done"
+
+
+@pytest.mark.parametrize("columns", [[], ["created", "lines", "bad_lines_total"]], ids=["first", "later"])
+def test_a_database_of_an_earlier_version_is_kept(start_server, kept, columns):
+    """Its table lacks columns, or has them in another order."""
+    with contextlib.closing(sqlite3.connect(kept / "corpora.db")) as db, db:
+        sql = db.execute("SELECT sql FROM sqlite_master WHERE name = 'runs'").fetchone()[0]
+        base, _, rest = sql.partition(", error TEXT")
+        definitions = {part.split()[0]: part for part in rest.rstrip(")").split(", ") if part}
+        rows = db.execute("SELECT id, name, model, max_tokens, layers, thresholds, state, bytes, texts_done FROM runs").fetchall()
+        db.execute("DROP TABLE runs")
+        db.execute(base + ", error TEXT)")
+        for name in columns:
+            db.execute(f"ALTER TABLE runs ADD COLUMN {definitions[name]}")
+        db.executemany("INSERT INTO runs (id, name, model, max_tokens, layers, thresholds, state, bytes, texts_done)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    server = start_server("--state", str(kept))
+    runs = server.get("/corpora").json()["corpora"]
+    assert {run["id"] for run in runs} == {row[0] for row in rows} and not (kept / "aside").exists()
+    assert server.get(f"/corpora/{runs[0]['id']}/report").status == 200
+    assert wait(server, send(server, b'"a"\n').headers["Location"])["state"] == "done"
+
+
+def replace(file, kind):
+    """Puts a link to a secret, or a pipe, in place of a file."""
+    file.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(file.parents[2] / "secret")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_only_files_of_a_run_are_sent(start_server, kept, kind):
+    (kept / "secret").write_text('{"secret": 1}')
+    run = sorted((kept / "runs").iterdir())[0]
+    for name in ("report.json", "report.npz", "report.html"):
+        replace(run / name, kind)
+    server = start_server("--state", str(kept))
+    for end in ("report", "report?format=npz", "report?format=html", "comparison?with=" + run.name):
+        answer = server.get(f"/corpora/{run.name}/{end}")
+        assert answer.status in (404, 500) and b"secret" not in answer.body, answer.body
+    assert "report.json': it is a link, pipe or folder" in server.log()
+    assert server.get("/corpora").status == 200
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.parametrize(("name", "why"), [("input", "the upload is no file"), ("state", "cannot read 'state': it is a link")])
+def test_a_queued_run_reads_only_files(start_server, kept, kind, name, why):
+    (kept / "secret").write_text('"a secret text"\n')
+    run = sorted((kept / "runs").iterdir())[0]
+    with contextlib.closing(sqlite3.connect(kept / "corpora.db")) as db, db:
+        db.execute("UPDATE runs SET state = 'queued' WHERE id = ?", (run.name,))
+    replace(run / name, kind)
+    server = start_server("--state", str(kept))
+    ended = wait(server, f"/corpora/{run.name}")
+    assert ended["state"] == "failed" and why in ended["error"], ended
+    assert server.stop() == 0
+
+
+def test_only_the_servers_user_can_read_the_state(start_server, tmp_path):
+    before = os.umask(0o022)
+    try:
+        server = start_server("--state", str(tmp_path / "new" / "state"))
+    finally:
+        os.umask(before)
+    wait(server, send(server, b'"a secret text"\n').headers["Location"])
+    files = [tmp_path / "new" / "state", *(tmp_path / "new" / "state").rglob("*")]
+    assert len(files) > 8 and not [file for file in files if file.stat().st_mode & 0o077]
+    assert "chmod 700" not in server.log() and server.stop() == 0
+    (tmp_path / "new" / "state").chmod(0o750)
+    assert f"other users may look into the state folder '{tmp_path}/new/state': chmod 700 it" in start_server(
+        "--state", str(tmp_path / "new" / "state")).log()

@@ -1,8 +1,9 @@
-/* pairs_database.c - one transaction without a journal: the file is published complete or not at all, so a
- * rollback is never needed. */
+/* pairs_database.c - one transaction without a journal on the disk: the file is published complete or not at
+ * all, so a rollback is never needed. */
 #include "server/corpus/run/pairs_database.h"
 
-#include <sqlite3.h>
+#include "server/base/database.h"
+
 #include <stdlib.h>
 
 enum { STATEMENTS = 3, ADD_TEXT = 0, ADD_TOKEN, ADD_PAIR };
@@ -16,19 +17,19 @@ struct hs__pairs_database {
     int failure; /* SQLite's code of the first failure, or SQLITE_OK */
 };
 
-/* The file's lock is that of atomic_files.h. SQLite's own would be refused on some network disks. */
-static const char vfs[] = "unix-none";
-
-static const char schema[] =
-    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; BEGIN;"
-    "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL);"
-    "CREATE TABLE tokens(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
-    "CREATE TABLE high_pairs(text INTEGER NOT NULL, layer INTEGER NOT NULL, head INTEGER NOT NULL,"
-    " i INTEGER NOT NULL, j INTEGER NOT NULL, id_i INTEGER NOT NULL, id_j INTEGER NOT NULL,"
-    " similarity REAL NOT NULL, normalized REAL NOT NULL);"
-    "CREATE VIEW pairs AS SELECT p.text, t.file, t.line, p.layer, p.head, p.i, p.j, a.token AS token_i,"
-    " b.token AS token_j, p.similarity, p.normalized FROM high_pairs p JOIN texts t ON t.text = p.text"
-    " JOIN tokens a ON a.id = p.id_i JOIN tokens b ON b.id = p.id_j;";
+/* The file's lock is that of atomic_files.h. */
+static const hs__database_kind kind = {
+    .unsafe = true,
+    .schema =
+        "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL);"
+        "CREATE TABLE tokens(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
+        "CREATE TABLE high_pairs(text INTEGER NOT NULL, layer INTEGER NOT NULL, head INTEGER NOT NULL,"
+        " i INTEGER NOT NULL, j INTEGER NOT NULL, id_i INTEGER NOT NULL, id_j INTEGER NOT NULL,"
+        " similarity REAL NOT NULL, normalized REAL NOT NULL);"
+        "CREATE VIEW pairs AS SELECT p.text, t.file, t.line, p.layer, p.head, p.i, p.j, a.token AS token_i,"
+        " b.token AS token_j, p.similarity, p.normalized FROM high_pairs p JOIN texts t ON t.text = p.text"
+        " JOIN tokens a ON a.id = p.id_i JOIN tokens b ON b.id = p.id_j;",
+};
 
 static const char *const statements[STATEMENTS] = {
     [ADD_TEXT] = "INSERT OR IGNORE INTO texts VALUES (?, ?, ?)",
@@ -63,9 +64,13 @@ hs_status hs__pairs_database_open(const char *path, const hs_tokenizer *tokenize
     }
     database->tokenizer = tokenizer;
     database->vocab_size = vocab_size;
-    int code = sqlite3_open_v2(path, &database->db, SQLITE_OPEN_READWRITE, vfs);
-    if (!code)
-        code = sqlite3_exec(database->db, schema, NULL, NULL, NULL);
+    hs_error why = {0};
+    const hs_status st = hs__database_open(path, HS__DATABASE_CREATE, &kind, &database->db, &why);
+    if (st) {
+        finish(database);
+        return hs_fail(err, st, "cannot write the database of pairs: %s", why.text);
+    }
+    int code = sqlite3_exec(database->db, "BEGIN", NULL, NULL, NULL);
     for (int k = 0; !code && k < STATEMENTS; k++)
         code = sqlite3_prepare_v2(database->db, statements[k], -1, &database->statements[k], NULL);
     if (code) {

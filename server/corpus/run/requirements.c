@@ -118,13 +118,12 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const uint64_t page = PAGE_BYTES + report_text(&d);
     const hs__text_index_options index = hs__corpus_index_options(job);
     const bool has_index = index.n_texts || index.n_examples;
-    *ret_needs = (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) +
-                                              hs__one_text_bytes(job) + d.counters.shared +
-                                              (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
-                                              (has_index ? hs__text_index_memory(&index) : 0),
-                                    .memory_worker = worker_memory(job, &d, size.memory_bytes),
-                                    .disk = state + larger(state, npz + page + report_text(&d)) +
-                                            hs__text_index_disk(&index, job->settings.fields.max_tokens)};
+    *ret_needs = (hs__requirements){
+        .memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + hs__one_text_bytes(job) +
+                  d.counters.shared + (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
+                  (has_index ? hs__text_index_memory(&index) : 0),
+        .memory_worker = worker_memory(job, &d, size.memory_bytes),
+        .disk = state + larger(state, npz + page + report_text(&d)) + hs__text_index_disk(&index)};
     return HS_OK;
 }
 

@@ -6,11 +6,9 @@
 #include "server/corpus/counters/counter.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -198,23 +196,22 @@ hs_status hs__run_checkpoint_find(const char *dir, hs_error *err)
 hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_results, hs_error *err)
 {
     char path[4200];
-    struct stat file;
+    int fd;
+    uint64_t n_bytes;
     *ret_results = (hs__corpus_results){0};
     if (hs__run_checkpoint_find(dir, err))
         return HS_NOT_FOUND;
     snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
+    hs_status st = hs__file_open(path, &fd, &n_bytes, err);
+    if (st)
+        return st;
     errno = ENODATA;
-    void *bytes = fstat(fd, &file) || !file.st_size
-                      ? MAP_FAILED
-                      : mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *bytes = n_bytes ? mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     const int why = errno;
     close(fd);
     if (bytes == MAP_FAILED)
         return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(why));
-    const hs_status st = hs__run_checkpoint_parse(bytes, (size_t)file.st_size, path, ret_results, err);
-    munmap(bytes, (size_t)file.st_size);
+    st = hs__run_checkpoint_parse(bytes, n_bytes, path, ret_results, err);
+    munmap(bytes, n_bytes);
     return st;
 }

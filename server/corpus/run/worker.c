@@ -68,6 +68,7 @@ hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job)
 {
     return (hs__text_index_options){.n_texts = job->settings.n_search_texts,
                                     .n_examples = job->settings.n_examples,
+                                    .n_tokens = job->settings.fields.max_tokens,
                                     .layers = job->settings.fields.layers,
                                     .n_layers = job->settings.fields.n_layers,
                                     .n_heads = hs_model_shape(job->model)->n_heads,

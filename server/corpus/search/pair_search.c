@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,6 @@ enum {
     CHECK_STEPS = 10000,
     RESULT_BYTES = 2048
 }; /* SQLite's steps between two checks; a result but its text */
-
-static const char vfs[] = "unix-none";
 
 /* Conditions that a token must meet. */
 typedef struct condition {
@@ -58,7 +55,8 @@ static hs_status wrong(const char **ret_wrong, const char *name, const char *tex
 static hs_status failed(sqlite3 *db, hs_error *err)
 {
     if (sqlite3_errcode(db) == SQLITE_INTERRUPT)
-        return hs_fail(err, HS_CANCELLED, "the search was cancelled");
+        return hs_fail(err, HS_CANCELLED,
+                       "the search was cancelled, or the run's " HS__TEXT_INDEX_FILE " is damaged");
     return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
 }
 
@@ -243,13 +241,14 @@ static int on_steps(void *data)
     return hs__read_allow(s->check, 0, NULL) != HS_OK;
 }
 
-/* Opens the database for reading. Views are off: a view of a forged file could make a query endless. */
+/* Opens the database. HS_INVALID is kept for parameters. A check replaces the bound of statements. */
 static hs_status database_open(const char *path, search *s, hs_error *err)
 {
-    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, vfs) ||
-        sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL) ||
-        sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL))
-        return failed(s->db, err);
+    hs_error why = {0};
+    const hs_status st = hs__database_open(path, HS__DATABASE_READ, &hs__text_index_kind, &s->db, &why);
+    if (st)
+        return hs_fail(err, st == HS_INVALID ? HS_IO : st,
+                       "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", why.text);
     if (s->check)
         sqlite3_progress_handler(s->db, CHECK_STEPS, on_steps, s);
     return HS_OK;

@@ -1,32 +1,34 @@
-/* text_index.c - writes the database of a run's texts. A lock orders the threads; SQLite's own would be
- * refused on some network disks, and one process at a time has the run's folder. */
+/* text_index.c - writes the database of a run's texts. A lock orders the threads, and one process at a time
+ * has the run's folder. */
 #include "server/corpus/search/text_index.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4200
-/* On the disk: a row beside its blobs, and a text and its tokens at the estimated length of a word. */
-enum { ROW_BYTES = 48, TOKEN_TEXT_BYTES = 16 };
+/* Sizes on the disk. A row has ROW_BYTES beside its texts and blobs. The words of the vocabulary and names
+ * have ENTRY_BYTES. A text has TEXT_BYTES and TOKEN_TEXT_BYTES for each token. SQLite's pages have
+ * PAGE_BYTES. */
+enum { ROW_BYTES = 48, ENTRY_BYTES = 32, TOKEN_TEXT_BYTES = 16, TEXT_BYTES = 1024, PAGE_BYTES = 4096 };
 #define CACHE_BYTES ((size_t)8 << 20)
 
-static const char vfs[] = "unix-none";
-
-static const char schema[] =
-    "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL, body TEXT NOT "
-    "NULL,"
-    " tokens BLOB NOT NULL);"
-    "CREATE TABLE vocabulary(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
-    "CREATE TABLE names(name INTEGER PRIMARY KEY, string TEXT NOT NULL UNIQUE);"
-    "CREATE TABLE strongest(layer INTEGER NOT NULL, head INTEGER NOT NULL, text INTEGER NOT NULL,"
-    " attention BLOB NOT NULL, similarity BLOB NOT NULL, PRIMARY KEY(layer, head, text)) WITHOUT ROWID;"
-    "CREATE TABLE examples(layer INTEGER NOT NULL, head INTEGER NOT NULL, figure TEXT NOT NULL,"
-    " place INTEGER NOT NULL, text INTEGER NOT NULL, value REAL NOT NULL,"
-    " PRIMARY KEY(layer, head, figure, place)) WITHOUT ROWID;";
+const hs__database_kind hs__text_index_kind = {
+    .schema =
+        "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL, body TEXT "
+        "NOT "
+        "NULL,"
+        " tokens BLOB NOT NULL);"
+        "CREATE TABLE vocabulary(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
+        "CREATE TABLE names(name INTEGER PRIMARY KEY, string TEXT NOT NULL UNIQUE);"
+        "CREATE TABLE strongest(layer INTEGER NOT NULL, head INTEGER NOT NULL, text INTEGER NOT NULL,"
+        " attention BLOB NOT NULL, similarity BLOB NOT NULL, PRIMARY KEY(layer, head, text)) WITHOUT ROWID;"
+        "CREATE TABLE examples(layer INTEGER NOT NULL, head INTEGER NOT NULL, figure TEXT NOT NULL,"
+        " place INTEGER NOT NULL, text INTEGER NOT NULL, value REAL NOT NULL,"
+        " PRIMARY KEY(layer, head, figure, place)) WITHOUT ROWID;",
+};
 
 enum { ADD_TEXT, ADD_TOKEN, ADD_NAME, FIND_NAME, ADD_MAPS, ADD_EXAMPLE, STATEMENTS };
 static const char *const statements[STATEMENTS] = {
@@ -45,6 +47,7 @@ struct hs__text_index {
     hs__top_texts *top; /* NULL: no examples */
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
+    size_t n_names;
     int failure; /* SQLite's code of the first failure, or SQLITE_OK */
 };
 
@@ -52,10 +55,10 @@ struct hs__text_index {
 
 static hs_status failed(int code, hs_error *err)
 {
-    const hs_status st = code == SQLITE_FULL                               ? HS_NO_SPACE
-                         : code == SQLITE_NOMEM                            ? HS_NO_MEMORY
-                         : code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? HS_INVALID
-                                                                           : HS_IO;
+    const hs_status st = code == SQLITE_FULL                                  ? HS_NO_SPACE
+                         : code == SQLITE_NOMEM                               ? HS_NO_MEMORY
+                         : code == SQLITE_CORRUPT || code == SQLITE_INTERRUPT ? HS_INVALID
+                                                                              : HS_IO;
     return hs_fail(err, st, "the run's " HS__TEXT_INDEX_FILE " cannot be written or read: %s",
                    sqlite3_errstr(code));
 }
@@ -96,10 +99,12 @@ static size_t layer_find(const hs__text_index *index, int layer)
 }
 
 /* Adds the lists that a database has. */
-static void lists_read(hs__text_index *index, const char *sql)
+static void lists_read(hs__text_index *index, sqlite3 *db)
 {
     sqlite3_stmt *s = NULL;
-    int code = index->top ? sqlite3_prepare_v2(index->db, sql, -1, &s, NULL) : SQLITE_DONE;
+    int code = index->top ? sqlite3_prepare_v2(db, "SELECT layer, head, figure, text, value FROM examples",
+                                               -1, &s, NULL)
+                          : SQLITE_DONE;
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
@@ -118,22 +123,36 @@ static void lists_read(hs__text_index *index, const char *sql)
     sqlite3_finalize(s);
 }
 
-static void database_open(hs__text_index *index, const char *path, bool anew)
+static void names_count(hs__text_index *index)
+{
+    sqlite3_stmt *s = NULL;
+    if (!index->failure)
+        note(index, sqlite3_prepare_v2(index->db, "SELECT count(*) FROM names", -1, &s, NULL));
+    if (!index->failure && sqlite3_step(s) == SQLITE_ROW)
+        index->n_names = (size_t)sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+}
+
+static hs_status database_open(hs__text_index *index, const char *path, bool anew, hs_error *err)
 {
     static const char *const endings[] = {"", "-journal"};
+    hs_error why = {0};
     for (size_t k = 0; anew && k < sizeof endings / sizeof *endings; k++) {
         char old[PATH_BYTES + 16];
         snprintf(old, sizeof old, "%s%s", path, endings[k]);
         (void)unlink(old);
     }
-    note(index,
-         sqlite3_open_v2(path, &index->db, SQLITE_OPEN_READWRITE | (anew ? SQLITE_OPEN_CREATE : 0), vfs));
-    if (anew)
-        run(index, schema);
+    const hs_status st = hs__database_open(path, anew ? HS__DATABASE_CREATE : HS__DATABASE_WRITE,
+                                           &hs__text_index_kind, &index->db, &why);
+    if (st)
+        return hs_fail(err, st, "the run's " HS__TEXT_INDEX_FILE " cannot be written or read: %s", why.text);
     for (int k = 0; !index->failure && k < STATEMENTS; k++)
         note(index, sqlite3_prepare_v2(index->db, statements[k], -1, &index->statements[k], NULL));
-    lists_read(index, "SELECT layer, head, figure, text, value FROM examples");
+    if (!index->failure)
+        lists_read(index, index->db);
+    names_count(index);
     run(index, "BEGIN");
+    return outcome(index, err);
 }
 
 hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_options *options,
@@ -154,10 +173,8 @@ hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_o
                    : !anew && access(path, R_OK | W_OK)
                        ? hs_fail(err, HS_INVALID, "'%.250s' is missing: start again in another folder", path)
                        : HS_OK;
-    if (!st) {
-        database_open(index, path, anew);
-        st = outcome(index, err);
-    }
+    if (!st)
+        st = database_open(index, path, anew, err);
     if (st)
         hs__text_index_close(index);
     else
@@ -184,20 +201,27 @@ bool hs__text_index_wants(const hs__text_index *index, uint64_t number)
 
 /* ---- adding ---- */
 
-/* Finds or adds a name. Returns 0 for "". */
+/* Finds a name. Returns 0 if there is none. */
 static uint16_t name_find(hs__text_index *index, const char *string)
 {
     sqlite3_stmt *s = index->statements[FIND_NAME];
-    uint16_t name = 0;
-    if (!*string)
-        return 0;
+    sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
+    const int code = sqlite3_step(s), name = code == SQLITE_ROW ? sqlite3_column_int(s, 0) : 0;
+    note(index, code);
+    sqlite3_reset(s);
+    return name > 0 && name <= UINT16_MAX ? (uint16_t)name : 0;
+}
+
+/* Finds or adds a name. Returns 0 for "", and for names beyond HS__INDEX_NAMES_MAX. */
+static uint16_t name_add(hs__text_index *index, const char *string)
+{
+    const uint16_t known = *string ? name_find(index, string) : 0;
+    if (known || !*string || index->n_names == HS__INDEX_NAMES_MAX)
+        return known;
     sqlite3_bind_text(index->statements[ADD_NAME], 1, string, -1, SQLITE_STATIC);
     step(index, ADD_NAME);
-    sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
-    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_int(s, 0) <= UINT16_MAX)
-        name = (uint16_t)sqlite3_column_int(s, 0);
-    sqlite3_reset(s);
-    return name;
+    index->n_names++;
+    return name_find(index, string);
 }
 
 static void token_add(hs__text_index *index, int32_t id)
@@ -206,6 +230,24 @@ static void token_add(hs__text_index *index, int32_t id)
     sqlite3_bind_int(s, 1, id);
     sqlite3_bind_text(s, 2, hs_tokenizer_token(index->options.tokenizer, id), -1, SQLITE_STATIC);
     step(index, ADD_TOKEN);
+}
+
+static size_t body_max(const hs__text_index_options *o)
+{
+    return TEXT_BYTES + o->n_tokens * TOKEN_TEXT_BYTES;
+}
+
+/* Returns the bytes of a text that are kept: all, or as many characters as fit. A token may stand for any
+ * number of characters, so the size of a text would have no bound. */
+static size_t body_bytes(const hs__text_index *index, const char *body)
+{
+    const size_t n = strlen(body);
+    size_t kept = body_max(&index->options);
+    if (n <= kept)
+        return n;
+    while (kept && ((unsigned char)body[kept] & 0xc0) == 0x80)
+        kept--;
+    return kept;
 }
 
 static void text_add(hs__text_index *index, const hs__indexed_text *text)
@@ -220,15 +262,15 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     for (size_t i = 0; i < e->n_tokens; i++) {
         tokens[i] = (hs__index_token){.id = e->ids[i], .start = e->starts[i], .end = e->ends[i]};
         if (text->labels && i >= text->first && i - text->first < text->n_labels) {
-            tokens[i].pos = name_find(index, text->labels[i - text->first].pos);
-            tokens[i].relation = name_find(index, text->labels[i - text->first].relation);
+            tokens[i].pos = name_add(index, text->labels[i - text->first].pos);
+            tokens[i].relation = name_add(index, text->labels[i - text->first].relation);
         }
         token_add(index, e->ids[i]);
     }
     sqlite3_bind_int64(s, 1, (sqlite3_int64)text->number);
     sqlite3_bind_text(s, 2, text->file, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
-    sqlite3_bind_text(s, 4, text->body, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 4, text->body, (int)body_bytes(index, text->body), SQLITE_STATIC);
     sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
     step(index, ADD_TEXT);
     free(tokens);
@@ -311,16 +353,47 @@ hs_status hs__text_index_commit(hs__text_index *index, hs_error *err)
 
 /* ---- merging ---- */
 
-/* Finds the numbers here of another database's names: to [UINT16_MAX + 1]. */
-static void names_match(hs__text_index *index, uint16_t *to)
+/* Steps to the next row of a statement, which may be NULL after a failure. Returns false after the last one.
+ */
+static bool row_next(hs__text_index *index, sqlite3_stmt *from)
+{
+    if (index->failure)
+        return false;
+    const int code = sqlite3_step(from);
+    note(index, code);
+    return code == SQLITE_ROW;
+}
+
+/* Prepares a statement on another database; NULL if that fails. */
+static sqlite3_stmt *rows_of(hs__text_index *index, sqlite3 *other, const char *sql)
 {
     sqlite3_stmt *s = NULL;
-    note(index, sqlite3_prepare_v2(index->db, "SELECT name, string FROM other.names", -1, &s, NULL));
-    while (!index->failure && sqlite3_step(s) == SQLITE_ROW) {
+    if (!index->failure)
+        note(index, sqlite3_prepare_v2(other, sql, -1, &s, NULL));
+    return s;
+}
+
+/* Copies the rows of a query by a statement of as many values. */
+static void rows_copy(hs__text_index *index, sqlite3 *other, const char *sql, int statement)
+{
+    sqlite3_stmt *from = rows_of(index, other, sql);
+    while (row_next(index, from)) {
+        for (int k = 0; k < sqlite3_column_count(from); k++)
+            sqlite3_bind_value(index->statements[statement], k + 1, sqlite3_column_value(from, k));
+        step(index, statement);
+    }
+    sqlite3_finalize(from);
+}
+
+/* Finds the numbers here of another database's names: to [UINT16_MAX + 1]. */
+static void names_match(hs__text_index *index, sqlite3 *other, uint16_t *to)
+{
+    sqlite3_stmt *s = rows_of(index, other, "SELECT name, string FROM names");
+    while (row_next(index, s)) {
         const sqlite3_int64 name = sqlite3_column_int64(s, 0);
         const char *string = (const char *)sqlite3_column_text(s, 1);
         if (name >= 0 && name <= UINT16_MAX && string)
-            to[name] = name_find(index, string);
+            to[name] = name_add(index, string);
     }
     sqlite3_finalize(s);
 }
@@ -347,16 +420,15 @@ static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t 
     free(tokens);
 }
 
-static void texts_copy(hs__text_index *index)
+static void texts_copy(hs__text_index *index, sqlite3 *other)
 {
-    sqlite3_stmt *s = NULL;
     uint16_t *to = calloc(UINT16_MAX + 1, sizeof *to);
-    note(index, to ? sqlite3_prepare_v2(index->db, "SELECT text, file, line, body, tokens FROM other.texts",
-                                        -1, &s, NULL)
-                   : SQLITE_NOMEM);
+    if (!to)
+        note(index, SQLITE_NOMEM);
+    sqlite3_stmt *s = rows_of(index, other, "SELECT text, file, line, body, tokens FROM texts");
     if (!index->failure)
-        names_match(index, to);
-    while (!index->failure && sqlite3_step(s) == SQLITE_ROW)
+        names_match(index, other, to);
+    while (row_next(index, s))
         text_copy(index, s, to);
     sqlite3_finalize(s);
     free(to);
@@ -365,20 +437,21 @@ static void texts_copy(hs__text_index *index)
 hs_status hs__text_index_merge(hs__text_index *index, const char *dir, hs_error *err)
 {
     char path[PATH_BYTES];
+    hs_error why = {0};
+    sqlite3 *other;
     snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
     if (access(path, R_OK))
         return hs_fail(err, HS_INVALID, "'%.250s' is missing: count this shard again", path);
-    run(index, "COMMIT");
-    char *attach = sqlite3_mprintf("ATTACH %Q AS other", path);
-    run(index, attach ? attach : "");
-    sqlite3_free(attach);
-    run(index, "BEGIN; INSERT OR IGNORE INTO vocabulary SELECT * FROM other.vocabulary;"
-               "INSERT OR REPLACE INTO strongest SELECT * FROM other.strongest;");
-    if (!index->failure) {
-        texts_copy(index);
-        lists_read(index, "SELECT layer, head, figure, text, value FROM other.examples");
-    }
-    run(index, "COMMIT; DETACH other; BEGIN");
+    const hs_status st = hs__database_open(path, HS__DATABASE_READ, &hs__text_index_kind, &other, &why);
+    if (st)
+        return hs_fail(err, st, "'%.250s' cannot be read: %s; count this shard again", path, why.text);
+    rows_copy(index, other, "SELECT id, token FROM vocabulary", ADD_TOKEN);
+    rows_copy(index, other, "SELECT layer, head, text, attention, similarity FROM strongest", ADD_MAPS);
+    texts_copy(index, other);
+    if (!index->failure)
+        lists_read(index, other);
+    sqlite3_close(other);
+    run(index, "COMMIT; BEGIN");
     return outcome(index, err);
 }
 
@@ -390,11 +463,25 @@ size_t hs__text_index_memory(const hs__text_index_options *o)
     return CACHE_BYTES + (o->n_examples ? hs__top_texts_bytes(n_maps, o->n_examples) : 0);
 }
 
-uint64_t hs__text_index_disk(const hs__text_index_options *o, size_t n_tokens)
+/* Returns the bytes of rows in a tree whose pages are half full at least. A large row ends in pages of its
+ * own.
+ */
+static uint64_t rows_bytes(uint64_t n, uint64_t row)
 {
-    const uint64_t n_maps = o->n_layers * o->n_heads;
-    const uint64_t text = ROW_BYTES + n_tokens * (sizeof(hs__index_token) + TOKEN_TEXT_BYTES);
-    const uint64_t maps = n_maps * (ROW_BYTES + 2 * HS__INDEX_PAIRS_MAX * sizeof(hs__index_pair));
-    const uint64_t lists = n_maps * HS__TOP_FIGURES * o->n_examples;
-    return o->n_texts * (text + maps) + lists * (text + 2 * (uint64_t)ROW_BYTES);
+    return n * (row < PAGE_BYTES / 2 ? 2 * row : row + PAGE_BYTES);
+}
+
+uint64_t hs__text_index_disk(const hs__text_index_options *o)
+{
+    const uint64_t n_maps = o->n_layers * o->n_heads, lists = n_maps * HS__TOP_FIGURES * o->n_examples;
+    const uint64_t n_texts = o->n_texts + lists, n_ids = n_texts * o->n_tokens;
+    const uint64_t vocabulary = o->tokenizer ? hs_tokenizer_vocab_size(o->tokenizer) : 0;
+    const uint64_t text = ROW_BYTES + ENTRY_BYTES + o->n_tokens * sizeof(hs__index_token) + body_max(o);
+    const uint64_t map = ROW_BYTES + 2 * HS__INDEX_PAIRS_MAX * sizeof(hs__index_pair);
+    const uint64_t entry = ROW_BYTES + ENTRY_BYTES;
+    if (!n_texts)
+        return 0;
+    return rows_bytes(n_texts, text) + rows_bytes(o->n_texts * n_maps, map) + rows_bytes(lists, entry) +
+           rows_bytes(n_ids < vocabulary ? n_ids : vocabulary, entry) +
+           2 * rows_bytes(n_ids < HS__INDEX_NAMES_MAX ? n_ids : HS__INDEX_NAMES_MAX, entry);
 }

@@ -3,7 +3,8 @@
  *
  * DIR/search.sqlite has these tables:
  *
- *     texts        text, file, line, body (up to its last token), tokens (blob of hs__index_token)
+ *     texts        text, file, line, body (up to its last token; 1024 bytes and 16 for each of n_tokens at
+ *                  most), tokens (blob of hs__index_token)
  *     vocabulary   id, token
  *     names        name, string: parts of speech and relations of CoNLL-U
  *     strongest    layer, head, text, attention, similarity (blobs of hs__index_pair)
@@ -16,14 +17,19 @@
 
 #include "model/architecture.h"
 #include "model/tokenizer/tokenizer.h"
+#include "server/base/database.h"
 #include "server/corpus/search/top_texts.h"
 
 #define HS__TEXT_INDEX_FILE "search.sqlite"
+
+extern const hs__database_kind hs__text_index_kind;
 
 /* Pairs of one head, text and measure: the strongest ones, at most one for each row of the map. */
 #define HS__INDEX_PAIRS_MAX 32
 /* Texts to search. */
 #define HS__INDEX_TEXTS_MAX 10000
+/* Parts of speech and relations; UD has about 60. Tokens have none of the names beyond. */
+#define HS__INDEX_NAMES_MAX 4096
 
 typedef struct hs__index_pair {
     uint16_t i, j; /* positions in the text */
@@ -52,6 +58,7 @@ typedef struct hs__text_index hs__text_index;
 typedef struct hs__text_index_options {
     size_t n_texts;         /* records to search, from the first; 0: none */
     size_t n_examples;      /* of each list; 0: none */
+    size_t n_tokens;        /* of a text, at most; 0 for merge */
     const uint16_t *layers; /* the model's numbers of the counted layers */
     size_t n_layers, n_heads;
     const hs_tokenizer *tokenizer; /* borrowed; NULL for merge */
@@ -87,6 +94,6 @@ HS_MUST_USE hs_status hs__text_index_commit(hs__text_index *index, hs_error *err
 /* Adds everything of another run's database, of the same options. HS_INVALID: DIR has none. */
 HS_MUST_USE hs_status hs__text_index_merge(hs__text_index *index, const char *dir, hs_error *err);
 
-/* Returns upper bounds: the bytes in memory, and those on the disk for texts of at most n_tokens tokens. */
+/* Returns upper bounds: the bytes in memory, and those on the disk. */
 size_t hs__text_index_memory(const hs__text_index_options *options);
-uint64_t hs__text_index_disk(const hs__text_index_options *options, size_t n_tokens);
+uint64_t hs__text_index_disk(const hs__text_index_options *options);
