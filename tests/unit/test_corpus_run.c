@@ -147,6 +147,27 @@ START_TEST(an_input_without_a_text_fails)
 }
 END_TEST
 
+/* A run that is stopped after its last text has this place. */
+START_TEST(a_stream_skips_to_the_end_of_its_input)
+{
+    const char *const paths[] = {input};
+    const hs__input_format format = {.format = HS__FORMAT_TEXT};
+    hs__record_stream *stream = NULL;
+    hs__stream_place end;
+    hs__record record = {.bytes = ""};
+    hs_error err = {0};
+    input_write("One text.", 3);
+    ck_assert_int_eq(hs__record_stream_open(paths, 1, &format, NULL, &stream, &err), HS_OK);
+    while (record.bytes)
+        ck_assert_int_eq(hs__record_stream_next(stream, &record, &err), HS_OK);
+    hs__record_stream_place(stream, &end);
+    hs__record_stream_close(stream);
+    ck_assert_int_eq(hs__record_stream_open(paths, 1, &format, NULL, &stream, &err), HS_OK);
+    ck_assert_msg(hs__record_stream_skip(stream, &end, &err) == HS_OK, "%s", err.text);
+    hs__record_stream_close(stream);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus run");
@@ -155,6 +176,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_stop_before_the_first_text_is_counted_is_no_empty_input);
     tcase_add_test(tc, an_input_without_a_text_fails);
+    tcase_add_test(tc, a_stream_skips_to_the_end_of_its_input);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
 }
