@@ -37,6 +37,7 @@ server/corpus/report
 server/corpus/run/settings
 server/corpus/counters
 server/corpus/search
+server/corpus/report/drawing
 server/corpus/report/html
 server/corpus/report/report_value
 server/corpus/corpus

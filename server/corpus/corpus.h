@@ -95,11 +95,14 @@ typedef struct hs__text {
     hs_syntax_text words;  /* owned */
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
-    char *reached;                  /* its beginning if it may become an example, else NULL; owned */
+    char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
     bool sampled;                   /* it may become one of the random sample */
     bool searched;                  /* its pairs are kept for searches */
     struct hs__token_label *labels; /* owned: of the counted tokens, or NULL */
 } hs__text;
+
+/* Copies the text up to its last token, if that was not done yet. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__text_reach(hs__text *text, hs_error *err);
 
 /* One head of a text, as it is computed. */
 typedef struct hs__text_head {
@@ -115,16 +118,12 @@ typedef struct hs__text_head {
  * lack it. */
 #define HS__CORPUS_MODEL_FILES "model_files_sha256"
 
-/* The names' member with the maps of one text (one_text.h). */
-#define HS__CORPUS_ONE_TEXT "one_text"
-
 struct hs__bad_lines;
-struct hs__example_sample;
 
 typedef struct hs__corpus_results {
     json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
     json_t *names; /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary
-                      entry}, "one_text": one_text.h, "labels": [names]} */
+                      entry}}, and members of counters */
     json_t *shards;         /* numbers of the shards in these results, ascending */
     hs__stream_place place; /* in the input */
     uint64_t n_empty;       /* texts without a token of their own; place counts blank records */
@@ -132,7 +131,6 @@ typedef struct hs__corpus_results {
     double seconds;         /* of work */
     char date[24];          /* of the last save, ISO 8601, UTC */
     struct hs__bad_lines *bad;
-    struct hs__example_sample *sample;
     hs_corpus_stats *stats;
     void *counts[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: nothing was counted */
 } hs__corpus_results;

@@ -4,6 +4,7 @@
  * A fuzzer cannot guess checksums. If the first byte of the input is odd, the rest is the JSON of a state,
  * and this file adds the header and small statistics. A second bit of that byte asks for the page too, which
  * takes most of the time. */
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "tests/fuzz/fuzz.h"
@@ -30,8 +31,11 @@ static void state_try(const void *bytes, size_t n_bytes, bool with_page)
     if (st)
         return;
     json_t *report = hs__corpus_report_json(&results), *bad = hs__bad_lines_save(results.bad, NULL),
-           *sample = hs__example_sample_save(results.sample);
-    require(report && bad && sample);
+           *counts = json_object();
+    require(report && bad && counts);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        require(!hs__counters[c]->save ||
+                hs__counters[c]->save(&results, results.counts[c], counts, &err) == HS_OK);
     if (with_page)
         page_draw(&results, report);
     require(hs__run_checkpoint_parse(bytes, n_bytes, "state", &again, NULL) == HS_OK);
@@ -41,7 +45,7 @@ static void state_try(const void *bytes, size_t n_bytes, bool with_page)
     hs__corpus_results_finish(&results);
     json_decref(report);
     json_decref(bad);
-    json_decref(sample);
+    json_decref(counts);
 }
 
 static void json_try(const uint8_t *json, size_t n_json, bool with_page)

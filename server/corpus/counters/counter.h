@@ -12,6 +12,7 @@
  *         record, text                  for each record of a block, before and after its text is encoded
  *         start, head, pass             for the texts of a pass, its heads, and when it has ended
  *         text_end                      for each text that `text` has seen
+ *     complete                          once all texts have been counted
  *     gather                            before a checkpoint: adds a worker's counts to the results
  *     save
  *     worker_destroy
@@ -22,6 +23,7 @@
 #include "api/formats/npz.h"
 #include "api/request/texts.h"
 #include "server/corpus/corpus.h"
+#include "server/corpus/report/drawing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,8 +77,8 @@ typedef struct hs__counting {
     const void *options;         /* as `read` left them; NULL: the defaults */
     hs__corpus_results *results; /* of the run */
     void **counts;               /* the counter's own in the results */
-    void *shared;                /* what `begin` has made */
-    struct hs__counting *all;    /* [hs__n_counters], this one among them */
+    const hs_corpus_options *statistics;
+    void *shared; /* what `begin` has made */
 } hs__counting;
 
 /* The texts of a pass. */
@@ -96,6 +98,8 @@ typedef struct hs__counter_size {
     uint64_t saved;          /* numbers in a checkpoint's JSON */
     uint64_t listed;         /* numbers in report.json */
     uint64_t elements;       /* in report.npz */
+    uint64_t report;         /* bytes of report.json's other members in memory, */
+    uint64_t report_text;    /* and when written */
     uint64_t disk;           /* bytes of files of its own */
 } hs__counter_size;
 
@@ -143,6 +147,9 @@ struct hs__counter {
     hs_status (*pass)(void *state, hs__text_pass *pass, hs_error *err);
     /* Moves a worker's counts into the results. */
     hs_status (*gather)(hs__counting *counting, void *state, hs_error *err);
+    /* Adds to the results what depends on all texts, once they have been counted. HS_CANCELLED: the run was
+     * stopped; the next session calls it again. */
+    hs_status (*complete)(hs__counting *counting, hs_workspace *workspace, hs_error *err);
 
     /* Adds members to a checkpoint, and reads them from a damaged one, too. HS_INVALID, HS_NO_MEMORY. */
     hs_status (*save)(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err);
@@ -169,7 +176,9 @@ struct hs__counter {
     /* A section of the page: its id, which is a member of report.json too, its title in the contents, and
      * what writes it. */
     const char *section, *title;
-    void (*page)(const json_t *report, FILE *out);
+    void (*page)(const hs__drawing *drawing, hs__place at, FILE *out);
+    const hs__report_panel *panels;
+    size_t n_panels;
 };
 
 /* All counters. */
@@ -181,17 +190,16 @@ extern const size_t hs__n_counters;
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \
-    X(head_effects)
+    X(head_effects)                                                                                          \
+    X(examples)                                                                                              \
+    X(one_text)
 
 #define HS__COUNTER_DECLARE(name) extern const hs__counter hs__counter_##name;
 HS__COUNTERS(HS__COUNTER_DECLARE)
 #undef HS__COUNTER_DECLARE
 
-/* Returns the number of a counter in the list. all: of hs__counting. */
-static inline size_t hs__counter_number(const hs__counting *all, const hs__counter *counter)
-{
-    size_t k = 0;
-    while (all[k].counter != counter)
-        k++;
-    return k;
-}
+/* The number of each counter in the list, and of its counts in the results. */
+#define HS__COUNTER_NUMBER(name) HS__NUMBER_OF_##name,
+enum { HS__COUNTERS(HS__COUNTER_NUMBER) HS__NUMBER_OF_COUNTERS };
+#undef HS__COUNTER_NUMBER
+_Static_assert((int)HS__NUMBER_OF_COUNTERS <= HS__COUNTERS_MAX, "HS__COUNTERS_MAX is too small");

@@ -4,5 +4,3 @@
 #define POINTER(name) &hs__counter_##name,
 const hs__counter *const hs__counters[] = {HS__COUNTERS(POINTER)};
 const size_t hs__n_counters = sizeof hs__counters / sizeof *hs__counters;
-_Static_assert(sizeof hs__counters / sizeof *hs__counters <= HS__COUNTERS_MAX,
-               "HS__COUNTERS_MAX is too small");

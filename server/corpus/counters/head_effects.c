@@ -85,7 +85,7 @@ typedef struct worker {
 
 static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
 {
-    void *const labels = states[hs__counter_number(counting->all, &hs__counter_labelled_texts)];
+    void *const labels = states[HS__NUMBER_OF_labelled_texts];
     if (!is_active(counting->options) || !labels)
         return HS_OK;
     worker *w = *ret = calloc(1, sizeof *w);

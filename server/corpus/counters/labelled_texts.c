@@ -666,10 +666,12 @@ static bool has_effects(const json_t *classes)
     return n > 0;
 }
 
-static void page(const json_t *report, FILE *out)
+static void page(const hs__drawing *d, hs__place at, FILE *out)
 {
+    const json_t *report = d->report;
     const json_t *labels = json_object_get(report, "labels"), *layers = json_object_get(report, "layers");
     const json_t *classes = json_object_get(labels, "classes");
+    (void)at;
     if (!labels)
         return;
     summary_write(labels, out);

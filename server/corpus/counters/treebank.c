@@ -518,14 +518,16 @@ static void row_write(const json_t *row, FILE *out)
     fputs("</tr>\n", out);
 }
 
-static void page(const json_t *report, FILE *out)
+static void page(const hs__drawing *d, hs__place at, FILE *out)
 {
+    const json_t *report = d->report;
     static const hs__column columns[] = {
         {"Relation", NULL, NULL}, {"Pairs", NULL, NULL},  {"Attends to its head", NULL, NULL},
         {"and back", NULL, NULL}, {"Offset", NULL, NULL}, {"Most similar to its head", NULL, NULL},
         {"and back", NULL, NULL},
     };
     const json_t *syntax = json_object_get(report, "syntax"), *rows = json_object_get(syntax, "relations");
+    (void)at;
     if (!syntax)
         return;
     fputs(

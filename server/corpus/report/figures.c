@@ -17,94 +17,142 @@
 #define BLANK  "Cells that no text reaches are left blank."
 
 const hs__report_figure hs__figures[] = {
-    {"2", "Figure 2 · Summed attention",
-     "attention:e:h attention:m:h attention:b:h attention:l:h attention_layer:e attention_layer:m "
-     "attention_layer:b attention_layer:l",
-     "Attention summed over " TEXTS
-     " and divided by the number of texts that reach each cell: head {head}, and all "
-     "heads of the layer added up. " BLANK},
-    {"3", "Figure 3 · Attention without its columns",
-     "attention_layer:l without_columns:l without_diagonal:l",
-     "Summed attention of " LAST
-     ", then with each text's high-attention columns set to zero (attention threshold "
-     "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
-    {"4", "Figure 4 · Attention in one text", "one_attention one_high",
-     "The beginning of one text, the first of the examples: attention of head 0, and of all heads of the "
-     "layer added up. Below, the tokens that the last layer's head 0 attends to most (attention threshold "
-     "{attention})."},
-    {"5", "Figure 5 · Similarity between tokens of high attention", "one_marked",
-     "Attention and context similarity S of head 0 in the text of Figure 4. Lines mark its tokens of high "
-     "attention (attention threshold {attention})."},
-    {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
-     "Share of high elements whose two tokens are the same. Each head of " LAST
-     "; 20 bins of the share in one text; " TAU "; " TEXTS
-     ". Dashed line: expected by chance, from pairs drawn at random from the same texts. " FITTED},
-    {"6b", "Figure 6b · Repeated tokens in one sentence", "repeated_in_sentence:l:t",
-     "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST "; " TAU
-     "; " TEXTS "."},
-    {"7", "Figure 7 · Distances by head", "distance:l:*:t",
-     "Distance j − i of token pairs with high similarity, each head of " LAST "; " TAU "; " TEXTS
-     ". Sloping dashed line: expected by chance, from pairs drawn at random. Upright dashed line: the head's "
-     "mean."},
-    {"8", "Figure 8 · Same sentence", "same_sentence:l:t",
-     "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU "; " TEXTS
-     ". The dashed line is chance."},
-    {"9", "Figure 9 · Similar tokens in one text", "one_most one_fewest",
-     "The text of Figure 4 with the tokens of the 12 strongest pairs of high similarity marked, " MAIN
-     ". A token has the same colour wherever it is marked. The two heads of the last layer have the highest "
-     "and the lowest share of repeated tokens in the whole text."},
-    {"10", "Figure 10 · Where high similarities lie", "location:l:*",
-     "How often the pair (i, j) is a high element, as a share of the texts long enough: heads of " LAST
-     "; " MAIN "; " TEXTS ". Each head has its own scale."},
-    {"11a", "Figure 11a · Focal token", "focal:l:t",
-     "Share of high elements that hold the text's most common token. Heads of " LAST "; " TAU "; " TEXTS "."},
-    {"11b", "Figure 11b · Different focal tokens", "unique:l:t",
-     "Number of different focal tokens among the heads of " LAST ", per text; " TAU "; " TEXTS
-     ". The paper reads 9 to 10 of 12."},
-    {"12", "Figure 12 · Summed similarity",
-     "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
-     "similarity:l normalized:e normalized:m normalized:b normalized:l",
-     "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
-     "paper; then means over " TEXTS ": as it is (S), and with each text's head divided by its maximum (N), "
-     "so that every text weighs the same. The diagonal is zero; violet is below it."},
-    {"13", "Figure 13 · Distances by layer", "distances:e:t distances:m:t distances:l:t",
-     "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
-     ". Dashed line: expected by chance, from pairs drawn at random."},
-    {"A1", "Figure A1 · Thresholds", "normalized_bins:l column_bins:l",
-     "What the thresholds divide: normalised similarities of all pairs and attention columns, all heads "
-     "of " LAST "; " TEXTS "; 100 bins, logarithmic."},
-    {"sensitivity", "Threshold sensitivity",
-     "sensitivity_repeated:l sensitivity_sentence:l sensitivity_distance:l sensitivity_focal:l",
-     "How the figures of " LAST "'s heads move with the similarity threshold; " TEXTS
-     ", counted in one pass."},
-    {"stability", "Stability",
-     "stability_repeated:l:t stability_sentence:l:t stability_distance:l:t stability_focal:l:t",
-     "Each head of " LAST " with its standard deviation over {parts} interleaved parts of the corpus; " TAU
-     "; " TEXTS "."},
-    {"noise", "Signal to noise", "noise_auc noise_dprime",
-     "Signal: N of pairs that repeat a token or share a sentence; noise: of all other pairs; " TEXTS
-     ". The paper asks for such a measure (its second open question)."},
-    {"focus", "Attention focus and segmentation", "masses boundaries focus:l",
-     "Where attention goes, by the token that gets it; precision, recall and F1 of boundaries after "
-     "high-attention "
-     "tokens; and what the high-attention columns of " LAST " hold most often. " TEXTS "."},
-    {"tokens", "Which tokens are focal", "focal_tokens:e focal_tokens:m focal_tokens:l",
-     "The focal token of Figure 11 by name: how often each was a head's in a text; " MAIN "; " TEXTS "."},
-    {"neighbours", "First token and diagonal",
-     "neighbours profile_first profile_self profile_previous profile_next",
-     "Attention on the first token, on the token itself and on its neighbours: means over the heads of a "
-     "layer, and "
-     "of each head; " TEXTS "."},
+    {.id = "2",
+     .title = "Figure 2 · Summed attention",
+     .panels = "attention:e:h attention:m:h attention:b:h attention:l:h attention_layer:e attention_layer:m "
+               "attention_layer:b attention_layer:l",
+     .caption = "Attention summed over " TEXTS
+                " and divided by the number of texts that reach each cell: head {head}, and all "
+                "heads of the layer added up. " BLANK},
+    {.id = "3",
+     .title = "Figure 3 · Attention without its columns",
+     .panels = "attention_layer:l without_columns:l without_diagonal:l",
+     .caption = "Summed attention of " LAST
+                ", then with each text's high-attention columns set to zero (attention threshold "
+                "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
+    {.id = "4",
+     .title = "Figure 4 · Attention in one text",
+     .panels = "one_attention one_high",
+     .caption =
+         "The beginning of one text, the first of the examples: attention of head 0, and of all heads of the "
+         "layer added up. Below, the tokens that the last layer's head 0 attends to most (attention "
+         "threshold "
+         "{attention}).",
+     .member = "one_text"},
+    {.id = "5",
+     .title = "Figure 5 · Similarity between tokens of high attention",
+     .panels = "one_marked",
+     .caption = "Attention and context similarity S of head 0 in the text of Figure 4. Lines mark its tokens "
+                "of high "
+                "attention (attention threshold {attention}).",
+     .member = "one_text"},
+    {.id = "6a",
+     .title = "Figure 6a · Repeated tokens",
+     .panels = "repeated:l:t",
+     .caption = "Share of high elements whose two tokens are the same. Each head of " LAST
+                "; 20 bins of the share in one text; " TAU "; " TEXTS
+                ". Dashed line: expected by chance, from pairs drawn at random from the same texts. " FITTED},
+    {.id = "6b",
+     .title = "Figure 6b · Repeated tokens in one sentence",
+     .panels = "repeated_in_sentence:l:t",
+     .caption =
+         "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST
+         "; " TAU "; " TEXTS "."},
+    {.id = "7",
+     .title = "Figure 7 · Distances by head",
+     .panels = "distance:l:*:t",
+     .caption = "Distance j − i of token pairs with high similarity, each head of " LAST "; " TAU "; " TEXTS
+                ". Sloping dashed line: expected by chance, from pairs drawn at random. Upright dashed line: "
+                "the head's "
+                "mean."},
+    {.id = "8",
+     .title = "Figure 8 · Same sentence",
+     .panels = "same_sentence:l:t",
+     .caption = "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU
+                "; " TEXTS ". The dashed line is chance."},
+    {.id = "9",
+     .title = "Figure 9 · Similar tokens in one text",
+     .panels = "one_most one_fewest",
+     .caption =
+         "The text of Figure 4 with the tokens of the 12 strongest pairs of high similarity marked, " MAIN
+         ". A token has the same colour wherever it is marked. The two heads of the last layer have the "
+         "highest "
+         "and the lowest share of repeated tokens in the whole text.",
+     .member = "one_text"},
+    {.id = "10",
+     .title = "Figure 10 · Where high similarities lie",
+     .panels = "location:l:*",
+     .caption =
+         "How often the pair (i, j) is a high element, as a share of the texts long enough: heads of " LAST
+         "; " MAIN "; " TEXTS ". Each head has its own scale."},
+    {.id = "11a",
+     .title = "Figure 11a · Focal token",
+     .panels = "focal:l:t",
+     .caption = "Share of high elements that hold the text's most common token. Heads of " LAST "; " TAU
+                "; " TEXTS "."},
+    {.id = "11b",
+     .title = "Figure 11b · Different focal tokens",
+     .panels = "unique:l:t",
+     .caption = "Number of different focal tokens among the heads of " LAST ", per text; " TAU "; " TEXTS
+                ". The paper reads 9 to 10 of 12."},
+    {.id = "12",
+     .title = "Figure 12 · Summed similarity",
+     .panels = "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
+               "similarity:l normalized:e normalized:m normalized:b normalized:l",
+     .caption =
+         "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
+         "paper; then means over " TEXTS
+         ": as it is (S), and with each text's head divided by its maximum (N), "
+         "so that every text weighs the same. The diagonal is zero; violet is below it."},
+    {.id = "13",
+     .title = "Figure 13 · Distances by layer",
+     .panels = "distances:e:t distances:m:t distances:l:t",
+     .caption = "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
+                ". Dashed line: expected by chance, from pairs drawn at random."},
+    {.id = "A1",
+     .title = "Figure A1 · Thresholds",
+     .panels = "normalized_bins:l column_bins:l",
+     .caption =
+         "What the thresholds divide: normalised similarities of all pairs and attention columns, all heads "
+         "of " LAST "; " TEXTS "; 100 bins, logarithmic."},
+    {.id = "sensitivity",
+     .title = "Threshold sensitivity",
+     .panels = "sensitivity_repeated:l sensitivity_sentence:l sensitivity_distance:l sensitivity_focal:l",
+     .caption = "How the figures of " LAST "'s heads move with the similarity threshold; " TEXTS
+                ", counted in one pass."},
+    {.id = "stability",
+     .title = "Stability",
+     .panels = "stability_repeated:l:t stability_sentence:l:t stability_distance:l:t stability_focal:l:t",
+     .caption =
+         "Each head of " LAST
+         " with its standard deviation over {parts} interleaved parts of the corpus; " TAU "; " TEXTS "."},
+    {.id = "noise",
+     .title = "Signal to noise",
+     .panels = "noise_auc noise_dprime",
+     .caption =
+         "Signal: N of pairs that repeat a token or share a sentence; noise: of all other pairs; " TEXTS
+         ". The paper asks for such a measure (its second open question)."},
+    {.id = "focus",
+     .title = "Attention focus and segmentation",
+     .panels = "masses boundaries focus:l",
+     .caption =
+         "Where attention goes, by the token that gets it; precision, recall and F1 of boundaries after "
+         "high-attention "
+         "tokens; and what the high-attention columns of " LAST " hold most often. " TEXTS "."},
+    {.id = "tokens",
+     .title = "Which tokens are focal",
+     .panels = "focal_tokens:e focal_tokens:m focal_tokens:l",
+     .caption =
+         "The focal token of Figure 11 by name: how often each was a head's in a text; " MAIN "; " TEXTS "."},
+    {.id = "neighbours",
+     .title = "First token and diagonal",
+     .panels = "neighbours profile_first profile_self profile_previous profile_next",
+     .caption =
+         "Attention on the first token, on the token itself and on its neighbours: means over the heads of a "
+         "layer, and "
+         "of each head; " TEXTS "."},
 };
 const size_t hs__n_figures = sizeof hs__figures / sizeof *hs__figures;
-
-hs__pick hs__pick_default(const hs_corpus_options *o)
-{
-    return (hs__pick){.early = o->n_layers > 2 ? 1 : 0,
-                      .middle = o->n_layers / 2,
-                      .last = o->n_layers - 1,
-                      .t = o->threshold_main};
-}
 
 /* ---- memory ---- */
 
@@ -153,9 +201,10 @@ void hs__drawing_finish(hs__drawing *d)
 
 static const hs__report_panel *panel_find(const char *name, size_t n)
 {
-    for (size_t k = 0; k < hs__n_panels; k++)
-        if (strlen(hs__panels[k].name) == n && memcmp(hs__panels[k].name, name, n) == 0)
-            return &hs__panels[k];
+    const hs__report_panel *panel;
+    for (size_t k = 0; (panel = hs__panel_at(k)); k++)
+        if (strlen(panel->name) == n && memcmp(panel->name, name, n) == 0)
+            return panel;
     return NULL;
 }
 
@@ -239,7 +288,7 @@ hs_status hs__figure_write(hs__drawing *d, const hs__report_figure *figure, cons
 
 bool hs__figure_exists(const hs__report_figure *figure, const json_t *report)
 {
-    return strncmp(figure->panels, "one_", 4) != 0 || json_is_object(json_object_get(report, "one_text"));
+    return !figure->member || json_is_object(json_object_get(report, figure->member));
 }
 
 /* ---- captions ---- */
@@ -309,8 +358,8 @@ static hs_status panel_visit(hs__drawing *d, const hs__report_panel *panel, hs__
 hs_status hs__panels_visit(hs__drawing *d, hs__panel_visitor *each, void *data, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t k = 0; k < hs__n_panels; k++) {
-        const hs__report_panel *p = &hs__panels[k];
+    const hs__report_panel *p;
+    for (size_t k = 0; (p = hs__panel_at(k)); k++) {
         const size_t L = strchr(p->axes, 'l') ? d->o.n_layers : 1,
                      A = strchr(p->axes, 'h') ? d->o.n_heads : 1,
                      n = L * A * (strchr(p->axes, 't') ? d->o.n_thresholds : 1);

@@ -5,37 +5,20 @@
  * reader picks; so the page shows another layer by putting other panels in their places. */
 #pragma once
 
-#include "api/figures/picture.h"
+#include "server/corpus/report/drawing.h"
 #include "server/corpus/report/report_maps.h"
 
 #include <stdio.h>
-
-/* Indices into the run's layers and thresholds. */
-typedef struct hs__pick {
-    size_t early, middle, last, head, t;
-} hs__pick;
-hs__pick hs__pick_default(const hs_corpus_options *o);
 
 typedef struct hs__report_figure {
     const char *id, *title;
     const char *panels;  /* keys, separated by spaces: e early, m middle, b the one before last, l last,
                             h head, * every head, t threshold */
     const char *caption; /* HTML; {..} stand for what the run or the reader chose */
+    const char *member;  /* of report.json that it shows, and older runs lack; NULL: none */
 } hs__report_figure;
 extern const hs__report_figure hs__figures[];
 extern const size_t hs__n_figures;
-
-typedef struct hs__drawing {
-    const hs_corpus_stats *stats;
-    hs_corpus_options o;
-    const json_t *report;
-    const hs__report_maps *maps;
-    double *values, *places; /* as many as a panel reads at once */
-    int64_t *counts;
-    unsigned char *pixels; /* [side][side] */
-    float *map_values;     /* [side][side] */
-    bool pictures;         /* maps are drawn, not left to the page */
-} hs__drawing;
 
 /* All borrowed until hs__drawing_finish. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__drawing_init(hs__drawing *drawing, const hs_corpus_stats *stats,
@@ -49,8 +32,7 @@ HS_MUST_USE hs_status hs__svg_write(hs_status drawn, hs_picture *picture, FILE *
 /* The panels of a figure as picked, one after the other. */
 HS_MUST_USE hs_status hs__figure_write(hs__drawing *drawing, const hs__report_figure *figure,
                                        const hs__pick *pick, FILE *out, hs_error *err);
-/* Returns true if the run has what the figure shows: panels "one_..." are of one text, which older runs lack.
- */
+/* Returns true if the run has what the figure shows. */
 bool hs__figure_exists(const hs__report_figure *figure, const json_t *report);
 void hs__caption_write(const hs__drawing *drawing, const hs__report_figure *figure, const hs__pick *pick,
                        FILE *out);

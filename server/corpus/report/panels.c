@@ -3,7 +3,7 @@
 
 #include "api/figures/figure.h"
 #include "model/tokenizer/tokenizer.h"
-#include "server/corpus/report/one_text.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/tables.h"
 
 #include <math.h>
@@ -496,9 +496,7 @@ static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__place at,
 #define THRESHOLD "similarity threshold"
 #define FREQUENT  "share of the 50 most frequent"
 
-#define ONE_TEXT(kind) .which = HS__ONE_TEXT_##kind, .draw = hs__one_text_draw
-
-const hs__report_panel hs__panels[] = {
+static const hs__report_panel panels[] = {
     {"attention", "lh", NULL, KEY, QUERY, "mean attention", .draw = map_draw},
     {"attention_layer", "l", ", all heads", KEY, QUERY, SUMMED, .draw = map_draw},
     {"without_columns", "l", ", without high-attention columns", KEY, QUERY, SUMMED, .draw = map_draw},
@@ -556,15 +554,22 @@ const hs__report_panel hs__panels[] = {
      .draw = grid_draw},
     {"boundaries", "", "Boundaries by attention against sentence ends", "layer", "share",
      .fill = layers_fill},
-    {"one_attention", "", "Attention in one text", ONE_TEXT(ATTENTION)},
-    {"one_high", "", "tokens of high attention", ONE_TEXT(HIGH)},
-    {"one_marked", "", "Attention and similarity in one text", ONE_TEXT(MARKED)},
-    {"one_most", "", "most pairs of the same token", ONE_TEXT(MOST)},
-    {"one_fewest", "", "fewest pairs of the same token", ONE_TEXT(FEWEST)},
     {"heads", "lt", .write = hs__heads_write},
-    {"examples", "l", .write = hs__examples_write},
 };
-const size_t hs__n_panels = sizeof hs__panels / sizeof *hs__panels;
+enum { N_PANELS = sizeof panels / sizeof *panels };
+
+const hs__report_panel *hs__panel_at(size_t k)
+{
+    if (k < N_PANELS)
+        return &panels[k];
+    k -= N_PANELS;
+    for (size_t c = 0; c < hs__n_counters; c++) {
+        if (k < hs__counters[c]->n_panels)
+            return &hs__counters[c]->panels[k];
+        k -= hs__counters[c]->n_panels;
+    }
+    return NULL;
+}
 
 hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                          hs_error *err)

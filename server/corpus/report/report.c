@@ -164,76 +164,6 @@ static json_t *chance_json(const hs_corpus_stats *stats)
                      hs__report_number(c.median_distance));
 }
 
-/* ---- examples: the sample's texts with the highest and lowest figures ---- */
-
-enum { EXTREMES = 3 };
-
-/* Index of the sample's text with the best figure that is not among taken; n_examples when there is none. */
-static size_t extreme_find(const hs__example *examples, size_t n_examples, size_t at, double sign,
-                           const size_t taken[EXTREMES], size_t n_taken)
-{
-    size_t best = n_examples;
-    for (size_t i = 0; i < n_examples; i++) {
-        const double value = sign * (double)examples[i].figures[at];
-        bool is_taken = false;
-        for (size_t k = 0; k < n_taken; k++)
-            is_taken |= taken[k] == i;
-        if (!is_taken && isfinite(value) &&
-            (best == n_examples || value > sign * (double)examples[best].figures[at]))
-            best = i;
-    }
-    return best;
-}
-
-static json_t *extremes_json(const hs__example *examples, size_t n, size_t at, double sign)
-{
-    size_t taken[EXTREMES] = {0};
-    json_t *list = json_array();
-    for (size_t k = 0; k < EXTREMES; k++) {
-        const size_t i = taken[k] = extreme_find(examples, n, at, sign, taken, k);
-        if (i == n)
-            break;
-        json_array_append_new(
-            list, json_pack("[I o]", (json_int_t)i, hs__report_number((double)examples[i].figures[at])));
-    }
-    return list;
-}
-
-/* {figure: [l][h] -> [[index among texts, value], ..]} */
-static json_t *side_json(const hs_corpus_options *o, const hs__example *examples, size_t n, double sign)
-{
-    json_t *side = json_object();
-    for (int f = 0; f < HS__EXAMPLE_FIGURES; f++) {
-        json_t *layers = json_array();
-        for (size_t l = 0; l < o->n_layers; l++) {
-            json_t *heads = json_array();
-            for (size_t h = 0; h < o->n_heads; h++)
-                json_array_append_new(
-                    heads,
-                    extremes_json(examples, n, (l * o->n_heads + h) * HS__EXAMPLE_FIGURES + (size_t)f, sign));
-            json_array_append_new(layers, heads);
-        }
-        json_object_set_new(side, hs__example_names[f], layers);
-    }
-    return side;
-}
-
-static json_t *examples_json(hs__corpus_results *results, const hs_corpus_options *o)
-{
-    const hs__example *examples;
-    const size_t n = hs__example_sample_list(results->sample, &examples);
-    const json_t *inputs = json_object_get(results->names, "inputs");
-    json_t *texts = json_array();
-    for (size_t i = 0; i < n; i++) {
-        json_t *file = json_array_get(inputs, examples[i].file);
-        json_array_append_new(texts, json_pack("{sI sO sI ss}", "number", (json_int_t)examples[i].number,
-                                               "file", file ? file : json_null(), "line",
-                                               (json_int_t)examples[i].line, "text", examples[i].text));
-    }
-    return json_pack("{so so so}", "texts", texts, "highest", side_json(o, examples, n, 1), "lowest",
-                     side_json(o, examples, n, -1));
-}
-
 /* ---- provenance and the complete report ---- */
 
 /* Options that a run's identity has only if they are not the default, and their defaults as JSON. Then follow
@@ -346,9 +276,6 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->report)
             hs__counters[c]->report(results, results->counts[c], report);
-    json_object_set_new(report, "examples", examples_json(results, &o));
-    if (json_is_object(json_object_get(results->names, HS__CORPUS_ONE_TEXT)))
-        json_object_set(report, "one_text", json_object_get(results->names, HS__CORPUS_ONE_TEXT));
     json_object_set_new(report, "empty_texts", json_integer((json_int_t)hs__corpus_results_empty(results)));
     json_object_set_new(report, "bad_lines",
                         hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));

@@ -157,7 +157,6 @@ static void contents_write(const json_t *report, FILE *out)
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->section && json_object_get(report, hs__counters[c]->section))
             content_write(hs__counters[c]->section, hs__counters[c]->title, out);
-    content_write("examples", "Examples", out);
     fputs("</ul></nav>\n", out);
 }
 
@@ -183,17 +182,8 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     hs__attention_profile_write(d, out);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->page)
-            hs__counters[c]->page(d->report, out);
-    fprintf(
-        out,
-        "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
-        "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
-        "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
-        layer, (double)d->o.thresholds[d->o.threshold_main]);
-    hs__examples_write(d, at, out);
-    fputs("</div>\n", out);
-    hs__texts_write(d->report, out);
-    fputs("</section></main>\n", out);
+            hs__counters[c]->page(d, at, out);
+    fputs("</main>\n", out);
     return st;
 }
 
@@ -201,7 +191,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
 
 static hs_status whole_write(FILE *file, hs__drawing *d, hs_error *err)
 {
-    const hs__pick pick = hs__pick_default(&d->o);
+    const hs__pick pick = hs__pick_default(d->o.n_layers, d->o.threshold_main);
     char *document = document_make(d, &pick);
     hs_status st = document ? hs__page_write(file, HS__PAGE_HEAD, err)
                             : hs_fail(err, HS_NO_MEMORY, "no memory for the report");

@@ -13,7 +13,6 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     json_decref(results->names);
     json_decref(results->shards);
     hs__bad_lines_destroy(results->bad);
-    hs__example_sample_destroy(results->sample);
     hs_corpus_stats_destroy(results->stats);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (results->counts[c])
@@ -116,17 +115,6 @@ static hs_status counts_join(hs__corpus_results *results, hs__corpus_results *fr
     return st;
 }
 
-/* Keeps the maps of the text that is the first example of both. */
-static void one_text_join(hs__corpus_results *results, const hs__corpus_results *from)
-{
-    const hs__example *examples;
-    json_t *other = json_object_get(from->names, HS__CORPUS_ONE_TEXT);
-    const json_t *number = json_object_get(other, "number");
-    if (hs__example_sample_list(results->sample, &examples) && json_is_integer(number) &&
-        (uint64_t)json_integer_value(number) == examples[0].number)
-        json_object_set(results->names, HS__CORPUS_ONE_TEXT, other);
-}
-
 hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_results *from,
                                    const char *from_dir, hs_error *err)
 {
@@ -147,15 +135,11 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
         st = counts_join(results, from, from_dir, err);
     if (!st)
         st = shards_join(results, from, err);
-    json_t *bad = hs__bad_lines_save(from->bad, NULL), *sample = hs__example_sample_save(from->sample);
+    json_t *bad = hs__bad_lines_save(from->bad, NULL);
     const size_t n_files = json_array_size(json_object_get(results->names, "inputs"));
     if (!st)
         st = hs__bad_lines_load(results->bad, bad, n_files, err);
-    if (!st)
-        st = hs__example_sample_load(results->sample, sample, n_files, err);
     json_decref(bad);
-    json_decref(sample);
-    one_text_join(results, from);
     json_object_update_missing(json_object_get(results->names, "tokens"),
                                json_object_get(from->names, "tokens"));
     results->seconds += from->seconds;

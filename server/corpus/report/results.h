@@ -8,7 +8,6 @@
 #include "engine/statistics/syntax.h"
 #include "server/corpus/corpus.h"
 #include "server/corpus/report/bad_lines.h"
-#include "server/corpus/report/examples.h"
 
 /* Returns the number of empty texts that were skipped, blank records included. */
 uint64_t hs__corpus_results_empty(const hs__corpus_results *results);

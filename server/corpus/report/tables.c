@@ -2,7 +2,6 @@
 #include "server/corpus/report/tables.h"
 
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/report/examples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -201,105 +200,4 @@ void hs__heads_write(const hs__drawing *d, hs__place at, FILE *out)
     hs__cells_write(out, chance, HS__N(chance), d->report, at);
     fputs("</tr>", out);
     hs__table_end(out);
-}
-
-/* ---- examples ---- */
-
-/* The beginning of a text: at most `most` bytes, whole characters. */
-static void beginning_write(FILE *out, const char *text, size_t most)
-{
-    char start[128];
-    size_t n = strlen(text);
-    if (n > most)
-        for (n = most; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
-            n--;
-    memcpy(start, text, n);
-    start[n] = '\0';
-    hs__html_text(out, start);
-    fputs(text[n] ? "…" : "", out);
-}
-
-static void extremes_write(const json_t *report, const char *side, const char *figure, size_t l, size_t h,
-                           FILE *out)
-{
-    const json_t *layers = json_object_get(json_object_get(member(report, "examples"), side), figure);
-    const json_t *list = json_array_get(json_array_get(layers, l), h);
-    fputs("<td>", out);
-    for (size_t k = 0; k < json_array_size(list); k++) {
-        const json_t *extreme = json_array_get(list, k);
-        const size_t i = (size_t)json_integer_value(json_array_get(extreme, 0));
-        const json_t *text = json_array_get(member(report, "examples.texts"), i);
-        fprintf(out, "<a href=\"#text-%zu\" data-head=\"%zu\">%.3g · line %lld: ", i, h,
-                json_number_value(json_array_get(extreme, 1)),
-                (long long)json_integer_value(json_object_get(text, "line")));
-        const char *words = json_string_value(json_object_get(text, "text"));
-        beginning_write(out, words ? words : "", 48);
-        fputs("</a><br>", out);
-    }
-    fputs("</td>", out);
-}
-
-void hs__examples_write(const hs__drawing *d, hs__place at, FILE *out)
-{
-    static const char *const titles[HS__EXAMPLE_FIGURES] = {
-        [HS__EXAMPLE_REPEATED] = "repeated-token share", [HS__EXAMPLE_SAME_SENTENCE] = "same-sentence share",
-        [HS__EXAMPLE_DISTANCE] = "mean distance",        [HS__EXAMPLE_FOCAL] = "focal share",
-        [HS__EXAMPLE_HIGH] = "number of high pairs",     [HS__EXAMPLE_SEPARATOR] = "attention on separators",
-    };
-    for (size_t f = 0; f < HS__EXAMPLE_FIGURES; f++) {
-        fprintf(
-            out,
-            "<details%s><summary>By %s</summary><div class=\"wide\"><table class=\"examples\"><thead><tr><th "
-            "scope=\"col\">Head</th><th scope=\"col\">Highest</th><th "
-            "scope=\"col\">Lowest</th></tr></thead><tbody>\n",
-            f == HS__EXAMPLE_REPEATED ? " open" : "", titles[f]);
-        for (size_t h = 0; h < d->o.n_heads; h++) {
-            fprintf(out, "<tr><th scope=\"row\">%zu</th>", h);
-            extremes_write(d->report, "highest", hs__example_names[f], at.l, h, out);
-            extremes_write(d->report, "lowest", hs__example_names[f], at.l, h, out);
-            fputs("</tr>\n", out);
-        }
-        fputs("</tbody></table></div></details>\n", out);
-    }
-}
-
-/* Writes a text as the value of a query. */
-static void percent_write(FILE *out, const char *text)
-{
-    for (; *text; text++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~", *text))
-            putc(*text, out);
-        else
-            fprintf(out, "%%%02X", (unsigned char)*text);
-}
-
-/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
-static void viewer_link(const json_t *report, const char *text, FILE *out)
-{
-    const json_t *layers = member(report, "layers");
-    const char *model = json_string_value(member(report, "provenance.model.name"));
-    fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
-    percent_write(out, model ? model : "");
-    fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
-            (long long)json_integer_value(member(report, "provenance.options.max_tokens")),
-            (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
-    percent_write(out, text);
-    fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
-}
-
-void hs__texts_write(const json_t *report, FILE *out)
-{
-    const json_t *texts = member(report, "examples.texts");
-    fputs("<ol class=\"texts\">\n", out);
-    for (size_t i = 0; i < json_array_size(texts); i++) {
-        const json_t *text = json_array_get(texts, i);
-        const char *words = json_string_value(json_object_get(text, "text"));
-        fprintf(out, "<li id=\"text-%zu\"><b>line %lld</b> ", i,
-                (long long)json_integer_value(json_object_get(text, "line")));
-        hs__html_text(out, words ? words : "");
-        putc(' ', out);
-        viewer_link(report, words ? words : "", out);
-        fputs("</li>\n", out);
-    }
-    fputs("</ol>\n", out);
 }

@@ -10,7 +10,3 @@ void hs__header_write(const json_t *report, FILE *out);
 void hs__findings_write(const json_t *report, FILE *out);
 /* Writes the figures of a layer's heads at a threshold. */
 void hs__heads_write(const hs__drawing *drawing, hs__place at, FILE *out);
-/* Writes links to the texts in which a layer's heads have most and least of each figure. */
-void hs__examples_write(const hs__drawing *drawing, hs__place at, FILE *out);
-/* Writes the texts that hs__examples_write links to. */
-void hs__texts_write(const json_t *report, FILE *out);

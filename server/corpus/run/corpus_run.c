@@ -9,7 +9,6 @@
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/run/one_text_pass.h"
 #include "server/corpus/run/pairs_expected.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/worker.h"
@@ -98,8 +97,7 @@ static hs_status begin_anew(run *r, hs_error *err)
     r->results.names = names_make(job);
     r->results.shards = json_pack("[I]", (json_int_t)job->shard);
     r->results.bad = hs__bad_lines_create();
-    r->results.sample = hs__example_sample_create(job->settings.fields.n_layers * r->shared.options.n_heads);
-    if (!r->results.names || !r->results.shards || !r->results.bad || !r->results.sample)
+    if (!r->results.names || !r->results.shards || !r->results.bad)
         return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
     return HS_OK;
 }
@@ -172,7 +170,6 @@ static hs_status workers_start(run *r, hs_error *err)
 {
     const size_t n = r->job->n_workers;
     r->shared.bad = r->results.bad;
-    r->shared.sample = r->results.sample;
     r->workers = calloc(n, sizeof *r->workers);
     if (!r->workers)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
@@ -413,18 +410,15 @@ static hs_status pairs_expect(run *r, hs_error *err)
     return st ? st : hs__pairs_expect(r->job, r->shared.pairs, r->n_pushed, r->n_records, err);
 }
 
-/* Keeps the maps of the first example. The workers have nothing to do. If the run is stopped meanwhile, the
- * input is no longer done, so that the next session makes them. */
-static hs_status one_text_keep(run *r, hs_error *err)
+/* Adds what depends on all texts. The workers have nothing to do. If the run is stopped meanwhile, the input
+ * is no longer done, so that the next session adds it. */
+static hs_status counters_complete(run *r, hs_error *err)
 {
-    const hs__example *examples;
-    json_t *kept = NULL;
+    hs_status st = HS_OK;
     hs_error why = {0};
-    if (!hs__example_sample_list(r->results.sample, &examples))
-        return HS_OK;
-    const hs_status st = hs__one_text_make(r->job, r->workers[0].workspace, &examples[0], &kept, &why);
-    if (!st && kept)
-        json_object_set_new(r->results.names, HS__CORPUS_ONE_TEXT, kept);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->complete)
+            st = hs__counters[c]->complete(&r->shared.counting[c], r->workers[0].workspace, &why);
     r->results.done = st != HS_CANCELLED;
     return st && st != HS_CANCELLED ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
@@ -437,7 +431,7 @@ static hs_status input_end(run *r, hs_error *err)
     if (!st && r->results.done)
         st = texts_required(r, err);
     if (!st && r->results.done)
-        st = one_text_keep(r, err);
+        st = counters_complete(r, err);
     return st;
 }
 

@@ -6,7 +6,6 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/input/unpack.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/run/one_text_pass.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/worker.h"
 #include "server/corpus/search/strongest.h"
@@ -15,14 +14,7 @@
 
 /* Bytes in memory: jansson takes 24 for a number, malloc 8, and lists may be half empty; the object of a
  * head's or a layer's figures takes some thousands. *_TEXT: bytes when written. */
-enum {
-    NUMBER_BYTES = 48,
-    FIGURES_BYTES = 4096,
-    EXTREMES_BYTES = 8192,
-    NUMBER_TEXT = 24,
-    FIGURES_TEXT = 1024,
-    EXTREMES_TEXT = 1024
-};
+enum { NUMBER_BYTES = 48, FIGURES_BYTES = 4096, NUMBER_TEXT = 24, FIGURES_TEXT = 1024 };
 /* Sample texts, names, bad lines. */
 #define WORDS_BYTES (4 * MB)
 /* A buffer that doubles holds its text up to twice, and the old one while it grows. */
@@ -75,18 +67,18 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* Numbers in a checkpoint beside the statistics: mostly the figures of examples. */
 static uint64_t save_numbers(const dimensions *d)
 {
-    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES + d->counters.saved;
+    return d->counters.saved;
 }
 
 static uint64_t report_text(const dimensions *d)
 {
-    return WORDS_BYTES + d->listed * NUMBER_TEXT + d->figures * FIGURES_TEXT + d->maps * EXTREMES_TEXT;
+    return WORDS_BYTES + d->listed * NUMBER_TEXT + d->figures * FIGURES_TEXT + d->counters.report_text;
 }
 
 static uint64_t json_memory(const dimensions *d)
 {
     const uint64_t saving = save_numbers(d) * (NUMBER_BYTES + GROWING * NUMBER_TEXT);
-    const uint64_t report = d->listed * NUMBER_BYTES + d->figures * FIGURES_BYTES + d->maps * EXTREMES_BYTES;
+    const uint64_t report = d->listed * NUMBER_BYTES + d->figures * FIGURES_BYTES + d->counters.report;
     return larger(saving, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
 }
 
@@ -119,8 +111,8 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const hs__text_index_options index = hs__corpus_index_options(job);
     const bool has_index = index.n_texts || index.n_examples;
     *ret_needs = (hs__requirements){
-        .memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + hs__one_text_bytes(job) +
-                  d.counters.shared + (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
+        .memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared +
+                  (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
                   (has_index ? hs__text_index_memory(&index) : 0),
         .memory_worker = worker_memory(job, &d, size.memory_bytes),
         .disk = state + larger(state, npz + page + report_text(&d)) + hs__text_index_disk(&index)};

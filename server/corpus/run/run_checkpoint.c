@@ -20,13 +20,12 @@ static json_t *results_json(hs__corpus_results *results)
     const time_t now = time(NULL);
     struct tm parts;
     strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
-    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so}", "identity", results->identity, "names",
+    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so}", "identity", results->identity, "names",
                      results->names, "shards", results->shards, "place", "lines",
                      (json_int_t)results->place.n_lines, "blank", (json_int_t)results->place.n_blank, "bytes",
                      (json_int_t)results->place.n_bytes, "sha256", results->place.sha256, "empty",
                      (json_int_t)results->n_empty, "done", results->done, "seconds", results->seconds, "date",
-                     results->date, "bad", hs__bad_lines_save(results->bad, NULL), "sample",
-                     hs__example_sample_save(results->sample));
+                     results->date, "bad", hs__bad_lines_save(results->bad, NULL));
 }
 
 static hs_status state_write(FILE *file, void *data, hs_error *err)
@@ -103,17 +102,16 @@ static bool shards_are_sound(const json_t *shards, json_int_t n_shards)
 }
 
 /* Reads all members but the lists. False: one is missing, of another type or out of range. */
-static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret_bad, json_t **ret_sample,
-                         size_t *ret_n_files)
+static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret_bad, size_t *ret_n_files)
 {
     json_int_t lines, bytes, n_shards, n_files, blank = 0,
                                                 empty = 0; /* earlier versions saved no such counts */
     const char *sha256, *date;
     int done;
-    if (json_unpack(json, "{sO sO sO s{sI s?I sI ss} s?I sb sF ss so so}", "identity", &results->identity,
+    if (json_unpack(json, "{sO sO sO s{sI s?I sI ss} s?I sb sF ss so}", "identity", &results->identity,
                     "names", &results->names, "shards", &results->shards, "place", "lines", &lines, "blank",
                     &blank, "bytes", &bytes, "sha256", &sha256, "empty", &empty, "done", &done, "seconds",
-                    &results->seconds, "date", &date, "bad", ret_bad, "sample", ret_sample) ||
+                    &results->seconds, "date", &date, "bad", ret_bad) ||
         !identity_is_sound(results->identity, &n_shards, &n_files) ||
         !names_are_sound(results->names, n_files) || !shards_are_sound(results->shards, n_shards) ||
         lines < 0 || bytes < 0 || blank < 0 || empty < 0)
@@ -129,17 +127,13 @@ static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret
     return true;
 }
 
-static hs_status lists_read(hs__corpus_results *results, const json_t *bad, const json_t *sample,
-                            const json_t *json, size_t n_files, hs_error *err)
+static hs_status lists_read(hs__corpus_results *results, const json_t *bad, const json_t *json,
+                            size_t n_files, hs_error *err)
 {
-    const hs_corpus_options options = hs_corpus_stats_options(results->stats);
     results->bad = hs__bad_lines_create();
-    results->sample = hs__example_sample_create(options.n_layers * options.n_heads);
-    if (!results->bad || !results->sample)
+    if (!results->bad)
         return hs_fail(err, HS_NO_MEMORY, "no memory to resume the run");
     hs_status st = hs__bad_lines_load(results->bad, bad, n_files, err);
-    if (!st)
-        st = hs__example_sample_load(results->sample, sample, n_files, err);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->load)
             st = hs__counters[c]->load(results, json, &results->counts[c], err);
@@ -161,14 +155,14 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     if (n_text > n_rest || crc32_z(0, (const unsigned char *)text, n_text) != crc)
         return hs_fail(err, HS_INVALID, "'%s' is damaged: start again in another folder", path);
     hs_error why = {0};
-    json_t *bad, *sample;
+    json_t *bad;
     size_t n_files = 0;
     hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &results->stats, &why);
     json_t *json = st ? NULL : json_loadb(text, n_text, 0, NULL);
-    if (!st && !results_read(results, json, &bad, &sample, &n_files))
+    if (!st && !results_read(results, json, &bad, &n_files))
         st = hs_fail(&why, HS_INVALID, "the file is damaged: start again in another folder");
     if (!st)
-        st = lists_read(results, bad, sample, json, n_files, &why);
+        st = lists_read(results, bad, json, n_files, &why);
     json_decref(json);
     return st ? hs_fail(err, st, "'%s': %s", path, why.text) : HS_OK;
 }

@@ -14,8 +14,6 @@
 
 /* Token limit of a batched pass. */
 #define TOGETHER_TOKENS ((size_t)4096)
-/* Limit on the text of an example, for very long words: otherwise the window bounds it. */
-#define EXAMPLE_BYTES 16384
 
 /* ---- lifetime ---- */
 
@@ -110,7 +108,7 @@ void hs__corpus_shared_init(hs__corpus_shared *shared, hs__corpus_results *resul
                                              .options = job->settings.options[c],
                                              .results = results,
                                              .counts = &results->counts[c],
-                                             .all = shared->counting};
+                                             .statistics = &shared->options};
 }
 
 static hs_status states_create(hs__corpus_worker *worker, hs_error *err)
@@ -145,10 +143,8 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
 
 void hs__corpus_worker_finish(hs__corpus_worker *worker)
 {
-    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
+    for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_capture_destroy(worker->captures[k]);
-        free(worker->figures[k]);
-    }
     for (size_t c = 0; c < hs__n_counters; c++)
         if (worker->states[c])
             hs__counters[c]->worker_destroy(worker->states[c]);
@@ -226,17 +222,6 @@ static void text_finish(const hs__corpus_worker *worker, hs__text *t)
     hs_encoding_finish(&t->encoding);
 }
 
-/* Copies the text up to its last token or first NUL. NULL if memory is short. */
-static char *text_reached(const hs_text *bytes, const hs_encoding *encoding)
-{
-    uint32_t n_points = 0;
-    for (size_t i = 0; i < encoding->n_tokens; i++)
-        n_points = encoding->ends[i] > n_points ? encoding->ends[i] : n_points;
-    const size_t n_most = bytes->n_bytes < EXAMPLE_BYTES ? bytes->n_bytes : EXAMPLE_BYTES;
-    const size_t n = hs_utf8_whole(bytes->bytes, strnlen(bytes->bytes, n_most));
-    return strndup(bytes->bytes, hs_utf8_offset(bytes->bytes, n, n_points));
-}
-
 /* Gives the role of sentence ends to the tokens of the setting, if it is given, and to no other token. */
 static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding)
 {
@@ -286,19 +271,15 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs
     range_set(settings, t);
     if (!has_token(&t->encoding, n_prompt > 0))
         return HS_NOT_FOUND;
-    t->sampled = hs__example_sample_wants(shared->sample, t->record.number);
     t->searched = shared->index && hs__text_index_wants(shared->index, t->record.number);
-    if (!t->sampled && !t->searched && !settings->n_examples)
-        return HS_OK;
-    t->reached = text_reached(bytes, &t->encoding);
-    return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+    return t->searched || settings->n_examples ? hs__text_reach(t, err) : HS_OK;
 }
 
 /* Shows an encoded text to the counters. */
 static hs_status text_show(hs__corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs_status st = HS_OK;
-    t->observed = t->sampled || worker->records;
+    t->observed = worker->records;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->text)
             st = hs__counters[c]->text(worker->states[c], t, err);
@@ -336,42 +317,6 @@ static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_
     hs__sentence_finish(&t->sentence);
     hs__record_text_finish(&t->body);
     return st;
-}
-
-/* ---- examples ---- */
-
-static void figures_take(const hs_corpus_observation *observation, float *ret_figures)
-{
-    ret_figures[HS__EXAMPLE_REPEATED] = observation->repeated_share;
-    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = observation->same_sentence_share;
-    ret_figures[HS__EXAMPLE_DISTANCE] = observation->mean_distance;
-    ret_figures[HS__EXAMPLE_FOCAL] = observation->focal_share;
-    ret_figures[HS__EXAMPLE_HIGH] = (float)observation->high_pairs;
-    ret_figures[HS__EXAMPLE_SEPARATOR] = observation->separator_attention;
-}
-
-/* Allocates the figures of text k if it may become an example. */
-static hs_status example_begin(hs__corpus_worker *worker, size_t k, const hs__text *t, hs_error *err)
-{
-    const hs_corpus_options *o = &worker->shared->options;
-    if (!t->sampled)
-        return HS_OK;
-    worker->figures[k] = calloc(o->n_layers * o->n_heads * HS__EXAMPLE_FIGURES, sizeof(float));
-    return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
-}
-
-static void example_end(hs__corpus_worker *worker, size_t k, hs__text *t)
-{
-    if (!worker->figures[k])
-        return;
-    hs__example example = {.number = t->record.number,
-                           .file = (uint32_t)t->record.file,
-                           .line = t->record.line,
-                           .text = t->reached,
-                           .figures = worker->figures[k]};
-    worker->figures[k] = NULL;
-    t->reached = NULL;
-    hs__example_sample_add(worker->shared->sample, &example);
 }
 
 /* ---- a block ---- */
@@ -422,10 +367,9 @@ static bool pairs_add(const hs__corpus_worker *worker, const hs__text *t, size_t
                                                            .threshold = o->thresholds[o->threshold_main]});
 }
 
-/* Keeps what examples and the index of texts need of a head. */
+/* Keeps what pairs and the index of texts need of a head. */
 static void head_keep(hs__corpus_worker *worker, const hs__text *t, const hs__text_head *head)
 {
-    float *figures = worker->figures[t->place];
     if (worker->records)
         hs__text_record_head(&worker->records[t->place],
                              &(hs__recorded_head){.map = head->map,
@@ -439,8 +383,6 @@ static void head_keep(hs__corpus_worker *worker, const hs__text *t, const hs__te
                                                   .searched = t->searched});
     if (worker->rows && !worker->rows_failed)
         worker->rows_failed = !pairs_add(worker, t, head->l, head->h, head->maps.similarity);
-    if (figures)
-        figures_take(head->observation, figures + head->map * HS__EXAMPLE_FIGURES);
 }
 
 /* Observer callback: counts the maps of one head of text k. */
@@ -469,8 +411,6 @@ static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass 
     const size_t k = t->place = pass->n++;
     const hs_encoding *e = &t->encoding;
     hs_status st = capture_fit(worker, k, e->n_tokens, err);
-    if (!st)
-        st = example_begin(worker, k, t, err);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->start)
             st = hs__counters[c]->start(worker->states[c], t, err);
@@ -483,27 +423,6 @@ static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass 
                       .n_interventions = worker->shared->job->settings.fields.n_interventions};
     pass->counted[k] = (hs_corpus_text){t->record.number, t->end - t->first, e->ids + t->first,
                                         e->special + t->first, e->roles + t->first};
-    return st;
-}
-
-/* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
-static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_error *err)
-{
-    const hs__corpus_job *job = worker->shared->job;
-    const size_t T = job->settings.fields.max_tokens;
-    const hs_observer observer = {.attention = worker->maps,
-                                  .similarity = worker->maps + T * T,
-                                  .columns = worker->maps + 2 * T * T,
-                                  .show = head_count,
-                                  .context = worker,
-                                  .residual = job->settings.fields.residual};
-    hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
-    if (!st)
-        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
-                               &worker->shared->control, err);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (counter_at(worker, c)->pass)
-            st = hs__counters[c]->pass(worker->states[c], pass, err);
     return st;
 }
 
@@ -525,7 +444,30 @@ static hs_status text_record(const hs__corpus_worker *worker, size_t k, const hs
                               worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
 }
 
-/* Counts n <= n_together texts in one pass, and keeps those that become examples. */
+/* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
+static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_error *err)
+{
+    const hs__corpus_job *job = worker->shared->job;
+    const size_t T = job->settings.fields.max_tokens;
+    const hs_observer observer = {.attention = worker->maps,
+                                  .similarity = worker->maps + T * T,
+                                  .columns = worker->maps + 2 * T * T,
+                                  .show = head_count,
+                                  .context = worker,
+                                  .residual = job->settings.fields.residual};
+    hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
+    if (!st)
+        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
+                               &worker->shared->control, err);
+    for (size_t k = 0; !st && k < pass->n; k++)
+        st = text_record(worker, k, &pass->texts[k], err);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->pass)
+            st = hs__counters[c]->pass(worker->states[c], pass, err);
+    return st;
+}
+
+/* Counts n <= n_together texts in one pass. */
 static hs_status texts_count(hs__corpus_worker *worker, hs__text *texts, size_t n, hs_error *err)
 {
     hs__text_pass pass = {.workspace = worker->workspace,
@@ -538,12 +480,8 @@ static hs_status texts_count(hs__corpus_worker *worker, hs__text *texts, size_t 
         st = pass_add(worker, &texts[k], &pass, err);
     if (!st)
         st = pass_run(worker, &pass, err);
-    for (size_t k = 0; !st && k < n; k++)
-        st = text_record(worker, k, &texts[k], err);
     if (st)
         return st;
-    for (size_t k = 0; k < n; k++)
-        example_end(worker, k, &texts[k]);
     atomic_fetch_add(&worker->shared->n_texts, n);
     return HS_OK;
 }

@@ -14,7 +14,6 @@ typedef struct hs__corpus_shared {
     hs__counting counting[HS__COUNTERS_MAX];
     hs__block_queue queue;
     hs__bad_lines *bad;
-    hs__example_sample *sample;
     hs__pairs_file *pairs; /* or NULL */
     hs__text_index *index; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
@@ -38,8 +37,7 @@ typedef struct hs__corpus_worker {
     hs__text *texts;                       /* of the current pass */
     hs__pairs_rows *rows;                  /* or NULL */
     bool rows_failed;
-    float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
-    hs__text_record *records;        /* [n_together] for the index of texts, or NULL */
+    hs__text_record *records; /* [n_together] for the index of texts, or NULL */
 } hs__corpus_worker;
 
 /* Returns the options of the statistics; borrows from the job. */

@@ -1,0 +1,490 @@
+/* one_text.c - the paper's figures 4, 5 and 9: maps and marked tokens of one text.
+ *
+ * The text is the first of the examples. A run analyses it at its end: one pass that keeps the maps of three
+ * layers. Its member of report.json is {number, tokens, maps: [{kind, layer, head, values}], high: [tokens],
+ * heads: [{head, pairs: [[i, j, N]]}]}. head is null for all heads of a layer. Runs of earlier versions lack
+ * it. */
+#include "server/corpus/counters/examples.h"
+
+#include "api/figures/figure.h"
+#include "api/prompt.h"
+#include "engine/analysis/analysis.h"
+#include "model/tokenizer/tokenizer.h"
+#include "server/corpus/report/report_value.h"
+#include "server/corpus/search/strongest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBER     "one_text"
+#define TOKENS_MAX 64
+#define PAIRS_MAX  12 /* strongest pairs of a head */
+
+enum { LAYERS = 3, JSON_NUMBER_BYTES = 96 };
+
+/* Three layers of the run, fewer if they are the same, with all their heads. */
+typedef struct chosen {
+    size_t places[LAYERS]; /* in the run's layers */
+    uint16_t layers[LAYERS];
+    hs_selection selection;
+} chosen;
+
+typedef struct one_text {
+    const hs__corpus_job *job;
+    const chosen *chosen;
+    const hs_encoding *encoding;
+    const hs_capture *capture;
+    hs_tap similarity;
+    float threshold; /* of similarity */
+} one_text;
+
+static hs_tap similarity_tap(const hs__corpus_job *job)
+{
+    return job->settings.fields.residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
+}
+
+static void layers_choose(const hs__corpus_job *job, chosen *c)
+{
+    const hs_field_values *fields = &job->settings.fields;
+    const hs__pick pick = hs__pick_default(fields->n_layers, 0);
+    const size_t places[] = {pick.early, pick.middle, pick.last};
+    size_t n = 0;
+    for (size_t k = 0; k < LAYERS; k++)
+        if (n == 0 || places[k] > c->places[n - 1]) {
+            c->places[n] = places[k];
+            c->layers[n++] = fields->layers[places[k]];
+        }
+    c->selection = (hs_selection){.layers = c->layers,
+                                  .n_layers = n,
+                                  .heads = hs_all_numbers,
+                                  .n_heads = hs_model_shape(job->model)->n_heads,
+                                  .taps = HS_KEEP(ATTENTION) | 1U << similarity_tap(job)};
+}
+
+/* ---- as JSON ---- */
+
+static json_t *tokens_json(const one_text *t)
+{
+    json_t *tokens = json_array();
+    for (size_t i = 0; i < t->encoding->n_tokens; i++)
+        json_array_append_new(
+            tokens, json_string(hs_tokenizer_token(hs_model_tokenizer(t->job->model), t->encoding->ids[i])));
+    return tokens;
+}
+
+/* Returns the sum of the first heads' maps as a list of numbers. */
+static json_t *sum_json(const one_text *t, hs_tap tap, size_t l, size_t n_heads)
+{
+    const size_t T = t->encoding->n_tokens;
+    json_t *values = json_array();
+    for (size_t i = 0; i < T * T; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < n_heads; k++)
+            sum += (double)hs_capture_at(t->capture, tap, l, k)[i];
+        json_array_append_new(values, json_real(hs__report_decimal((float)sum)));
+    }
+    return values;
+}
+
+static void map_add(json_t *maps, const one_text *t, hs_tap tap, size_t l, bool summed)
+{
+    const size_t H = t->capture->n_heads;
+    json_array_append_new(maps, json_pack("{ss sI so so}", "kind",
+                                          tap == HS_TAP_ATTENTION ? "attention" : "similarity", "layer",
+                                          (json_int_t)t->chosen->layers[l], "head",
+                                          summed ? json_null() : json_integer(0), "values",
+                                          sum_json(t, tap, l, summed ? H : 1)));
+}
+
+/* Returns the attention of a head of each layer, then of all its heads, then the similarity of the last
+ * layer's head. */
+static json_t *maps_json(const one_text *t)
+{
+    const size_t n = t->chosen->selection.n_layers;
+    json_t *maps = json_array();
+    for (size_t l = 0; l < n; l++)
+        map_add(maps, t, HS_TAP_ATTENTION, l, false);
+    for (size_t l = 0; l < n; l++)
+        map_add(maps, t, HS_TAP_ATTENTION, l, true);
+    map_add(maps, t, t->similarity, n - 1, false);
+    return maps;
+}
+
+/* Returns the high-attention tokens of the last layer's first head. */
+static json_t *high_json(const one_text *t)
+{
+    const size_t T = t->encoding->n_tokens, last = t->chosen->selection.n_layers - 1;
+    float profile[TOKENS_MAX];
+    uint16_t tokens[TOKENS_MAX];
+    json_t *high = json_array();
+    hs_column_profile(hs_capture_at(t->capture, HS_TAP_ATTENTION, last, 0), T, NULL, profile);
+    const size_t n = hs_high_tokens(profile, T, t->job->settings.fields.attention_threshold, tokens);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(high, json_integer(tokens[i]));
+    return high;
+}
+
+/* ---- pairs ---- */
+
+/* Finds the strongest pairs i < j of a map that reach a threshold, strongest first. */
+static size_t pairs_find(const float *map, size_t T, float threshold, hs__strong_pair ret[PAIRS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = i + 1; j < T; j++)
+            if (map[i * T + j] >= threshold)
+                hs__strongest_insert(ret, &n, PAIRS_MAX,
+                                     (hs__strong_pair){(uint32_t)i, (uint32_t)j, map[i * T + j]});
+    return n;
+}
+
+/* Returns a head's strongest pairs [i, j, N]. */
+static json_t *head_json(const one_text *t, size_t h)
+{
+    const size_t T = t->encoding->n_tokens;
+    const float *map = hs_capture_at(t->capture, t->similarity, t->chosen->selection.n_layers - 1, h);
+    const float most = hs_similarity_max(map, T, NULL);
+    hs__strong_pair pairs[PAIRS_MAX];
+    json_t *list = json_array();
+    const size_t n = most > 0 ? pairs_find(map, T, t->threshold * most, pairs) : 0;
+    for (size_t k = 0; k < n; k++)
+        json_array_append_new(list, json_pack("[I I f]", (json_int_t)pairs[k].i, (json_int_t)pairs[k].j,
+                                              hs__report_decimal(pairs[k].value / most)));
+    return json_pack("{sI so}", "head", (json_int_t)h, "pairs", list);
+}
+
+/* Returns the heads of the last layer with the most and the fewest pairs of the same token in this text. */
+static json_t *heads_json(const one_text *t, const hs__example *example)
+{
+    const size_t H = t->capture->n_heads, last = t->chosen->places[t->chosen->selection.n_layers - 1];
+    size_t most = H, fewest = H;
+    json_t *heads = json_array();
+    for (size_t h = 0; h < H; h++) {
+        const float *of = example->figures + last * H * HS__EXAMPLE_FIGURES + HS__EXAMPLE_REPEATED;
+        const float share = of[h * HS__EXAMPLE_FIGURES];
+        if (!isfinite(share))
+            continue;
+        most = most == H || share > of[most * HS__EXAMPLE_FIGURES] ? h : most;
+        fewest = fewest == H || share < of[fewest * HS__EXAMPLE_FIGURES] ? h : fewest;
+    }
+    if (most < H)
+        json_array_append_new(heads, head_json(t, most));
+    if (fewest < H && fewest != most)
+        json_array_append_new(heads, head_json(t, fewest));
+    return heads;
+}
+
+/* ---- the pass ---- */
+
+static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture *capture, hs_error *err)
+{
+    const hs__corpus_job *job = t->job;
+    const hs_sequence sequence = {.ids = t->encoding->ids,
+                                  .types = t->encoding->types,
+                                  .n_tokens = t->encoding->n_tokens,
+                                  .capture = capture,
+                                  .interventions = job->settings.fields.interventions,
+                                  .n_interventions = job->settings.fields.n_interventions};
+    return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL,
+                             &(hs_run_control){.cancelled = job->stop}, err);
+}
+
+static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__example *example, json_t **ret,
+                              hs_error *err)
+{
+    hs_capture *capture = NULL;
+    hs_status st = hs_capture_create(hs_engine_runtime(t->job->engine), hs_model_shape(t->job->model),
+                                     &t->chosen->selection, t->encoding->n_tokens, &capture, err);
+    if (!st)
+        st = text_run(t, workspace, capture, err);
+    t->capture = capture;
+    if (!st)
+        *ret = json_pack("{sI so so so so}", "number", (json_int_t)example->number, "tokens", tokens_json(t),
+                         "maps", maps_json(t), "high", high_json(t), "heads", heads_json(t, example));
+    if (!st && !*ret)
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures of one text");
+    hs_capture_destroy(capture);
+    return st;
+}
+
+/* Analyses the beginning of a text, at most TOKENS_MAX tokens. *ret is NULL if the text cannot be encoded.
+ * HS_NO_MEMORY. HS_CANCELLED: *job->stop became non-zero. */
+static hs_status one_text_make(const hs__counting *counting, hs_workspace *workspace,
+                               const hs__example *example, json_t **ret, hs_error *err)
+{
+    const hs__corpus_job *job = counting->job;
+    const hs_corpus_options *o = counting->statistics;
+    const size_t most = job->settings.fields.max_tokens;
+    const hs_encode_options options = {most < TOKENS_MAX ? most : TOKENS_MAX,
+                                       job->settings.fields.split_special_tokens};
+    const hs_text text = {example->text, strlen(example->text)};
+    hs_encoding encoding;
+    hs_error why = {0};
+    chosen c = {0};
+    *ret = NULL;
+    layers_choose(job, &c);
+    one_text t = {.job = job,
+                  .chosen = &c,
+                  .encoding = &encoding,
+                  .similarity = similarity_tap(job),
+                  .threshold = o->thresholds[o->threshold_main]};
+    size_t n_prompt;
+    hs_status st = hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text, NULL,
+                                    &options, &encoding, &n_prompt, &why);
+    if (st == HS_NO_MEMORY)
+        return hs_fail(err, st, "%s", why.text);
+    if (st)
+        return HS_OK;
+    if (encoding.n_tokens)
+        st = encoded_make(&t, workspace, example, ret, err);
+    hs_encoding_finish(&encoding);
+    return st;
+}
+
+/* Keeps the maps of the first example. */
+static hs_status complete(hs__counting *counting, hs_workspace *workspace, hs_error *err)
+{
+    const hs__example *example = hs__example_first(counting->results->counts[HS__NUMBER_OF_examples]);
+    json_t *kept = NULL;
+    const hs_status st = example ? one_text_make(counting, workspace, example, &kept, err) : HS_OK;
+    if (!st && kept)
+        json_object_set_new(counting->results->names, MEMBER, kept);
+    return st;
+}
+
+static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
+{
+    const uint64_t cells = TOKENS_MAX * TOKENS_MAX;
+    chosen c = {0};
+    (void)options;
+    layers_choose(job, &c);
+    size->shared += hs_capture_bytes(hs_model_shape(job->model), &c.selection, TOKENS_MAX) +
+                    (2 * LAYERS + 1) * cells * JSON_NUMBER_BYTES;
+}
+
+/* Keeps the maps of the text that is the first example of both shards. Examples are merged before. */
+static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
+                       void **from_counts, const char *from_dir, hs_error *err)
+{
+    json_t *other = json_object_get(from->names, MEMBER);
+    const json_t *number = json_object_get(other, "number");
+    const hs__example *first = hs__example_first(results->counts[HS__NUMBER_OF_examples]);
+    (void)counts, (void)from_counts, (void)from_dir, (void)err;
+    if (first && json_is_integer(number) && (uint64_t)json_integer_value(number) == first->number)
+        json_object_set(results->names, MEMBER, other);
+    return HS_OK;
+}
+
+static void report(const hs__corpus_results *results, void *counts, json_t *to)
+{
+    json_t *kept = json_object_get(results->names, MEMBER);
+    (void)counts;
+    if (json_is_object(kept))
+        json_object_set(to, MEMBER, kept);
+}
+
+/* ---- figures; they leave out what is missing or damaged ---- */
+
+/* A panel's `which`. */
+enum {
+    ONE_ATTENTION, /* figure 4: attention of one head and of all heads, layer by layer */
+    ONE_HIGH,      /* figure 4: the tokens, with those of high attention marked */
+    ONE_MARKED,    /* figure 5: attention and similarity of a head, and its tokens of high attention */
+    ONE_MOST,      /* figure 9: the tokens, with those of the strongest pairs of a head marked */
+    ONE_FEWEST     /* figure 9: the same of the head with the fewest pairs of the same token */
+};
+
+#define FONT 8.0   /* points */
+#define WIDE 200.0 /* mm */
+
+enum { MAPS_MAX = 6, NAME_BYTES = 96, CELLS = TOKENS_MAX * TOKENS_MAX };
+
+/* Memory of one figure. */
+typedef struct scene {
+    char names[TOKENS_MAX][NAME_BYTES];
+    const char *tokens[TOKENS_MAX];
+    size_t marks[TOKENS_MAX];
+    unsigned char marked[TOKENS_MAX];
+    size_t n_tokens;
+    hs_panel panels[MAPS_MAX];
+    size_t n_panels;
+    float values[MAPS_MAX][CELLS];
+} scene;
+
+static const json_t *kept_text(const hs__drawing *d)
+{
+    return json_object_get(d->report, MEMBER);
+}
+
+/* Reads the tokens. Returns false if there is no text. */
+static bool tokens_read(const hs__drawing *d, scene *r)
+{
+    const json_t *model = json_object_get(json_object_get(d->report, "provenance"), "model");
+    const char *kind = json_string_value(json_object_get(model, "tokenizer"));
+    const json_t *tokens = json_object_get(kept_text(d), "tokens");
+    r->n_tokens = json_array_size(tokens);
+    if (!r->n_tokens || r->n_tokens > TOKENS_MAX)
+        return false;
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        const char *token = json_string_value(json_array_get(tokens, i));
+        hs_token_readable(kind, token ? token : "?", r->names[i], NAME_BYTES);
+        r->tokens[i] = r->names[i];
+    }
+    return true;
+}
+
+/* ---- maps ---- */
+
+static void panel_add(scene *r, const json_t *map)
+{
+    const json_t *head = json_object_get(map, "head"), *kind = json_object_get(map, "kind");
+    const json_t *list = json_object_get(map, "values");
+    const bool attends = json_is_string(kind) && strcmp(json_string_value(kind), "attention") == 0;
+    const long long layer = (long long)json_integer_value(json_object_get(map, "layer"));
+    const size_t n = r->n_tokens;
+    float *values = r->values[r->n_panels];
+    hs_panel *p = &r->panels[r->n_panels];
+    if (json_array_size(list) != n * n)
+        return;
+    for (size_t i = 0; i < n * n; i++)
+        values[i] = (float)json_number_value(json_array_get(list, i));
+    *p = hs_panel_of_map(values, r->tokens, n, !attends);
+    if (!isfinite(p->low) || !isfinite(p->high))
+        return;
+    char name[32] = "all heads";
+    if (json_is_integer(head))
+        snprintf(name, sizeof name, "head %lld", (long long)json_integer_value(head));
+    snprintf(p->title, sizeof p->title, "Layer %lld, %s: %s, max %.2g", layer, name,
+             attends ? "attention" : "similarity", (double)p->high);
+    r->n_panels++;
+}
+
+static hs_status maps_draw(const scene *r, const char *title, size_t n_across, hs_picture *ret, hs_error *err)
+{
+    const hs_figure figure = {.title = title,
+                              .caption = title,
+                              .panels = r->panels,
+                              .n_panels = r->n_panels,
+                              .n_across = n_across < r->n_panels ? n_across : r->n_panels,
+                              .width_mm = fmin(WIDE, 90 * (double)n_across),
+                              .font_pt = FONT};
+    return r->n_panels ? hs_figure_draw(&figure, ret, err) : HS_OK;
+}
+
+static hs_status attention_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
+                                hs_error *err)
+{
+    const json_t *maps = json_object_get(kept_text(d), "maps");
+    const size_t n = json_array_size(maps) / 2; /* a head and all heads of each layer */
+    for (size_t k = 0; k < 2 * n && k < MAPS_MAX; k++)
+        panel_add(r, json_array_get(maps, k));
+    return maps_draw(r, title, n, ret, err);
+}
+
+static void token_mark(scene *r, const json_t *number)
+{
+    const json_int_t i = json_integer_value(number);
+    if (i >= 0 && (size_t)i < r->n_tokens)
+        r->marked[i] = 1;
+}
+
+static void high_read(const hs__drawing *d, scene *r)
+{
+    const json_t *high = json_object_get(kept_text(d), "high");
+    for (size_t k = 0; k < json_array_size(high); k++)
+        token_mark(r, json_array_get(high, k));
+}
+
+static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
+                             hs_error *err)
+{
+    const json_t *maps = json_object_get(kept_text(d), "maps");
+    const size_t n = json_array_size(maps) / 2;
+    high_read(d, r);
+    if (n) {
+        panel_add(r, json_array_get(maps, n - 1));
+        panel_add(r, json_array_get(maps, 2 * n));
+    }
+    for (size_t k = 0; k < r->n_panels; k++)
+        r->panels[k].marked = r->marked;
+    return maps_draw(r, title, r->n_panels, ret, err);
+}
+
+/* ---- tokens ---- */
+
+/* Gives a marked token the number of its first appearance among the marked ones. */
+static void colours_number(scene *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_tokens; i++)
+        for (size_t k = 0; r->marked[i] && !r->marks[i] && k <= i; k++)
+            if (r->marked[k] && strcmp(r->names[k], r->names[i]) == 0)
+                r->marks[i] = k < i ? r->marks[k] : ++n;
+}
+
+static void pairs_read(const json_t *pairs, scene *r)
+{
+    for (size_t k = 0; k < json_array_size(pairs); k++)
+        for (size_t side = 0; side < 2; side++)
+            token_mark(r, json_array_get(json_array_get(pairs, k), side));
+}
+
+/* Marks the tokens of high attention, or those of the strongest pairs of the kth head. */
+static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_panel *panel, hs_picture *ret,
+                             hs_error *err)
+{
+    const json_t *heads = json_object_get(kept_text(d), "heads"), *head = NULL;
+    char title[128];
+    if (panel->which == ONE_HIGH)
+        high_read(d, r);
+    else {
+        head = json_array_get(heads, (size_t)panel->which - ONE_MOST);
+        pairs_read(json_object_get(head, "pairs"), r);
+    }
+    snprintf(title, sizeof title, "Layer %d, head %lld: %s", d->o.layers[d->o.n_layers - 1],
+             (long long)json_integer_value(json_object_get(head, "head")), panel->title);
+    colours_number(r);
+    const hs_token_text text = {.title = title,
+                                .tokens = r->tokens,
+                                .marks = r->marks,
+                                .n = r->n_tokens,
+                                .width_mm = WIDE,
+                                .font_pt = FONT};
+    return panel->which == ONE_HIGH || head ? hs_token_text_draw(&text, ret, err) : HS_OK;
+}
+
+static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
+                      hs_error *err)
+{
+    (void)at;
+    hs_status st = HS_OK;
+    scene *r = kept_text(d) ? calloc(1, sizeof *r) : NULL;
+    if (kept_text(d) && !r)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    if (r && tokens_read(d, r))
+        st = panel->which == ONE_ATTENTION ? attention_draw(d, r, panel->title, ret, err)
+             : panel->which == ONE_MARKED  ? marked_draw(d, r, panel->title, ret, err)
+                                           : tokens_draw(d, r, panel, ret, err);
+    free(r);
+    return st;
+}
+
+#define ONE_TEXT(kind) .which = ONE_##kind, .draw = draw
+static const hs__report_panel panels[] = {
+    {"one_attention", "", "Attention in one text", ONE_TEXT(ATTENTION)},
+    {"one_high", "", "tokens of high attention", ONE_TEXT(HIGH)},
+    {"one_marked", "", "Attention and similarity in one text", ONE_TEXT(MARKED)},
+    {"one_most", "", "most pairs of the same token", ONE_TEXT(MOST)},
+    {"one_fewest", "", "fewest pairs of the same token", ONE_TEXT(FEWEST)},
+};
+
+const hs__counter hs__counter_one_text = {
+    .name = "one text",
+    .measure = measure,
+    .complete = complete,
+    .merge = merge,
+    .report = report,
+    .panels = panels,
+    .n_panels = sizeof panels / sizeof *panels,
+};
