@@ -1,9 +1,15 @@
-/* api.c - creates and destroys the api, and hs_api_handle. */
+/* api.c - creates the api, and answers one request or the lines of a body. */
 #include "api/api.h"
 
+#include "api/formats/json_text.h"
 #include "api/internal.h"
+#include "api/request/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ==== one request ==== */
 
 hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err)
 {
@@ -80,4 +86,122 @@ void hs_response_finish(hs_response *response)
     if (!response->body_static)
         free(response->body);
     *response = (hs_response){0};
+}
+
+/* ==== lines ==== */
+
+/* Answers a body of several requests, one per line. Takes as many lines at once as batch_limits.h
+ * allows; their jobs share passes. */
+
+typedef struct line {
+    hs_request request;
+    hs_job *job; /* NULL: memory was short */
+} line;
+
+/* Finds the next line that is not blank. Returns false if there is none. */
+static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_request *ret_request)
+{
+    while (*at < body->body_bytes) {
+        const char *start = body->body + *at, *end = memchr(start, '\n', body->body_bytes - *at);
+        const size_t n = end ? (size_t)(end - start) : body->body_bytes - *at;
+        *at += n + (end != NULL);
+        *ret_request = (hs_request){.operation = HS_ANALYZE,
+                                    .content_type = "application/json",
+                                    .id = body->id,
+                                    .line = (*number)++,
+                                    .body = start,
+                                    .body_bytes = n,
+                                    .cancelled = body->cancelled,
+                                    .n_threads = body->n_threads,
+                                    .hold = body->hold,
+                                    .hold_data = body->hold_data};
+        for (size_t i = 0; i < n; i++)
+            if (!strchr(" \t\r", start[i]) || !start[i])
+                return true;
+    }
+    return false;
+}
+
+/* Creates jobs for as many lines as the limits allow. Returns their number; *ret_n_bytes is their length. */
+static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[HS_LINES_MAX],
+                         size_t *ret_n_bytes)
+{
+    size_t n = 0, at = 0, number = body->line, n_job_bytes = 0, n_tokens = 0;
+    *ret_n_bytes = 0;
+    while (n < HS_LINES_MAX && n_job_bytes < HS_LINES_BYTES && n_tokens < HS_LINES_TOKENS &&
+           line_next(body, &at, &number, &lines[n].request)) {
+        lines[n].request.beside = n > 0;
+        lines[n].job = hs_job_create(api, &lines[n].request);
+        if (lines[n].job &&
+            (hs_job_crowded(lines[n].job) || (hs__job_over_budget(lines[n].job) && (n > 0 || patient)))) {
+            hs_job_destroy(lines[n].job);
+            return n;
+        }
+        n_job_bytes += lines[n].job ? hs__job_bytes(lines[n].job) : 0;
+        n_tokens += lines[n].job ? hs__job_tokens(lines[n].job) : 0;
+        n++;
+        *ret_n_bytes = at;
+    }
+    if (n == 0)
+        *ret_n_bytes = at; /* blank to its end */
+    return n;
+}
+
+static void line_refuse(const line *l, int status, const char *why, hs_response *ret_response)
+{
+    hs__problem problem = {.request_line = l->request.line};
+    hs__refuse(&problem, status, NULL, "%s", why);
+    hs_response_finish(ret_response);
+    hs__problem_write(&problem, l->request.id, ret_response);
+}
+
+static void line_answer(const line *l, hs_response *ret_response)
+{
+    *ret_response = (hs_response){0};
+    if (l->job)
+        hs_job_answer(l->job, ret_response);
+    else
+        line_refuse(l, 500, "out of memory for this line: send it again", ret_response);
+    if (ret_response->status == 504)
+        line_refuse(l, 504, "not finished by the server's deadline: request less per line", ret_response);
+}
+
+/* Appends one answer. The whole response has the first error and the first model. */
+static void answer_add(hs_api *api, hs_response *all, hs_buffer *body, hs_response *one)
+{
+    hs_buffer_add(body, one->body, one->body_bytes);
+    hs_buffer_text(body, "\n");
+    for (int stage = 0; stage < HS_STAGE_COUNT; stage++)
+        all->stage_ms[stage] += one->stage_ms[stage];
+    all->n_tokens += one->n_tokens;
+    if (!*all->model)
+        memcpy(all->model, one->model, sizeof all->model);
+    all->error = all->error.status ? all->error : one->error;
+    hs_response_recycle(api, one);
+}
+
+void hs_lines_answer(hs_api *api, const hs_request *request, bool patient, const hs_run_control *control,
+                     hs_response *ret_response, size_t *ret_n_bytes)
+{
+    line lines[HS_LINES_MAX];
+    hs_job *jobs[HS_LINES_MAX];
+    hs_buffer body = {0};
+    const size_t n = lines_take(api, request, patient, lines, ret_n_bytes);
+    *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};
+    for (size_t i = 0; i < n; i++)
+        jobs[i] = lines[i].job;
+    hs_job_run(jobs, n, control);
+    for (size_t i = 0; i < n; i++) {
+        hs_response one;
+        line_answer(&lines[i], &one);
+        hs_job_destroy(lines[i].job);
+        answer_add(api, ret_response, &body, &one);
+    }
+    hs_buffer_fit(&body);
+    if (body.failed) {
+        hs_buffer_finish(&body);
+        ret_response->status = 500;
+    }
+    ret_response->body = body.data;
+    ret_response->body_bytes = body.size;
 }

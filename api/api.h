@@ -216,9 +216,48 @@ size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *cont
 
 void hs_job_answer(hs_job *job, hs_response *ret_response);
 
-/* Counts of the head cache (api/head_cache.h), which keeps the maps of recent texts. Any thread. */
+/* Counts of the head cache (api/captures.c), which keeps the maps of recent texts. Any thread. */
 typedef struct hs_cache_stats {
     uint64_t hits, misses, evictions;
     size_t entries, bytes, bytes_max;
 } hs_cache_stats;
 void hs_api_cache_stats(const hs_api *api, hs_cache_stats *ret_stats);
+
+/* ---- how much is computed together ---- */
+
+/* Numbers of requests and lines that are computed together. decisions.md ("Short texts share passes where
+ * that pays") has the measurements. */
+enum {
+    /* Tokens of a pass that several texts share (plan_passes.c), and so its limit of texts. Larger passes are
+     * no faster, and slower for models with small hidden states. */
+    HS_SHARED_TOKENS = 64,
+
+    /* Requests that a worker takes at once (server/http/tasks.c), and the bytes of their bodies if there are
+     * several: the number of tokens is unknown before parsing. */
+    HS_BATCH_MAX = 8,
+    HS_BATCH_BYTES = 1536,
+
+    /* Lines, and bytes of the body, of one task (server/http/stream.c); a longer line is a task of its
+       own. */
+    HS_CHUNK_LINES = 16,
+    HS_CHUNK_BYTES = 16 << 10,
+
+    /* Lines whose maps one worker holds at once (api.c): their number, their tokens to compute, and the
+     * bytes of their maps and answers. The last line may exceed the latter two. */
+    HS_LINES_MAX = 32,
+    HS_LINES_TOKENS = 512,
+    HS_LINES_BYTES = 64 << 20,
+};
+
+/* ---- prompts of sentence encoders ---- */
+
+/* Encodes prompt and text as one string, as hs_tokenizer_encode does. Offsets and words are those of the
+ * text: tokens of the prompt alone have offsets 0, 0 and word -1. prompt may be NULL.
+ *
+ * *ret_n_prompt is the number of tokens that sentence-transformers counts as the prompt: those of the prompt
+ * encoded alone, without a special token at the end. Special tokens before the text count. 0 without a
+ * prompt, or if it is empty. */
+HS_MUST_USE hs_status hs_prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt,
+                                       const hs_text *text, const hs_text *pair,
+                                       const hs_encode_options *options, hs_encoding *ret_encoding,
+                                       size_t *ret_n_prompt, hs_error *err);

@@ -1,15 +1,101 @@
-/* internal.h - types that the files of api/ share; other modules must not include it.
+/* internal.h - types that the files directly in api/ share.
  *
- * A request's way: request/ (headers, query, fields) -> job.c (tokens, cache, pass) -> outputs.h (outputs) ->
- * answer_write.h (bytes), by the writers of api/formats/. */
+ * A request's way: request/ (headers, query, body) -> job.c (tokens, plan) -> plan_passes.c (cache, passes)
+ * -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. */
 #pragma once
 
+#include "api/answer/answer.h"
 #include "api/api.h"
-#include "api/head_cache.h"
-#include "api/memory_budget.h"
 #include "api/request/request.h"
+#include "engine/plan.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ==== the head cache ==== */
+
+/* Keeps the maps of recent texts for follow-up requests.
+ *
+ * The key is everything that determines a pass: model, token ids and types, interventions and the tokens of
+ * the texts that they patch from. Texts that
+ * tokenize alike share an entry, and a server without the entry computes the same answer again. An entry
+ * serves every request whose layers, heads and arrays it contains. The cache captures next to nothing for
+ * itself: a request for one head must not cost as much as one for all.
+ *
+ * The entries (captures and keys) take at most bytes_max; the least recently used are evicted first. A
+ * capture of more than half of bytes_max is not kept, because it would evict everything else. A new entry
+ * evicts those of the same text that it covers. Captures are reference-counted: an evicted one lives until
+ * the last job that reads it ends. One mutex guards lists and counts. */
+
+typedef struct hs__head_cache hs__head_cache;
+
+/* A capture that jobs and the cache share; never written to once shared. */
+typedef struct hs__heads {
+    hs_capture *capture; /* owned */
+    double forward_ms;   /* duration of its computation */
+    size_t n_references; /* the cache's mutex guards it; jobs without a cache entry hold the only one */
+} hs__heads;
+
+/* The key of a text's maps, borrowed for the call. */
+typedef struct hs__heads_key {
+    uint64_t model; /* differs between all models ever served */
+    const int32_t *ids;
+    const uint8_t *types;
+    size_t n_tokens;
+    const hs_intervention *interventions;
+    size_t n_interventions;
+} hs__heads_key;
+
+/* Returns NULL if memory is short. With bytes_max 0 the cache stays empty. */
+hs__head_cache *hs__head_cache_create(size_t bytes_max);
+void hs__head_cache_destroy(hs__head_cache *cache); /* NULL is fine; every reference must be released */
+
+/* Returns a reference to heads that cover the selection, or NULL. Counts a hit or a miss. */
+hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key,
+                               const hs_selection *selection);
+
+/* Takes ownership of the capture, also on failure, and returns a reference to it. Keeps another reference if
+ * the policy allows. Returns NULL if memory is short. */
+hs__heads *hs__head_cache_add(hs__head_cache *cache, const hs__heads_key *key, hs_capture *capture,
+                              double forward_ms);
+
+void hs__heads_release(hs__head_cache *cache, hs__heads *heads); /* NULL is fine */
+
+struct hs_cache_stats;
+void hs__head_cache_stats(hs__head_cache *cache, struct hs_cache_stats *ret_stats);
+
+/* ==== the budget ==== */
+
+/* Bounds the memory in which all running requests compute: captured heads, effects. Any
+ * thread.
+ *
+ * A thread must not wait while it holds some of the budget: two such threads could wait for each other. */
+
+typedef struct hs__budget_waiter hs__budget_waiter;
+
+typedef struct hs__budget {
+    pthread_mutex_t mutex; /* guards everything below */
+    pthread_cond_t changed;
+    size_t bytes, bytes_max;
+    hs__budget_waiter *first, *last; /* served in this order */
+} hs__budget;
+
+/* Nothing is taken at first. */
+void hs__budget_init(hs__budget *budget, size_t bytes_max);
+void hs__budget_finish(hs__budget *budget);
+
+/* Takes n_bytes <= bytes_max. Returns false if too little is left or other threads wait. */
+bool hs__budget_try(hs__budget *budget, size_t n_bytes);
+/* Waits for n_bytes <= bytes_max and takes them. Returns false only if *cancelled becomes nonzero. cancelled
+ * may be NULL. */
+bool hs__budget_take(hs__budget *budget, size_t n_bytes, const atomic_int *cancelled);
+/* Gives back n_bytes that were taken, and wakes those that wait. */
+void hs__budget_give_back(hs__budget *budget, size_t n_bytes);
+
+/* ==== the api ==== */
 
 #define HS__MODELS_MAX 64
 
@@ -39,3 +125,71 @@ void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *w
 /* api/openapi.json, linked in by openapi.S. */
 extern const char hs__openapi_json[];
 extern const uint64_t hs__openapi_json_bytes;
+
+/* ==== jobs ==== */
+
+/* The tokens of one text. */
+typedef struct hs__job_text {
+    hs_encoding encoding;
+    size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
+    int32_t *sentences; /* [T]; the block holds ends too */
+    uint8_t *ends;      /* [T]: 1 where a sentence ends */
+} hs__job_text;
+
+/* A text to compute, with or without interventions. */
+typedef struct hs__job_sequence {
+    const hs_encoding *encoding;
+    const hs_intervention *interventions;
+    size_t n_interventions;
+    const hs_selection *selection; /* contents of its capture; taps 0: no pass is needed */
+    size_t first_changed;          /* first layer that interventions change; 0: none */
+    hs__heads *heads;              /* a reference; NULL until found or computed */
+} hs__job_sequence;
+
+struct hs_job {
+    hs_api *api;
+    const hs_request *request;
+    hs__problem problem; /* status 0: none so far */
+    hs_error error;
+    hs__answer_format format;
+    hs__analysis_request analysis;
+    hs__job_text text;
+    /* The answered one, with interventions the baseline, and then the sources of patches. */
+    hs__job_sequence sequences[2 + HS__SOURCES_MAX];
+    size_t n_sequences, first_source; /* the number of the first source's sequence */
+    hs_encoding source_encodings[HS__SOURCES_MAX];
+    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
+    hs_selection source_selection;
+    uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
+    void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
+    hs_selection selection;   /* of all sequences but sources */
+    bool over_budget;         /* refused because its answer is over the memory budget */
+    bool crowded;             /* refused because it would have had to wait for memory */
+    bool shared;              /* a pass computed it with another job */
+    size_t capture_bytes;     /* taken from the api's budget */
+    double waited_ms;         /* for capture_bytes */
+    size_t n_tokens_computed;
+    double stage_ms[HS_STAGE_COUNT];
+};
+
+/* Returns the model that the job's request names. */
+const hs__served_model *hs__job_model(const hs_job *job);
+/* Refuses the request for the job's error, or because there is no memory for something. */
+int hs__job_refuse(hs_job *job);
+int hs__job_refuse_memory(hs_job *job, const char *what);
+/* Returns the answer without its results. */
+hs__answer hs__job_describe(const hs_job *job);
+/* Returns the key of a sequence in the head cache. */
+hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *sequence);
+
+/* Returns the number of tokens that the job's passes still compute; 0 if none is needed (an error, another
+ * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum
+ * length. */
+size_t hs__job_tokens(const hs_job *job);
+/* Returns an upper bound of the memory that the job and its answer take. */
+size_t hs__job_bytes(const hs_job *job);
+/* Returns true if request.hold refused the job's answer: the request may be tried again later. */
+bool hs__job_over_budget(const hs_job *job);
+
+/* Writes the answer of GET /models. */
+void hs__models_write(hs_buffer *buffer, hs_api *api);

@@ -2,80 +2,92 @@
  *
  * A job has one sequence, or with interventions two and one for each text that they patch from. A sequence
  * that the head cache lacks needs a pass, which may also compute sequences of other jobs. */
-#include "api/job.h"
-#include "api/answer/answer.h"
-#include "api/answer_models.h"
-#include "api/batch_limits.h"
-#include "api/formats/json_text.h"
-#include "api/outputs/structures.h"
-#include "api/prompt.h"
+#include "api/internal.h"
+
 #include "model/base/clock.h"
 #include "model/base/memory.h"
+#include "model/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The tokens of one text. */
-typedef struct job_text {
-    hs_encoding encoding;
-    size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
-    int32_t *sentences; /* [T]; the block holds ends too */
-    uint8_t *ends;      /* [T]: 1 where a sentence ends */
-} job_text;
-
-/* A text to compute, with or without interventions. */
-typedef struct job_sequence {
-    const hs_encoding *encoding;
-    const hs_intervention *interventions;
-    size_t n_interventions;
-    const hs_selection *selection; /* contents of its capture; taps 0: no pass is needed */
-    size_t first_changed;          /* first layer that interventions change; 0: none */
-    hs__heads *heads;              /* a reference; NULL until found or computed */
-} job_sequence;
-
-struct hs_job {
-    hs_api *api;
-    const hs_request *request;
-    hs__problem problem; /* status 0: none so far */
-    hs_error error;
-    hs__answer_format format;
-    hs__analysis_request analysis;
-    job_text text;
-    /* The answered one, with interventions the baseline, and then the sources of patches. */
-    job_sequence sequences[2 + HS__SOURCES_MAX];
-    size_t n_sequences, first_source; /* the number of the first source's sequence */
-    hs_encoding source_encodings[HS__SOURCES_MAX];
-    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
-    hs_selection source_selection;
-    uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
-    void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
-    hs_selection selection;   /* of all sequences but sources */
-    bool over_budget;         /* refused because its answer is over the memory budget */
-    bool crowded;             /* refused because it would have had to wait for memory */
-    bool shared;              /* a pass computed it with another job */
-    size_t capture_bytes;     /* taken from the api's budget */
-    double waited_ms;         /* for capture_bytes */
-    size_t n_tokens_computed;
-    double stage_ms[HS_STAGE_COUNT];
-};
-
-static const hs__served_model *job_model(const hs_job *job)
+const hs__served_model *hs__job_model(const hs_job *job)
 {
     return job->analysis.model;
 }
 
+/* ---- prompts ---- */
+
+/* Returns prompt and text side by side, owned by the caller; bytes NULL: no memory. */
+static hs_text join(const hs_text *prompt, const hs_text *text)
+{
+    const size_t n_bytes = prompt->n_bytes + text->n_bytes;
+    char *bytes = malloc(n_bytes);
+    if (bytes) {
+        memcpy(bytes, prompt->bytes, prompt->n_bytes);
+        memcpy(bytes + prompt->n_bytes, text->bytes, text->n_bytes);
+    }
+    return (hs_text){bytes, n_bytes};
+}
+
+/* Takes the first n_points code points and the words in them off the offsets and words of the first text. */
+static void shift(hs_encoding *e, uint32_t n_points)
+{
+    int32_t first_word = -1;
+    for (size_t i = 0; i < e->n_tokens; i++) {
+        if (e->texts[i] || e->special[i])
+            continue;
+        const bool is_prompt = e->ends[i] <= n_points;
+        if (!is_prompt && first_word < 0)
+            first_word = e->word_ids[i];
+        e->word_ids[i] = is_prompt ? -1 : e->word_ids[i] - first_word;
+        e->starts[i] = e->starts[i] > n_points ? e->starts[i] - n_points : 0;
+        e->ends[i] = is_prompt ? 0 : e->ends[i] - n_points;
+    }
+}
+
+static hs_status count_prompt(const hs_tokenizer *tokenizer, const hs_text *prompt,
+                              const hs_encode_options *options, size_t *ret_n_prompt, hs_error *err)
+{
+    hs_encoding alone = {0};
+    const hs_status st = hs_tokenizer_encode(tokenizer, prompt, NULL, options, &alone, err);
+    if (!st)
+        *ret_n_prompt = alone.n_tokens - (alone.n_tokens > 0 && alone.special[alone.n_tokens - 1]);
+    hs_encoding_finish(&alone);
+    return st;
+}
+
+hs_status hs_prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prompt, const hs_text *text,
+                           const hs_text *pair, const hs_encode_options *options, hs_encoding *ret_encoding,
+                           size_t *ret_n_prompt, hs_error *err)
+{
+    *ret_n_prompt = 0;
+    if (!prompt || !prompt->text[0])
+        return hs_tokenizer_encode(tokenizer, text, pair, options, ret_encoding, err);
+    const hs_text before = {prompt->text, strlen(prompt->text)}, whole = join(&before, text);
+    if (!whole.bytes)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the prompt");
+    hs_status st = count_prompt(tokenizer, &before, options, ret_n_prompt, err);
+    if (!st)
+        st = hs_tokenizer_encode(tokenizer, &whole, pair, options, ret_encoding, err);
+    if (!st)
+        shift(ret_encoding, (uint32_t)hs_utf8_count(before.bytes, before.n_bytes));
+    free((void *)whole.bytes);
+    return st;
+}
+
 /* ---- prepare ---- */
 
-static int refuse_error(hs_job *job)
+int hs__job_refuse(hs_job *job)
 {
     return hs__refuse(&job->problem, hs__http_status(job->error.status), NULL, "%s", job->error.text);
 }
 
-static int refuse_memory(hs_job *job, const char *what)
+int hs__job_refuse_memory(hs_job *job, const char *what)
 {
     hs_fail(&job->error, HS_NO_MEMORY, "no memory for %s", what);
-    return refuse_error(job);
+    return hs__job_refuse(job);
 }
 
 static bool ends_sentence(const hs__analysis_request *analysis, const hs_encoding *encoding, size_t i)
@@ -92,7 +104,7 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
 static hs_status encode_input(const hs_job *job, const hs__input *input, hs_encoding *ret_encoding,
                               size_t *ret_n_prompt, hs_error *err)
 {
-    const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
     const hs_encode_options options = {job->analysis.max_tokens, job->analysis.split_special_tokens};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
@@ -112,15 +124,16 @@ static int source_tokenize(hs_job *job, size_t k)
     hs_encoding *e = &job->source_encodings[k];
     size_t n_prompt;
     if (encode_input(job, &source->input, e, &n_prompt, &job->error))
-        return refuse_error(job);
+        return hs__job_refuse(job);
     if (e->n_tokens != T)
         return hs__refuse(&job->problem, 422, source->pointer,
                           "a patch needs a text of as many tokens: this one has %zu tokens, and the text of "
                           "the request has %zu; POST /tokenize shows the tokens",
                           e->n_tokens, T);
     job->sources[k] = (hs_sequence){
-        .ids = e->ids, .types = job_model(job)->shape->n_types ? e->types : NULL, .n_tokens = T};
-    job->sequences[job->n_sequences++] = (job_sequence){.encoding = e, .selection = &job->source_selection};
+        .ids = e->ids, .types = hs__job_model(job)->shape->n_types ? e->types : NULL, .n_tokens = T};
+    job->sequences[job->n_sequences++] =
+        (hs__job_sequence){.encoding = e, .selection = &job->source_selection};
     return 0;
 }
 
@@ -151,9 +164,9 @@ static int sources_tokenize(hs_job *job)
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
-    job_text *text = &job->text;
+    hs__job_text *text = &job->text;
     if (encode_input(job, &analysis->input, &text->encoding, &text->n_prompt, &job->error))
-        return refuse_error(job);
+        return hs__job_refuse(job);
     const hs_encoding *e = &text->encoding;
     if (e->n_tokens == 0)
         return hs__refuse(&job->problem, 422, analysis->input.words ? "/words" : "/text",
@@ -161,27 +174,27 @@ static int tokenize(hs_job *job)
                           "not empty");
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
     if (!text->sentences)
-        return refuse_memory(job, "the sentences");
+        return hs__job_refuse_memory(job, "the sentences");
     text->ends = (uint8_t *)(text->sentences + e->n_tokens);
     for (size_t i = 0; i < e->n_tokens; i++)
         text->ends[i] = ends_sentence(analysis, e, i);
     hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
-    job->sequences[job->n_sequences++] = (job_sequence){
+    job->sequences[job->n_sequences++] = (hs__job_sequence){
         .encoding = e,
         .interventions = analysis->interventions,
         .n_interventions = analysis->n_interventions,
         .selection = &job->selection,
         .first_changed = hs_interventions_first_layer(analysis->interventions, analysis->n_interventions,
-                                                      job_model(job)->shape->n_layers)};
+                                                      hs__job_model(job)->shape->n_layers)};
     if (analysis->n_interventions)
-        job->sequences[job->n_sequences++] = (job_sequence){.encoding = e, .selection = &job->selection};
+        job->sequences[job->n_sequences++] = (hs__job_sequence){.encoding = e, .selection = &job->selection};
     return sources_tokenize(job);
 }
 
 /* Selects all that any patch takes from its source. */
 static void plan_sources(hs_job *job)
 {
-    const hs_shape *shape = job_model(job)->shape;
+    const hs_shape *shape = hs__job_model(job)->shape;
     hs_selection *selection = &job->source_selection;
     bool layers[HS_LAYERS_MAX] = {false}, heads[HS_HEADS_MAX] = {false};
     *selection = (hs_selection){.layers = job->source_layers, .heads = job->source_heads};
@@ -225,11 +238,11 @@ static void plan(hs_job *job)
     if ((selection->taps & maps) == maps && job->api->options.cache_bytes_max > 0)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
     if (hs__outputs_every_head(analysis->outputs)) {
-        selection->n_heads = job_model(job)->shape->n_heads;
+        selection->n_heads = hs__job_model(job)->shape->n_heads;
         selection->heads = hs_all_numbers;
     }
     if (hs__outputs_every_layer(analysis->outputs)) {
-        selection->n_layers = job_model(job)->shape->n_layers;
+        selection->n_layers = hs__job_model(job)->shape->n_layers;
         selection->layers = hs_all_numbers;
     }
     plan_sources(job);
@@ -244,16 +257,16 @@ static const uint8_t *masked_tokens(const hs__analysis_request *analysis, const 
 }
 
 /* Returns the answer without its results. */
-static hs__answer answer_describe(const hs_job *job)
+hs__answer hs__job_describe(const hs_job *job)
 {
-    const job_text *text = &job->text;
+    const hs__job_text *text = &job->text;
     const hs__analysis_request *analysis = &job->analysis;
     const hs__heads *heads = job->sequences[0].heads,
                     *baseline = analysis->n_interventions ? job->sequences[1].heads : NULL,
                     *other = analysis->effects_of.kind == HS_INTERVENE_PATCH
                                  ? job->sequences[job->first_source + analysis->effects_of.source].heads
                                  : NULL;
-    hs__answer answer = {.model = job_model(job),
+    hs__answer answer = {.model = hs__job_model(job),
                          .request = job->request,
                          .analysis = analysis,
                          .encoding = &text->encoding,
@@ -270,7 +283,7 @@ static hs__answer answer_describe(const hs_job *job)
 
 static size_t answer_bytes_max(const hs_job *job)
 {
-    return hs__answer_bytes_max(&job->analysis, job->format, job_model(job), &job->text.encoding,
+    return hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
                                 job->request->body_bytes);
 }
 
@@ -278,9 +291,9 @@ static size_t capture_bytes(const hs_job *job)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
-        n_bytes += hs_capture_bytes(job_model(job)->shape, job->sequences[i].selection,
+        n_bytes += hs_capture_bytes(hs__job_model(job)->shape, job->sequences[i].selection,
                                     job->sequences[i].encoding->n_tokens);
-    const hs__answer answer = answer_describe(job);
+    const hs__answer answer = hs__job_describe(job);
     const unsigned requested = hs__outputs_own(job->analysis.outputs);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
@@ -291,16 +304,16 @@ static size_t capture_bytes(const hs_job *job)
 static int check_pooling(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
-    const bool pools = analysis->outputs & HS__OUTPUT(embedding) ||
+    const bool pools = analysis->outputs & HS__OUTPUT_BIT(embedding) ||
                        analysis->target.kind == HS_TARGET_VECTOR || analysis->target.kind == HS_TARGET_COSINE;
     if (!pools || job->text.n_prompt < job->text.encoding.n_tokens ||
-        !hs_model_architecture(job_model(job)->model)->sentence.without_prompt)
+        !hs_model_architecture(hs__job_model(job)->model)->sentence.without_prompt)
         return 0;
     return hs__refuse(
         &job->problem, 422, "/text",
         "the sentence vector of %s leaves out the %zu tokens of the prompt, and the text has no "
         "other; send a longer text, or prompt_name \"\"",
-        job_model(job)->name, job->text.n_prompt);
+        hs__job_model(job)->name, job->text.n_prompt);
 }
 
 /* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
@@ -336,7 +349,7 @@ static int reserve(hs_job *job, size_t n_bytes)
         return 0;
     }
     hs_fail(&job->error, HS_CANCELLED, "cancelled");
-    return refuse_error(job);
+    return hs__job_refuse(job);
 }
 
 static bool is_figure(const hs_job *job)
@@ -371,9 +384,9 @@ static int check_limits(hs_job *job)
     return 0;
 }
 
-static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
+hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
 {
-    return (hs__heads_key){.model = job_model(job)->serial,
+    return (hs__heads_key){.model = hs__job_model(job)->serial,
                            .ids = s->encoding->ids,
                            .types = s->encoding->types,
                            .n_tokens = s->encoding->n_tokens,
@@ -428,7 +441,7 @@ static void prepare_analyze(hs_job *job)
         hs__figure_prepare(&job->analysis, is_figure(job), problem) ||
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
-        hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||
+        hs__effects_of_check(&job->analysis, hs_model_architecture(hs__job_model(job)->model), problem) ||
         tokenize(job) || check_pooling(job) || check_positions(job))
         return;
     job->analysis.hooks = hooks;
@@ -436,7 +449,7 @@ static void prepare_analyze(hs_job *job)
     if (check_limits(job) || !job->selection.taps)
         return;
     for (size_t i = 0; i < job->n_sequences; i++) {
-        const hs__heads_key key = sequence_key(job, &job->sequences[i]);
+        const hs__heads_key key = hs__job_key(job, &job->sequences[i]);
         job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, job->sequences[i].selection);
     }
 }
@@ -494,37 +507,6 @@ void hs_job_destroy(hs_job *job)
     free(job);
 }
 
-/* Returns the own passes that still have to run, as bits by HS__OWN_... */
-static unsigned own_pending(const hs_job *job)
-{
-    unsigned pending = job->problem.status ? 0 : hs__outputs_own(job->analysis.outputs);
-    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
-        pending &= ~((job->own[kind] ? 1U : 0U) << kind);
-    return pending;
-}
-
-/* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
-static bool is_pending(const hs_job *job, const job_sequence *s)
-{
-    if (s >= &job->sequences[job->first_source] && job->sequences[0].heads &&
-        !(own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP)))
-        return false;
-    return !job->problem.status && s->selection->taps && !s->heads;
-}
-
-static size_t tokens_max(const hs_job *job)
-{
-    return job_model(job)->shape->n_positions;
-}
-
-size_t hs__job_tokens(const hs_job *job)
-{
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < job->n_sequences; i++)
-        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
-    return own_pending(job) ? tokens_max(job) : n_tokens;
-}
-
 size_t hs__job_bytes(const hs_job *job)
 {
     return job->problem.status ? 0 : capture_bytes(job) + answer_bytes_max(job);
@@ -540,211 +522,12 @@ bool hs_job_crowded(const hs_job *job)
     return job->crowded;
 }
 
-/* ---- the planner of passes ---- */
-
-/* One sequence of a pass, and its job. */
-typedef struct pass_part {
-    hs_job *job;
-    job_sequence *sequence;
-} pass_part;
-
-/* Returns the number of layers that the sequence's pass computes. */
-static size_t layers_computed(const hs_job *job, const job_sequence *s)
-{
-    const hs_selection *selection = s->selection;
-    if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
-        return job_model(job)->shape->n_layers;
-    return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
-}
-
-/* Returns true if the sequence can be computed now. A sequence with interventions that leave the first layers
- * unchanged takes these from its job's baseline, so it waits for that one, and for the sources of its
- * patches. */
-static bool is_ready(const hs_job *job, const job_sequence *s)
-{
-    if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads))
-        return false;
-    for (size_t k = job->first_source; k < job->n_sequences && s->n_interventions > 0; k++)
-        if (!job->sequences[k].heads)
-            return false;
-    return true;
-}
-
-/* Gives patches the captures of their sources, which are computed. */
-static void sources_bind(hs_job *job)
-{
-    for (size_t k = job->first_source; k < job->n_sequences; k++)
-        if (job->sequences[k].heads)
-            job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
-}
-
-/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
-static bool fits_beside(const pass_part *first, const hs_job *job, const job_sequence *s, size_t n_tokens)
-{
-    const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
-    return job->analysis.model == first->job->analysis.model &&
-           layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
-           s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
-}
-
-/* Fills a pass with the first sequence that needs one and those that fit beside it. Returns the number of
- * sequences; 0: none is left. */
-static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_SHARED_TOKENS])
-{
-    size_t n = 0, n_tokens = 0;
-    for (size_t i = 0; i < n_jobs; i++) {
-        for (size_t k = 0; jobs[i] && k < jobs[i]->n_sequences && n < HS_SHARED_TOKENS; k++) {
-            job_sequence *s = &jobs[i]->sequences[k];
-            if (!is_ready(jobs[i], s) || (n > 0 && !fits_beside(&parts[0], jobs[i], s, n_tokens)))
-                continue;
-            parts[n++] = (pass_part){jobs[i], s};
-            n_tokens += s->encoding->n_tokens;
-        }
-    }
-    return n;
-}
-
-/* ---- run ---- */
-
-/* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
- * states, because the output `changes` needs them. */
-static hs_start start_of(const pass_part *part)
-{
-    const size_t layer = part->sequence->first_changed;
-    return (hs_start){
-        .layer = layer,
-        .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
-}
-
-static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control *control,
-                          hs_sequence *sequences, hs_error *err)
-{
-    hs_job *first = parts[0].job;
-    const hs_engine *engine = job_model(first)->engine;
-    const hs_shape *shape = hs_engine_shape(engine);
-    hs_start starts[HS_SHARED_TOKENS];
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < n && !st; i++) {
-        const hs_encoding *e = parts[i].sequence->encoding;
-        const bool shares = parts[i].sequence->first_changed > 0;
-        if (shares)
-            starts[i] = start_of(&parts[i]);
-        sequences[i] = (hs_sequence){.ids = e->ids,
-                                     .types = shape->n_types ? e->types : NULL,
-                                     .n_tokens = e->n_tokens,
-                                     .interventions = parts[i].sequence->interventions,
-                                     .n_interventions = parts[i].sequence->n_interventions,
-                                     .start = shares ? &starts[i] : NULL};
-        sources_bind(parts[i].job);
-        st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
-                               &sequences[i].capture, err);
-    }
-    if (st)
-        return st;
-    hs_workspace *ws = hs__workspace_take(first->api, first->analysis.model);
-    st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
-    hs__workspace_return(first->api, first->analysis.model, ws);
-    return st;
-}
-
-/* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */
-static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double fraction)
-{
-    hs_job *job = part->job;
-    const hs__heads_key key = sequence_key(job, part->sequence);
-    if (part->sequence->first_changed > 0)
-        hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
-    job->n_tokens_computed += part->sequence->encoding->n_tokens;
-    job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
-    part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * fraction);
-    if (!part->sequence->heads)
-        refuse_memory(job, "the heads");
-}
-
-static void run_one_pass(const pass_part *parts, size_t n, const hs_run_control *control)
-{
-    const double start = hs_clock_ms();
-    hs_sequence sequences[HS_SHARED_TOKENS] = {0};
-    hs_error err = {0};
-    const hs_status st = pass_run(parts, n, control, sequences, &err);
-    const double forward_ms = hs_clock_ms() - start;
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < n; i++)
-        n_tokens += parts[i].sequence->encoding->n_tokens;
-    const bool shared = parts[0].job != parts[n - 1].job;
-    for (size_t i = 0; i < n; i++) {
-        parts[i].job->shared |= shared;
-        const double fraction = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
-        if (!st) {
-            part_finish(&parts[i], sequences[i].capture, forward_ms, fraction);
-            continue;
-        }
-        hs_capture_destroy(sequences[i].capture);
-        hs_fail(&parts[i].job->error, st, "%s", err.text);
-        refuse_error(parts[i].job);
-    }
-}
-
-/* Runs the job's own passes, which stop when its client disconnects. */
-static void own_passes_run(hs_job *job, const hs_run_control *control)
-{
-    const double start = hs_clock_ms();
-    const hs__answer answer = answer_describe(job);
-    const hs_run_control own = {.cancelled =
-                                    job->request->cancelled ? job->request->cancelled : control->cancelled,
-                                .n_threads = control->n_threads};
-    sources_bind(job);
-    hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
-    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
-        const hs__own_passes *passes = hs__own_passes_by_kind[kind];
-        if (!(own_pending(job) >> kind & 1))
-            continue;
-        job->own[kind] = malloc(passes->result_bytes(&answer));
-        if (!job->own[kind])
-            refuse_memory(job, passes->result);
-        else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
-            refuse_error(job);
-    }
-    hs__workspace_return(job->api, job->analysis.model, ws);
-    job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
-}
-
-/* Refuses jobs whose clients have disconnected. */
-static void cancelled_refuse(hs_job *const *jobs, size_t n_jobs)
-{
-    for (size_t i = 0; i < n_jobs; i++) {
-        const atomic_int *cancelled = jobs[i] ? jobs[i]->request->cancelled : NULL;
-        if (!cancelled || !atomic_load(cancelled) || !hs__job_tokens(jobs[i]))
-            continue;
-        hs_fail(&jobs[i]->error, HS_CANCELLED, "cancelled");
-        refuse_error(jobs[i]);
-    }
-}
-
-size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
-{
-    static const hs_run_control alone = {0};
-    pass_part parts[HS_SHARED_TOKENS];
-    size_t n_shared = 0;
-    control = control ? control : &alone;
-    cancelled_refuse(jobs, n_jobs);
-    /* Terminates: each round computes its sequences or refuses their jobs. */
-    for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
-        run_one_pass(parts, n, control);
-    for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i] && own_pending(jobs[i]))
-            own_passes_run(jobs[i], control);
-        n_shared += jobs[i] && jobs[i]->shared;
-    }
-    return n_shared;
-}
-
 /* ---- answer ---- */
 
 static hs_status analyze(hs_job *job, hs__answer *answer)
 {
     const double start = hs_clock_ms();
-    *answer = answer_describe(job);
+    *answer = hs__job_describe(job);
     hs_status st = hs__answer_init(answer, &job->error);
     if (!st && job->request->operation == HS_ANALYZE)
         st = hs__outputs_compute(answer, &job->error);
@@ -755,7 +538,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
 /* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
 static void body_begin(const hs_job *job, hs_buffer *body)
 {
-    hs_runtime *runtime = hs_engine_runtime(job_model(job)->engine);
+    hs_runtime *runtime = hs_engine_runtime(hs__job_model(job)->engine);
     body->data = hs_runtime_block_take(runtime, answer_bytes_max(job), &body->capacity);
     body->failed = !body->data;
 }
@@ -830,7 +613,7 @@ static void answer_texts(hs_job *job, hs_response *response)
     hs__outputs_finish(&answer);
     if (st) {
         hs_buffer_finish(&body);
-        refuse_error(job);
+        hs__job_refuse(job);
     } else {
         response->status = 200;
         response->content_type = hs__format_media_type(job->format);
@@ -848,7 +631,7 @@ static void answer_json(hs_job *job, hs_response *response)
         hs_buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
     if (body.failed) {
         hs_buffer_finish(&body);
-        refuse_memory(job, "the answer");
+        hs__job_refuse_memory(job, "the answer");
         return;
     }
     response->status = 200;
@@ -877,5 +660,5 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
     memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
     ret_response->n_tokens = job->n_tokens_computed;
     if (job->n_sequences)
-        memcpy(ret_response->model, job_model(job)->name, sizeof ret_response->model);
+        memcpy(ret_response->model, hs__job_model(job)->name, sizeof ret_response->model);
 }

@@ -11,6 +11,7 @@ call files of its own module and of modules further down. The script checks:
     includes     no files include each other in a circle
     calls        no .c files call each other in a circle (undefined symbols of the objects, from nm)
     names        a file name is unique in the tree, but for the viewer
+    private      a name that begins with hs__ occurs in one of the four folders only
     openings     every file opens with a comment that names it and says what it is
     functions    none over 50 lines, and outside engine/kernels the median is 12 at most
 
@@ -26,8 +27,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-# From the top down. Files directly in a folder use its subfolders. engine/ is the exception: its header is shared by
-# its subfolders. Rows that name single files are below all others.
+# From the top down. Files directly in a folder use its subfolders. engine/ and api/api.h are exceptions: headers that
+# subfolders share. Rows that name single files are below all others.
 MODULES = """
 server/commands
 server/http
@@ -47,8 +48,12 @@ server/hub
 server/base
 """.split() + """
 api
+api/answer
+api/outputs
+api/request
 api/figures
 api/formats
+api/api.h
 engine/statistics
 engine/analysis
 engine/pass
@@ -87,10 +92,13 @@ FUNCTION_LINES_MEDIAN = 12
 # Names that tools ask for by name.
 GIVEN_NAMES = {"README.md", "package.json", "package-lock.json", "vite.config.ts", "tsconfig.json"}
 
+# Private names that still occur in two folders.
+SHARED_NAMES = {"hs__block", "hs__log"}
+
 # Folders of build products, as in .gitignore, and git's own.
 PRODUCTS = {".git", "build", "dist", "node_modules", "__pycache__", ".pytest_cache", "test-results"}
 
-ENFORCED = {"direction between folders", "libraries"}
+ENFORCED = {"direction between folders", "libraries", "private"}
 
 
 def folder(path):
@@ -99,7 +107,7 @@ def folder(path):
 
 def inside(path, module):
     """model/files/json.c is inside model and model/files; model/base/status.h inside model/base."""
-    return path.startswith((module + "/", module + "."))
+    return path == module or path.startswith((module + "/", module + "."))
 
 
 def module_of(path):
@@ -222,6 +230,16 @@ def openings(texts):
             yield "openings", f"{path}: {text.splitlines()[0][:70]}"
 
 
+def private_names(texts):
+    folders = defaultdict(set)
+    for path, text in texts.items():
+        for name in set(re.findall(r"\b(?:hs|HS)__\w+", code_only(text))):
+            folders[name].add(folder(path))
+    for name, where in sorted(folders.items()):
+        if len(where) > 1 and name not in SHARED_NAMES:
+            yield "private", f"{name}: {' '.join(sorted(where))}"
+
+
 def tree_files(root):
     """Yields the path of each file below root that is not a build product: a tree without git's records has them too."""
     for folder, folders, names in os.walk(root):
@@ -296,6 +314,7 @@ def main():
         *(("includes", " <-> ".join(circle)) for circle in circles(included)),
         *(("calls", " <-> ".join(circle)) for circle in circles(called)),
         *long_functions(texts),
+        *private_names(texts),
         *same_names(options.root),
         *openings(texts),
     ]

@@ -23,10 +23,10 @@ static const struct {
     [HS__FIGURE_HEAD] = {.title = "maps of heads"},
     [HS__FIGURE_LAYER] = {.title = "heads of a layer"},
     [HS__FIGURE_OVERVIEW] = {.title = "overview of heads"},
-    [HS__FIGURE_DISTANCES] = {.title = "distances of heads", .output = HS__OUTPUT(head_distances)},
-    [HS__FIGURE_PREDICTIONS] = {.title = "predictions", .output = HS__OUTPUT(predictions)},
-    [HS__FIGURE_LENS] = {.title = "predictions of layers", .output = HS__OUTPUT(predictions)},
-    [HS__FIGURE_EFFECTS] = {.title = "effects of heads", .output = HS__OUTPUT(effects)},
+    [HS__FIGURE_DISTANCES] = {.title = "distances of heads", .output = HS__OUTPUT_BIT(head_distances)},
+    [HS__FIGURE_PREDICTIONS] = {.title = "predictions", .output = HS__OUTPUT_BIT(predictions)},
+    [HS__FIGURE_LENS] = {.title = "predictions of layers", .output = HS__OUTPUT_BIT(predictions)},
+    [HS__FIGURE_EFFECTS] = {.title = "effects of heads", .output = HS__OUTPUT_BIT(effects)},
 };
 
 /* The parts that make one figure. */
@@ -59,9 +59,9 @@ static hs__outputs figure_outputs(const hs__figure_request *figure)
     if (!is_map(figure))
         return kinds[figure->kind].output;
     if (figure->show != HS__SHOW_SIMILARITY)
-        outputs |= HS__OUTPUT(attentions);
+        outputs |= HS__OUTPUT_BIT(attentions);
     if (figure->show != HS__SHOW_ATTENTION)
-        outputs |= HS__OUTPUT(similarities);
+        outputs |= HS__OUTPUT_BIT(similarities);
     return outputs;
 }
 
@@ -93,7 +93,7 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
     analysis->outputs = figure_outputs(&analysis->figure);
     if (analysis->n_interventions)
-        analysis->outputs |= HS__OUTPUT(changes); /* the pass starts from its states */
+        analysis->outputs |= HS__OUTPUT_BIT(changes); /* the pass starts from its states */
     if (figure_n_panels(analysis) > PANELS_MAX)
         return hs__refuse(problem, 422, "/figure",
                           "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",

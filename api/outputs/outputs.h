@@ -32,7 +32,7 @@ typedef struct hs__answer {
     const hs_request *request;
     const hs__analysis_request *analysis;
     const hs_encoding *encoding;
-    size_t n_prompt;            /* tokens of the prompt and before it; see api/prompt.h */
+    size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
     const uint8_t *masked;      /* [T] or NULL */
@@ -98,7 +98,11 @@ void hs__answer_share(const hs__answer *answer, size_t n_threads, size_t n_tasks
 /* ==== the table ==== */
 
 /* Range of an output's values; dtype u1 holds [0, 1] only. */
-typedef enum hs__range { HS__RANGE_ANY, HS__RANGE_UNIT, HS__RANGE_UNIT_IF_NORMALIZED } hs__range;
+typedef enum hs__output_range {
+    HS__RANGE_ANY,
+    HS__RANGE_UNIT,
+    HS__RANGE_UNIT_IF_NORMALIZED
+} hs__output_range;
 
 /* The measures that determine an answer's size. Their products cannot overflow: shapes are within HS_..._MAX,
  * T within HS_POSITIONS_MAX. */
@@ -149,7 +153,7 @@ typedef struct hs__output {
      * and then the scratch of hs_effective_attention. The block is valid until `into` is used again. */
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
-    hs__range range;
+    hs__output_range range;
     hs_status (*prepare)(hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
     const char *hook; /* "attn.hook_pattern": TransformerLens's name within a block; or NULL */
 

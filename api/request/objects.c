@@ -177,7 +177,7 @@ int hs__read_predictions(const hs__reading *r)
         return refuse_type(r, members, N_ROWS(members));
     if (hs__predictor_check(r->model, r->pointer, r->problem))
         return r->problem->status;
-    r->analysis->outputs |= HS__OUTPUT(predictions);
+    r->analysis->outputs |= HS__OUTPUT_BIT(predictions);
     return read_options(r, members, N_ROWS(members));
 }
 
@@ -212,7 +212,7 @@ int hs__read_head_scores(const hs__reading *r)
     };
     if (!json_is_object(r->value))
         return refuse_type(r, members, N_ROWS(members));
-    r->analysis->outputs |= HS__OUTPUT(head_scores);
+    r->analysis->outputs |= HS__OUTPUT_BIT(head_scores);
     return read_options(r, members, N_ROWS(members));
 }
 
@@ -284,15 +284,15 @@ int hs__read_figure(const hs__reading *r)
 /* ==== changes of heads: kind, factor, from ==== */
 
 #define ALL_KINDS       "zero|scale|mean|uniform|identity|patch" /* as hs_intervention_kind */
-#define CHANGE_AT(name) offsetof(hs__head_change, name)
+#define CHANGE_AT(name) offsetof(hs__change, name)
 
 /* Returns the change that the member belongs to. */
-static hs__head_change *change_of(const hs__reading *r)
+static hs__change *change_of(const hs__reading *r)
 {
     return r->into;
 }
 
-static bool is_patch(const hs__head_change *change)
+static bool is_patch(const hs__change *change)
 {
     return change->kind == HS_INTERVENE_PATCH || change->kind == HS_INTERVENE_PATCH_STATE;
 }
@@ -311,7 +311,7 @@ static int read_kind(const hs__reading *r)
 
 static int read_factor(const hs__reading *r)
 {
-    hs__head_change *change = change_of(r);
+    hs__change *change = change_of(r);
     change->factor = (float)json_number_value(r->value);
     if (change->kind == HS_INTERVENE_SCALE && !(json_is_number(r->value) && isfinite(change->factor)))
         return hs__refuse(r->problem, 422, r->pointer,
@@ -399,8 +399,8 @@ int hs__read_effects_of(const hs__reading *r)
 int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architecture *architecture,
                          hs__problem *problem)
 {
-    const bool has_map = analysis->outputs & HS__OUTPUT(patch_map);
-    if (analysis->has_effects_of && !has_map && !(analysis->outputs & HS__OUTPUT(effects)))
+    const bool has_map = analysis->outputs & HS__OUTPUT_BIT(patch_map);
+    if (analysis->has_effects_of && !has_map && !(analysis->outputs & HS__OUTPUT_BIT(effects)))
         return hs__refuse(problem, 422, "/effects_of",
                           "effects_of belongs to the outputs effects and patch_map: ask for one of them");
     if (has_map && analysis->effects_of.kind != HS_INTERVENE_PATCH)
@@ -420,7 +420,7 @@ int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architec
 
 /* One intervention that is being read. The readers of kind, factor and from know its first member only. */
 typedef struct changed_heads {
-    hs__head_change change;
+    hs__change change;
     hs_intervention *to;
     uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
 } changed_heads;
@@ -567,7 +567,7 @@ int hs__read_interventions(const hs__reading *r)
     for (size_t i = 0; i < n; i++)
         if (read_intervention(r, i))
             return r->problem->status;
-    analysis->outputs |= HS__OUTPUT(changes);
+    analysis->outputs |= HS__OUTPUT_BIT(changes);
     return 0;
 }
 

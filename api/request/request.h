@@ -136,9 +136,10 @@ enum {
 
 /* A set of outputs: bit HS__OUTPUT_name of each. */
 typedef uint64_t hs__outputs;
-#define HS__OUTPUT(name) ((hs__outputs)1 << HS__OUTPUT_##name)
+#define HS__OUTPUT_BIT(name) ((hs__outputs)1 << HS__OUTPUT_##name)
 /* Those of a request that names none. */
-#define HS__OUTPUTS_DEFAULT (HS__OUTPUT(attentions) | HS__OUTPUT(similarities) | HS__OUTPUT(pairs))
+#define HS__OUTPUTS_DEFAULT                                                                                  \
+    (HS__OUTPUT_BIT(attentions) | HS__OUTPUT_BIT(similarities) | HS__OUTPUT_BIT(pairs))
 _Static_assert(HS__OUTPUTS_COUNT <= 64, "a set of outputs has a bit for each");
 
 extern const char *const hs__output_names[HS__OUTPUTS_COUNT];
@@ -186,11 +187,11 @@ typedef struct hs__head_scores_request {
 } hs__head_scores_request;
 
 /* How heads change: what the field effects_of and each of interventions say. */
-typedef struct hs__head_change {
+typedef struct hs__change {
     hs_intervention_kind kind;
     float factor;   /* of SCALE */
     uint8_t source; /* of PATCH */
-} hs__head_change;
+} hs__change;
 
 /* The field figure, in the order of its choices. */
 enum {
@@ -242,11 +243,11 @@ typedef struct hs__analysis_request {
     size_t n_sentence_ends;
     hs__prediction_request predictions;
     hs__head_scores_request head_scores;
-    hs__head_change effects_of; /* what effects does to each head: ZERO, SCALE, MEAN or PATCH */
-    bool has_effects_of;        /* the request names it */
-    hs_target target;           /* kind NONE: not named */
-    float *target_vector;       /* of a COSINE target, owned, or NULL */
-    hs_pooling pooling;         /* n 0: the checkpoint's */
+    hs__change effects_of; /* what effects does to each head: ZERO, SCALE, MEAN or PATCH */
+    bool has_effects_of;   /* the request names it */
+    hs_target target;      /* kind NONE: not named */
+    float *target_vector;  /* of a COSINE target, owned, or NULL */
+    hs_pooling pooling;    /* n 0: the checkpoint's */
     hs__figure_request figure;
     bool has_layers; /* the request names layers */
 } hs__analysis_request;

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "api/api.h"
-#include "api/batch_limits.h"
 #include "model/base/status.h"
 #include "server/http/work_queue.h"
 

@@ -1,5 +1,5 @@
 /* test_api_cache.c - the head cache: hits, evictions, the bytes it reports, and its use by requests. */
-#include "api/head_cache.h"
+#include "api/internal.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 

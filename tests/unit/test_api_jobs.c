@@ -1,6 +1,6 @@
 /* test_api_jobs.c - the three steps of a request: several in one pass, cancelled, too large, encoded for the
  * client. */
-#include "api/job.h"
+#include "api/internal.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 

@@ -1,6 +1,5 @@
 /* test_api_memory.c - the memory budget of requests: one bound for all, and an order for those that wait. */
 #include "api/internal.h"
-#include "api/job.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 

@@ -252,8 +252,8 @@ END_TEST
 
 /* Outputs that the fixture's model cannot answer alone: those of task heads, and of a text to patch from. */
 #define OTHERS                                                                                               \
-    (HS__OUTPUT(classes) | HS__OUTPUT(next_sentence) | HS__OUTPUT(answer) | HS__OUTPUT(loss) |               \
-     HS__OUTPUT(patch_map))
+    (HS__OUTPUT_BIT(classes) | HS__OUTPUT_BIT(next_sentence) | HS__OUTPUT_BIT(answer) |                      \
+     HS__OUTPUT_BIT(loss) | HS__OUTPUT_BIT(patch_map))
 
 /* Every output alone, in every format: what was named is there, and nothing else of the table. */
 START_TEST(outputs_are_answered_one_by_one)

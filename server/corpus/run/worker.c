@@ -4,7 +4,7 @@
  * A worker keeps only the tokens of a line, and its beginning if the text may become an example. */
 #include "server/corpus/run/worker.h"
 
-#include "api/prompt.h"
+#include "api/api.h"
 #include "model/base/utf8.h"
 
 #include <math.h>

@@ -1,0 +1,238 @@
+/* plan_passes.c - plans and runs the passes of jobs.
+ *
+ * A sequence that the head cache lacks needs a pass, which may also compute sequences of other jobs. */
+#include "api/internal.h"
+
+#include "model/base/clock.h"
+
+#include <stdlib.h>
+
+/* Returns the own passes that still have to run, as bits by HS__OWN_... */
+static unsigned own_pending(const hs_job *job)
+{
+    unsigned pending = job->problem.status ? 0 : hs__outputs_own(job->analysis.outputs);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
+        pending &= ~((job->own[kind] ? 1U : 0U) << kind);
+    return pending;
+}
+
+/* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
+static bool is_pending(const hs_job *job, const hs__job_sequence *s)
+{
+    if (s >= &job->sequences[job->first_source] && job->sequences[0].heads &&
+        !(own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP)))
+        return false;
+    return !job->problem.status && s->selection->taps && !s->heads;
+}
+
+static size_t tokens_max(const hs_job *job)
+{
+    return hs__job_model(job)->shape->n_positions;
+}
+
+size_t hs__job_tokens(const hs_job *job)
+{
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < job->n_sequences; i++)
+        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
+    return own_pending(job) ? tokens_max(job) : n_tokens;
+}
+
+/* ---- the planner of passes ---- */
+
+/* One sequence of a pass, and its job. */
+typedef struct pass_part {
+    hs_job *job;
+    hs__job_sequence *sequence;
+} pass_part;
+
+/* Returns the number of layers that the sequence's pass computes. */
+static size_t layers_computed(const hs_job *job, const hs__job_sequence *s)
+{
+    const hs_selection *selection = s->selection;
+    if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
+        return hs__job_model(job)->shape->n_layers;
+    return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
+}
+
+/* Returns true if the sequence can be computed now. A sequence with interventions that leave the first layers
+ * unchanged takes these from its job's baseline, so it waits for that one, and for the sources of its
+ * patches. */
+static bool is_ready(const hs_job *job, const hs__job_sequence *s)
+{
+    if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads))
+        return false;
+    for (size_t k = job->first_source; k < job->n_sequences && s->n_interventions > 0; k++)
+        if (!job->sequences[k].heads)
+            return false;
+    return true;
+}
+
+/* Gives patches the captures of their sources, which are computed. */
+static void sources_bind(hs_job *job)
+{
+    for (size_t k = job->first_source; k < job->n_sequences; k++)
+        if (job->sequences[k].heads)
+            job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
+}
+
+/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
+static bool fits_beside(const pass_part *first, const hs_job *job, const hs__job_sequence *s, size_t n_tokens)
+{
+    const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
+    return job->analysis.model == first->job->analysis.model &&
+           layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
+           s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
+}
+
+/* Fills a pass with the first sequence that needs one and those that fit beside it. Returns the number of
+ * sequences; 0: none is left. */
+static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_SHARED_TOKENS])
+{
+    size_t n = 0, n_tokens = 0;
+    for (size_t i = 0; i < n_jobs; i++) {
+        for (size_t k = 0; jobs[i] && k < jobs[i]->n_sequences && n < HS_SHARED_TOKENS; k++) {
+            hs__job_sequence *s = &jobs[i]->sequences[k];
+            if (!is_ready(jobs[i], s) || (n > 0 && !fits_beside(&parts[0], jobs[i], s, n_tokens)))
+                continue;
+            parts[n++] = (pass_part){jobs[i], s};
+            n_tokens += s->encoding->n_tokens;
+        }
+    }
+    return n;
+}
+
+/* ---- run ---- */
+
+/* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
+ * states, because the output `changes` needs them. */
+static hs_start start_of(const pass_part *part)
+{
+    const size_t layer = part->sequence->first_changed;
+    return (hs_start){
+        .layer = layer,
+        .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
+}
+
+static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control *control,
+                          hs_sequence *sequences, hs_error *err)
+{
+    hs_job *first = parts[0].job;
+    const hs_engine *engine = hs__job_model(first)->engine;
+    const hs_shape *shape = hs_engine_shape(engine);
+    hs_start starts[HS_SHARED_TOKENS];
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        const hs_encoding *e = parts[i].sequence->encoding;
+        const bool shares = parts[i].sequence->first_changed > 0;
+        if (shares)
+            starts[i] = start_of(&parts[i]);
+        sequences[i] = (hs_sequence){.ids = e->ids,
+                                     .types = shape->n_types ? e->types : NULL,
+                                     .n_tokens = e->n_tokens,
+                                     .interventions = parts[i].sequence->interventions,
+                                     .n_interventions = parts[i].sequence->n_interventions,
+                                     .start = shares ? &starts[i] : NULL};
+        sources_bind(parts[i].job);
+        st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
+                               &sequences[i].capture, err);
+    }
+    if (st)
+        return st;
+    hs_workspace *ws = hs__workspace_take(first->api, first->analysis.model);
+    st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
+    hs__workspace_return(first->api, first->analysis.model, ws);
+    return st;
+}
+
+/* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */
+static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double fraction)
+{
+    hs_job *job = part->job;
+    const hs__heads_key key = hs__job_key(job, part->sequence);
+    if (part->sequence->first_changed > 0)
+        hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
+    job->n_tokens_computed += part->sequence->encoding->n_tokens;
+    job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
+    part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * fraction);
+    if (!part->sequence->heads)
+        hs__job_refuse_memory(job, "the heads");
+}
+
+static void run_one_pass(const pass_part *parts, size_t n, const hs_run_control *control)
+{
+    const double start = hs_clock_ms();
+    hs_sequence sequences[HS_SHARED_TOKENS] = {0};
+    hs_error err = {0};
+    const hs_status st = pass_run(parts, n, control, sequences, &err);
+    const double forward_ms = hs_clock_ms() - start;
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < n; i++)
+        n_tokens += parts[i].sequence->encoding->n_tokens;
+    const bool shared = parts[0].job != parts[n - 1].job;
+    for (size_t i = 0; i < n; i++) {
+        parts[i].job->shared |= shared;
+        const double fraction = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
+        if (!st) {
+            part_finish(&parts[i], sequences[i].capture, forward_ms, fraction);
+            continue;
+        }
+        hs_capture_destroy(sequences[i].capture);
+        hs_fail(&parts[i].job->error, st, "%s", err.text);
+        hs__job_refuse(parts[i].job);
+    }
+}
+
+/* Runs the job's own passes, which stop when its client disconnects. */
+static void own_passes_run(hs_job *job, const hs_run_control *control)
+{
+    const double start = hs_clock_ms();
+    const hs__answer answer = hs__job_describe(job);
+    const hs_run_control own = {.cancelled =
+                                    job->request->cancelled ? job->request->cancelled : control->cancelled,
+                                .n_threads = control->n_threads};
+    sources_bind(job);
+    hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
+        const hs__own_passes *passes = hs__own_passes_by_kind[kind];
+        if (!(own_pending(job) >> kind & 1))
+            continue;
+        job->own[kind] = malloc(passes->result_bytes(&answer));
+        if (!job->own[kind])
+            hs__job_refuse_memory(job, passes->result);
+        else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
+            hs__job_refuse(job);
+    }
+    hs__workspace_return(job->api, job->analysis.model, ws);
+    job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
+}
+
+/* Refuses jobs whose clients have disconnected. */
+static void cancelled_refuse(hs_job *const *jobs, size_t n_jobs)
+{
+    for (size_t i = 0; i < n_jobs; i++) {
+        const atomic_int *cancelled = jobs[i] ? jobs[i]->request->cancelled : NULL;
+        if (!cancelled || !atomic_load(cancelled) || !hs__job_tokens(jobs[i]))
+            continue;
+        hs_fail(&jobs[i]->error, HS_CANCELLED, "cancelled");
+        hs__job_refuse(jobs[i]);
+    }
+}
+
+size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
+{
+    static const hs_run_control alone = {0};
+    pass_part parts[HS_SHARED_TOKENS];
+    size_t n_shared = 0;
+    control = control ? control : &alone;
+    cancelled_refuse(jobs, n_jobs);
+    /* Terminates: each round computes its sequences or refuses their jobs. */
+    for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
+        run_one_pass(parts, n, control);
+    for (size_t i = 0; i < n_jobs; i++) {
+        if (jobs[i] && own_pending(jobs[i]))
+            own_passes_run(jobs[i], control);
+        n_shared += jobs[i] && jobs[i]->shared;
+    }
+    return n_shared;
+}
