@@ -3,7 +3,6 @@
 #include "api/answer/answer.h"
 
 #include "api/formats/arrays.h"
-#include "api/formats/npz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

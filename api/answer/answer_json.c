@@ -1,8 +1,8 @@
 /* answer_json.c - bounds an answer's size before any pass, and writes the JSON answer. */
 #include "api/answer/answer.h"
 
+#include "api/formats/arrays.h"
 #include "api/formats/json_text.h"
-#include "api/formats/npz.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,13 +1,17 @@
-/* figure.c - lays panels out. It first computes sizes, which are the same for all panels, then draws
- * marks. */
+/* figure.c - lays panels out, and writes their numbers as CSV.
+ *
+ * The layout first computes sizes, which are the same for all panels, then draws marks. */
 #include "api/figures/figure.h"
 
 #include "api/figures/picture.h"
+#include "api/formats/json_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ==== layout ==== */
 
 #define INK   0x1b1e22u
 #define FAINT 0x9aa0a6u
@@ -485,4 +489,55 @@ hs_status hs_figure_draw(const hs_figure *f, hs_picture *d, hs_error *err)
         text(d, GAP, d->height - GAP / 2, fmax(HS__FIGURE_POINT_MIN, 0.85 * y.font), HS__ANCHOR_START, false,
              INK, f->footer, d->width - 2 * GAP);
     return d->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
+}
+
+/* ==== CSV ==== */
+
+/* Writes the numbers of a figure: a line of names, then a row for each cell. */
+
+/* Adds a field in quotes, which are doubled inside. */
+static void text_add(hs_buffer *b, const char *text)
+{
+    hs_buffer_add(b, "\"", 1);
+    for (const char *quote; (quote = strchr(text, '"')); text = quote + 1) {
+        hs_buffer_add(b, text, (size_t)(quote - text));
+        hs_buffer_add(b, "\"\"", 2);
+    }
+    hs_buffer_text(b, text);
+    hs_buffer_add(b, "\"", 1);
+}
+
+static void label_add(hs_buffer *b, const char *const *labels, size_t i)
+{
+    hs_buffer_add(b, ",", 1);
+    if (labels)
+        text_add(b, labels[i]);
+}
+
+/* Adds a row. A value that is not finite stays empty. */
+static void cell_add(hs_buffer *b, const hs_panel *p, size_t i, size_t j)
+{
+    char number[64];
+    const size_t at = i * p->n_columns + j;
+    char *end = number;
+    text_add(b, p->title);
+    hs_buffer_add(b, number, (size_t)snprintf(number, sizeof number, ",%zu,%zu", i, j));
+    label_add(b, p->row_labels, i);
+    label_add(b, p->column_labels, j);
+    label_add(b, p->cell_labels, at);
+    *end++ = ',';
+    if (isfinite(p->values[at]))
+        end = hs_float_print(end, p->values[at], 9);
+    *end++ = '\n';
+    hs_buffer_add(b, number, (size_t)(end - number));
+}
+
+hs_status hs__figure_csv(const hs_figure *f, hs_buffer *b, hs_error *err)
+{
+    hs_buffer_text(b, "panel,row,column,row_label,column_label,cell_label,value\n");
+    for (size_t k = 0; k < f->n_panels && !b->failed; k++)
+        for (size_t i = 0; i < f->panels[k].n_rows; i++)
+            for (size_t j = 0; j < f->panels[k].n_columns; j++)
+                cell_add(b, &f->panels[k], i, j);
+    return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure's numbers") : HS_OK;
 }

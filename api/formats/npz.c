@@ -1,6 +1,6 @@
 /* npz.c - writes the zip from front to back. Sizes are known beforehand. A member's checksum goes into its
  * header when the member is complete. libzip and libarchive cannot align data, and copy it. */
-#include "api/formats/npz.h"
+#include "api/formats/arrays.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_api_npz.c - the .npz writer: the same bytes to memory and to a file, and zip64 beyond 32 bits, which
  * NumPy reads. */
-#include "api/formats/npz.h"
+#include "api/formats/arrays.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

@@ -20,7 +20,7 @@
  * Then report and page show the results. A worker's functions are called by one thread at a time. */
 #pragma once
 
-#include "api/formats/npz.h"
+#include "api/formats/arrays.h"
 #include "api/request/texts.h"
 #include "server/corpus/corpus.h"
 #include "server/corpus/report/drawing.h"

@@ -1,5 +1,5 @@
 /* report_npz.c - report.npz: arrays of any size, written as they are read. */
-#include "api/formats/npz.h"
+#include "api/formats/arrays.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 
