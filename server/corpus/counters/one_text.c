@@ -6,8 +6,8 @@
  * it. */
 #include "server/corpus/counters/examples.h"
 
+#include "api/api.h"
 #include "api/figures/figure.h"
-#include "api/prompt.h"
 #include "engine/analysis/analysis.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/corpus/report/report_value.h"
