@@ -253,6 +253,8 @@ typedef struct hs_sentence_head {
     hs_sentence_dense dense[HS_SENTENCE_DENSE_MAX];
     size_t n_dense;
     bool normalized;    /* the vector is divided by its length */
+    size_t max_tokens;  /* texts are cut to this length unless a request says otherwise; 0: the files do not
+                           say */
     hs_prompt *prompts; /* [n_prompts], owned with their texts, in one block */
     size_t n_prompts;
     size_t

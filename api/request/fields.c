@@ -525,7 +525,8 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     const hs_sentence_head *sentence = &hs_model_architecture(model->model)->sentence;
     if (sentence->default_prompt < sentence->n_prompts)
         ret_analysis->prompt = &sentence->prompts[sentence->default_prompt];
-    ret_analysis->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
+    const size_t length = sentence->max_tokens > 2 ? sentence->max_tokens : 128;
+    ret_analysis->max_tokens = shape->n_positions < length ? shape->n_positions : length;
     ret_analysis->outputs = HS__OUTPUTS_DEFAULT;
     ret_analysis->layers[0] = (uint16_t)(shape->n_layers - 1);
     ret_analysis->n_layers = 1;
@@ -535,9 +536,9 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     ret_analysis->max_pairs = 10000;
     ret_analysis->digits = 6;
     ret_analysis->predictions.top_k = 5;
-    const size_t length = hs__head_scores_length_max(model);
+    const size_t longest = hs__head_scores_length_max(model);
     ret_analysis->head_scores =
-        (hs__head_scores_request){.length = length < 50 ? length : 50, .sequences = 10};
+        (hs__head_scores_request){.length = longest < 50 ? longest : 50, .sequences = 10};
     ret_analysis->figure.width_mm = 85;
     ret_analysis->figure.font_pt = 7;
 }

@@ -213,6 +213,7 @@ HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *modul
  *     1_Pooling/config.json  how one vector is made of the tokens' states
  *     2_Dense/config.json    in_features, out_features, bias, activation_function
  *     2_Dense/model.safetensors  linear.weight, linear.bias
+ *     sentence_bert_config.json  max_seq_length; optional
  *     config_sentence_transformers.json  prompts; optional:
  *
  *         {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}

@@ -332,6 +332,35 @@ static hs_status open_prompts(const char *dir, hs_sentence_head *head, hs_error 
     return st;
 }
 
+/* ---- the length of texts ---- */
+
+/* Reads max_seq_length from the first of these files that exists, as sentence-transformers does. */
+static hs_status open_length(const char *dir, hs_sentence_head *head, hs_error *err)
+{
+    static const char *const names[] = {
+        "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
+        "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json"};
+    hs_bytes file = {0};
+    json_t *keys = NULL;
+    hs_error reason = {0};
+    hs_status st = HS_OK;
+    size_t i = 0;
+    for (; !st && !file.data && i < sizeof names / sizeof *names; i++)
+        st = hs__file_read(dir, names[i], true, &file, err);
+    if (st || !file.data)
+        return st;
+    st = hs__json_parse(&file, names[i - 1], &keys, err);
+    hs__config config = {keys, st, &reason};
+    if (!st && !json_is_null(json_object_get(keys, "max_seq_length")))
+        head->max_tokens = hs__config_size_or(&config, "max_seq_length", 1, (size_t)1 << 30, 0);
+    json_decref(keys);
+    free((void *)file.data);
+    return st              ? st
+           : config.status ? hs_fail(err, config.status,
+                                     "%s: max_seq_length must be an integer from 1, or null", names[i - 1])
+                           : HS_OK;
+}
+
 /* ---- the folder ---- */
 
 /* A module being opened: its folder is dir/path. */
@@ -406,6 +435,8 @@ hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *re
         st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
     if (!st)
         st = open_prompts(dir, &head, err);
+    if (!st)
+        st = open_length(dir, &head, err);
     if (!st)
         *ret_head = head;
     return st;

@@ -274,6 +274,7 @@ static hs_status small_files_pull(pull *p, hs_error *err)
     static const char *const names[] = {
         "config.json",
         "config_sentence_transformers.json",
+        "sentence_bert_config.json",
         "tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",

@@ -1,6 +1,7 @@
 """Sentence vectors: pooling, dense layers and norm as modules.json of sentence-transformers says, in float64."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -260,3 +261,22 @@ def test_a_trained_model_against_sentence_transformers(headscope):
         answer = subprocess.run([headscope, "analyze", "--model", said["folder"], "--outputs", "embedding", "--format", "json",
                                  "--max-tokens", "256", "--digits", "9", "-"], input=text, capture_output=True, text=True, check=True)
         check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))
+
+
+@pytest.mark.parametrize("length, n_tokens", [(150, 150), (9, 9), (5000, 160), (None, 128)])
+def test_the_length_of_texts_is_the_encoders(headscope, encoders, tmp_path, length, n_tokens):
+    """max_seq_length of sentence_bert_config.json, at most the model's; 128 if it does not say."""
+    folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length, "do_lower_case": False}))
+    for more, expected in (([], n_tokens), (["--max-tokens", "20"], 20)):
+        done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", *more, "-"],
+                              input=b"the war " * 300, capture_output=True)
+        assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == expected
+
+
+def test_a_length_that_is_none_is_refused(headscope, encoders, tmp_path):
+    folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 0}')
+    done = subprocess.run([headscope, "models", folder], capture_output=True)
+    assert done.returncode == 1
+    assert b"sentence_bert_config.json: max_seq_length must be an integer from 1, or null" in done.stderr
