@@ -206,6 +206,8 @@ static hs_status schema_check(sqlite3 *db, hs__database_mode mode, const hs__dat
     if (!code)
         code = objects_compare(db, model, kind, &n);
     sqlite3_close(model);
+    if (!code && !n && mode == HS__DATABASE_CREATE && kind->locked) /* reports a full disk by its errno */
+        code = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     if (!code && !n && mode == HS__DATABASE_CREATE)
         code = sqlite3_exec(db, kind->schema, NULL, NULL, NULL);
     else if (code == SQLITE_NOTADB || (!code && !n))
