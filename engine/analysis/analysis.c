@@ -105,8 +105,7 @@ typedef struct profile_sums {
     double entropy, confidence, distance;
 } profile_sums;
 
-HS_CLONES
-static double row_entropy(const float *row, size_t n)
+static HS_CLONES double row_entropy(const float *row, size_t n)
 {
     float information = 0;
     for (size_t j = 0; j < n; j++)
@@ -298,8 +297,7 @@ static void tally_add(tally *t, const hs_text_facts *text, size_t i, size_t j)
     t->holding[text->first[j]] += !repeated;
 }
 
-HS_CLONES
-static int block_count(const float *values, size_t n, float maximum, float threshold)
+static HS_CLONES int block_count(const float *values, size_t n, float maximum, float threshold)
 {
     int count = 0;
     for (size_t j = 0; j < n; j++)
@@ -342,8 +340,7 @@ static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_s
 /* ---- signal to noise ---- */
 
 /* Returns d' over all pairs, of N = S / m. NAN if there is no spread, which m <= 0 implies. */
-HS_CLONES
-static double dprime(const float *similarity, const hs_text_facts *text, float maximum)
+static HS_CLONES double dprime(const float *similarity, const hs_text_facts *text, float maximum)
 {
     const size_t T = text->n_tokens;
     double n[2] = {0}, sum[2] = {0}, squares[2] = {0}; /* [1] signal, [0] noise */
@@ -394,8 +391,8 @@ static double row_sum(const float *row, const hs_text_facts *text)
 
 /* Returns the entropy of a row. With a mask, the row is renormalised over the unmasked tokens, p = a / w,
  * and its entropy is -(1/w) sum a ln a + ln w. */
-HS_CLONES
-static void attention_report(const float *attention, const hs_text_facts *text, hs_head_summary *ret_summary)
+static HS_CLONES void attention_report(const float *attention, const hs_text_facts *text,
+                                       hs_head_summary *ret_summary)
 {
     const size_t T = text->n_tokens;
     double n_rows = 0, entropy = 0, mass = 0, separator_mass = 0;

@@ -35,8 +35,7 @@ static centering lay_out(const hs__kernels *kernels, size_t n, size_t T, hs__are
 }
 
 /* Adds row[j] to sums[j] for j in [from, to) and returns the sum of row[j]. */
-HS_CLONES
-static double add_row(const float *row, size_t from, size_t to, double *sums)
+static HS_CLONES double add_row(const float *row, size_t from, size_t to, double *sums)
 {
     double lanes[HS__LANES] = {0}, total = 0;
     size_t j = from;
@@ -71,9 +70,8 @@ static double find_means(const float *map, size_t T, double *ret_means)
 
 /* Copies n elements, centred, from element `first` on. Elements above the diagonal are counted row by
  * row. */
-HS_CLONES
-static void copy_centered(const float *map, size_t T, const double *means, double total, size_t row,
-                          size_t column, size_t n, float *ret)
+static HS_CLONES void copy_centered(const float *map, size_t T, const double *means, double total, size_t row,
+                                    size_t column, size_t n, float *ret)
 {
     for (size_t k = 0; k < n;) {
         const size_t width = hs__min(T - column, n - k);
@@ -156,8 +154,7 @@ void hs_heads_cka_distance(double *sums, size_t n_heads)
 /* ---- JS ---- */
 
 /* Returns H of the mean of two rows, which may be the same row. */
-HS_CLONES
-static double mean_entropy(const float *p, const float *q, size_t n)
+static HS_CLONES double mean_entropy(const float *p, const float *q, size_t n)
 {
     float lanes[HS__LANES] = {0};
     double sum = 0;

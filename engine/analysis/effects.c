@@ -81,8 +81,7 @@ typedef struct sweep {
 /* ---- similarities ---- */
 
 /* Returns the sum of (a - b)^2 above the diagonal of [n][n]; of a^2 if b is NULL. */
-HS_CLONES
-static double upper_squares(const float *a, const float *b, size_t n)
+static HS_CLONES double upper_squares(const float *a, const float *b, size_t n)
 {
     enum { LANES = 16 };
     double total = 0;

@@ -17,9 +17,8 @@
  * along rows and vectorise. */
 
 /* Computes ret [n][width] = a [n][depth] b [depth][width]; rows of a are lda apart. */
-HS_CLONES
-static void multiply(const float *restrict a, size_t lda, const float *restrict b, size_t n, size_t depth,
-                     size_t width, float *restrict ret)
+static HS_CLONES void multiply(const float *restrict a, size_t lda, const float *restrict b, size_t n,
+                               size_t depth, size_t width, float *restrict ret)
 {
     memset(ret, 0, n * width * sizeof *ret);
     for (size_t i = 0; i < n; i++)
@@ -48,8 +47,7 @@ size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
     return n_tokens * head_width * (sizeof(double) + 3 * sizeof(float));
 }
 
-HS_CLONES
-static double inner(const double *restrict a, const double *restrict b, size_t n)
+static HS_CLONES double inner(const double *restrict a, const double *restrict b, size_t n)
 {
     enum { LANES = 8 };
     double sums[LANES] = {0}, sum = 0;
@@ -65,8 +63,7 @@ static double inner(const double *restrict a, const double *restrict b, size_t n
 }
 
 /* Computes a -= factor b. */
-HS_CLONES
-static void take_off(double *restrict a, double factor, const double *restrict b, size_t n)
+static HS_CLONES void take_off(double *restrict a, double factor, const double *restrict b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         a[i] -= factor * b[i];
@@ -229,16 +226,15 @@ static void weights_read(block *b)
 }
 
 /* Adds factor x to y [n]. */
-HS_CLONES
-static void add(size_t n, float factor, const float *restrict x, float *restrict y)
+static HS_CLONES void add(size_t n, float factor, const float *restrict x, float *restrict y)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += factor * x[i];
 }
 
 /* Returns the sum of |y - scale (x - mean) gamma|. */
-HS_CLONES
-static double distance(size_t n, const float *y, const float *x, const float *gamma, float mean, float scale)
+static HS_CLONES double distance(size_t n, const float *y, const float *x, const float *gamma, float mean,
+                                 float scale)
 {
     float sums[LANES] = {0};
     double total = 0;

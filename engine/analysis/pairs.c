@@ -170,8 +170,8 @@ lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__fl
     return first;
 }
 
-HS_CLONES
-static void rows_measure(const float *similarity, size_t T, const int32_t *unmasked, float *ret_maxima)
+static HS_CLONES void rows_measure(const float *similarity, size_t T, const int32_t *unmasked,
+                                   float *ret_maxima)
 {
     for (size_t i = 0; i < T; i++) {
         hs__floats top = (hs__floats){0} - INFINITY;
@@ -188,9 +188,9 @@ static void rows_measure(const float *similarity, size_t T, const int32_t *unmas
 }
 
 /* Counts the elements that reach each cut, and prefetches the map `next`: counting leaves memory idle. */
-HS_CLONES
-static void map_count(const float *similarity, size_t T, const int32_t *unmasked, const float *maxima,
-                      const float *cuts, const float *next, uint32_t *ret_counts)
+static HS_CLONES void map_count(const float *similarity, size_t T, const int32_t *unmasked,
+                                const float *maxima, const float *cuts, const float *next,
+                                uint32_t *ret_counts)
 {
     hs__ints counts[LEVELS] = {0};
     for (size_t i = 0; i < T; i++)
@@ -221,9 +221,8 @@ static inline __attribute__((always_inline)) uint32_t lanes_or(const hs__ints *v
 
 /* Finds the columns from `start` on whose elements reach the cut, ascending, among at most HS__BLOCK
  * columns. Returns their number. */
-HS_CLONES
-static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size_t start, float cut,
-                       uint16_t *ret_columns)
+static HS_CLONES size_t row_find(const float *row, size_t T, const int32_t *unmasked, size_t start, float cut,
+                                 uint16_t *ret_columns)
 {
     const hs__ints powers = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
                              1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};

@@ -204,8 +204,7 @@ float hs_recovered(double clean, double patched, double other)
 
 enum { LOGITS_AT_ONCE = 64 }; /* skipped if none of them is among the top */
 
-HS_CLONES
-static uint32_t count_above(const float *logits, size_t n, float cut)
+static HS_CLONES uint32_t count_above(const float *logits, size_t n, float cut)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < n; i++)
@@ -241,8 +240,8 @@ static void top_find(hs_prediction *p, const float *logits, size_t n, size_t k)
 }
 
 /* Sums e^(x - most), and e^(x - most) (x - most). */
-HS_CLONES
-static void sums_find(const float *logits, size_t n, float most, double *ret_sum, double *ret_weighted)
+static HS_CLONES void sums_find(const float *logits, size_t n, float most, double *ret_sum,
+                                double *ret_weighted)
 {
     double sums[HS__LANES] = {0}, weighted[HS__LANES] = {0};
     size_t i = 0;
@@ -263,8 +262,7 @@ static void sums_find(const float *logits, size_t n, float most, double *ret_sum
     }
 }
 
-HS_CLONES
-static float find_most(const float *logits, size_t n)
+static HS_CLONES float find_most(const float *logits, size_t n)
 {
     float most = logits[0];
     for (size_t i = 1; i < n; i++)

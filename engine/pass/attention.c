@@ -386,7 +386,7 @@ static void compute_norms(const hs__kernels *kernels, const hs__attention_scratc
 }
 
 /* Rotates (a, b), the halves of a row, by the angles of its position. */
-HS_CLONES static void rotate(const hs__rotation *rotation, size_t T, size_t half, float *x, size_t ld)
+static HS_CLONES void rotate(const hs__rotation *rotation, size_t T, size_t half, float *x, size_t ld)
 {
     for (size_t t = 0; t < T; t++) {
         const float *cosines = rotation->cosines + t * half, *sines = rotation->sines + t * half;

@@ -54,7 +54,7 @@ static void residual_destroy(hs__residual *residual)
 }
 
 /* Adds w' w to gram. */
-HS_CLONES static void add_row(const float *restrict w, size_t d, double *restrict gram)
+static HS_CLONES void add_row(const float *restrict w, size_t d, double *restrict gram)
 {
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++)

@@ -356,8 +356,7 @@ static inline __attribute__((always_inline)) void focal_find(const uint32_t *hol
 }
 
 /* Counts the pairs of each threshold, with vectors. */
-HS_CLONES
-static void tallies_sum(const hs__stats_map *map, size_t n_tokens, head_tally *tallies)
+static HS_CLONES void tallies_sum(const hs__stats_map *map, size_t n_tokens, head_tally *tallies)
 {
     for (size_t t = 0; t < map->n_thresholds; t++) {
         distances_sum(map->distances + t * map->stride, n_tokens, &tallies[t]);
@@ -377,8 +376,7 @@ static void tallies_make(hs__stats_scratch *s, const hs__stats_facts *facts, hea
     tallies_sum(&s->map, facts->n_tokens, ret_tallies);
 }
 
-HS_CLONES
-static void counts_add(const uint32_t *restrict counts, size_t n, int64_t *restrict sums)
+static HS_CLONES void counts_add(const uint32_t *restrict counts, size_t n, int64_t *restrict sums)
 {
     for (size_t i = 0; i < n; i++)
         sums[i] += counts[i];

@@ -77,8 +77,7 @@ static inline __attribute__((always_inline)) float row_add(const float *row, siz
 }
 
 /* Sums in floats run over a few rows. */
-HS_CLONES
-static void map_sum(const float *attention, size_t n_rows, size_t n, row_sums *ret_sums)
+static HS_CLONES void map_sum(const float *attention, size_t n_rows, size_t n, row_sums *ret_sums)
 {
     enum { ROWS = 16 };
     *ret_sums = (row_sums){0};
@@ -131,8 +130,7 @@ static double narrow_sum(const float *attention, const hs__stats_facts *facts, s
 }
 
 /* Attention that stays within sentences, which are spans; special tokens neither give nor get. */
-HS_CLONES
-static double sentences_sum(const float *attention, const hs__stats_facts *facts)
+static HS_CLONES double sentences_sum(const float *attention, const hs__stats_facts *facts)
 {
     const size_t T = facts->n_tokens;
     double sum = 0;
@@ -356,9 +354,9 @@ static inline __attribute__((always_inline)) void rows_read(const hs__stats_map 
 }
 
 /* Everything of the first reading. */
-HS_CLONES
-static void map_quantise(const hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,
-                         float reciprocal, bool first, moment_sums *ret_moments)
+static HS_CLONES void map_quantise(const hs__stats_map *map, const float *similarity,
+                                   const hs__stats_facts *facts, float reciprocal, bool first,
+                                   moment_sums *ret_moments)
 {
     if (first)
         rows_read(map, similarity, facts, reciprocal, true, ret_moments);
@@ -440,8 +438,7 @@ static inline __attribute__((always_inline)) void wide_add(const bytes *count, u
 }
 
 /* Degrees, distances and pairs within a sentence. Rows of distances end where the map does. */
-HS_CLONES
-static void pairs_count(hs__stats_map *map, size_t n_tokens)
+static HS_CLONES void pairs_count(hs__stats_map *map, size_t n_tokens)
 {
     const size_t stride = map->stride;
     memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
@@ -494,8 +491,7 @@ static inline __attribute__((always_inline)) void block_transpose(const uint8_t 
     }
 }
 
-HS_CLONES
-static void levels_mirror(uint8_t *levels, size_t stride, size_t n_tokens)
+static HS_CLONES void levels_mirror(uint8_t *levels, size_t stride, size_t n_tokens)
 {
     for (size_t i = n_tokens; i < hs__lanes_ceil(n_tokens); i++)
         memset(levels + i * stride, 0, hs__lanes_ceil(n_tokens));

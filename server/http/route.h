@@ -1,4 +1,4 @@
-/* route.h - a route, and its lookup in a table that the server passes in. So exchanges do not depend on the
+/* route.h - a route, and the tables of routes that the server passes in. So exchanges do not depend on the
  * functions that answer them. */
 #pragma once
 
@@ -30,11 +30,13 @@ typedef struct hs_route {
     hs_operation operation;        /* for HS_PLACE_WORKER */
 } hs_route;
 
-typedef struct hs_routes {
+/* The routes of one feature. */
+typedef struct hs_route_table {
     const hs_route *rows;
     size_t n;
-} hs_routes;
+} hs_route_table;
 
-/* Returns the route of a request, or NULL. ret_allow gets the path's methods for a 405, or "" for a 404. */
-const hs_route *hs__route_find(const hs_routes *routes, const char *method, const char *path, char *ret_allow,
-                               size_t allow_size);
+/* All routes, searched in this order; NULL ends the tables. */
+typedef struct hs_routes {
+    const hs_route_table *const *tables;
+} hs_routes;

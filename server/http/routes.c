@@ -1,55 +1,14 @@
-/* routes.c - the table of routes, and the endpoints of a few lines: health, metrics, models, the viewer. */
+/* routes.c - the table of routes, and the endpoints of a few lines: health, metrics, the viewer. */
 #include "server/http/routes.h"
 
 #include "model/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/version.h"
 #include "server/base/viewer_files.h"
-#include "server/http/runs_http.h"
-#include "server/http/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- route ----
- *
- * Finds the first row with this method and path, or the methods of the rows with this path. */
-
-static bool path_matches(const hs_route *route, const char *path)
-{
-    const char *pattern = route->path;
-    if (route->has)
-        return route->has(path);
-    while (*pattern == '{' ? *path && *path != '/' : *pattern && *pattern == *path) {
-        if (*pattern == '{') {
-            pattern += strcspn(pattern, "}") + 1;
-            path += strcspn(path, "/");
-        } else {
-            pattern++;
-            path++;
-        }
-    }
-    return !*pattern && !*path;
-}
-
-const hs_route *hs__route_find(const hs_routes *routes, const char *method, const char *path, char *ret_allow,
-                               size_t allow_size)
-{
-    size_t used = 0;
-    *ret_allow = '\0';
-    for (const hs_route *route = routes->rows; route < routes->rows + routes->n; route++) {
-        if (!path_matches(route, path))
-            continue;
-        if (strcmp(route->method, method) == 0)
-            return route;
-        const char *also = strcmp(route->method, "GET") == 0 ? ", HEAD" : "";
-        used += (size_t)snprintf(ret_allow + used, allow_size - used, "%s%s, ", route->method, also);
-    }
-    if (used)
-        snprintf(ret_allow + used, allow_size - used, "OPTIONS");
-    return NULL;
-}
 
 /* ---- probes ----
  *
@@ -280,145 +239,15 @@ static void viewer_answer(hs_exchange *x)
     x->response.vary_encoding = true;
 }
 
-/* ---- models http ----
- *
- * The functions of the routes that change the served models. All run on the loop and answer
- * the exchange.
- *
- * POST /models, DELETE /models/{name} and /pull: the served models change while the service
- * runs. Only servers started with --pull take these requests. */
-
-enum { BODY_BYTES_MAX = 4096 };
-
-static const char *const state_names[] = {"none", "downloading", "loading", "done", "failed", "cancelled"};
-
-/* Returns true if models may change; else refuses the exchange. */
-static bool allowed(hs_exchange *x)
-{
-    const hs_server *server = x->server;
-    if (!server->options->pull) {
-        hs__exchange_refuse(
-            x, MHD_HTTP_NOT_IMPLEMENTED,
-            "This server does not change its models. Start it with --pull to fetch models by name.");
-        return false;
-    }
-    if (server->state == HS_SERVER_SERVING)
-        return true;
-    hs__exchange_refuse_now(x, server->state == HS_SERVER_LOADING ? HS_STILL_LOADING
-                                                                  : "The server is stopping.");
-    return false;
-}
-
-/* Returns the progress as JSON, or NULL if memory is short. */
-static json_t *progress_read(hs_server *server, const char *id, bool *ret_over)
-{
-    hs_fetch_progress p;
-    (void)id; /* there is one fetch at most */
-    hs__fetch_progress_read(&server->fetch, &p);
-    *ret_over = p.state != HS_FETCH_DOWNLOADING && p.state != HS_FETCH_LOADING;
-    return json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state], "name",
-                     *p.request ? p.request : NULL, "model", *p.model ? p.model : NULL, "file",
-                     *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes, "file_bytes",
-                     (json_int_t)p.n_bytes_all, "bytes_received", (json_int_t)p.n_received, "error",
-                     *p.error ? p.error : NULL);
-}
-
-static void answer_progress(hs_exchange *x, int status)
-{
-    bool over;
-    hs__exchange_answer_json(x, status, progress_read(x->server, "", &over));
-}
-
-static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_error *err)
-{
-    if (st == HS_CANCELLED)
-        x->retry_after = "2";
-    hs__exchange_refuse_at(x, st == HS_CANCELLED ? MHD_HTTP_CONFLICT : MHD_HTTP_UNPROCESSABLE_CONTENT,
-                           pointer, "%s", err->text);
-}
-
-/* POST /models and DELETE /models/{id}. */
-static void models_answer_fetch(hs_exchange *x)
-{
-    hs_error err = {0};
-    json_t *body = allowed(x) ? hs__json_body_read(x, "name", BODY_BYTES_MAX,
-                                                   "expected a JSON object such as {\"name\": \"org/name\"}")
-                              : NULL;
-    if (!body)
-        return;
-    const hs_status st = hs__fetch_start(x->server, json_string_value(json_object_get(body, "name")), &err);
-    json_decref(body);
-    if (st) {
-        refuse(x, st, "/name", &err);
-        return;
-    }
-    snprintf(x->location, sizeof x->location, "/pull");
-    answer_progress(x, MHD_HTTP_ACCEPTED);
-}
-
-/* ---- removing ---- */
-
-static void on_removed(void *data, hs_status st, const hs_error *err)
-{
-    hs_exchange *x = data;
-    if (st == HS_NOT_FOUND)
-        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "%s. GET /models lists all models.", err->text);
-    else if (st)
-        hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "The model stays: %s.", err->text);
-    else
-        hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
-    hs__exchange_resume(x);
-}
-
-static void models_answer_remove(hs_exchange *x)
-{
-    hs_error err = {0};
-    if (!allowed(x))
-        return;
-    const hs_status st = hs__fetch_remove(x->server, x->path + strlen("/models/"), on_removed, x, &err);
-    if (st)
-        refuse(x, st, NULL, &err);
-    else
-        hs__exchange_suspend(x);
-}
-
-/* ---- progress ---- */
-
-/* GET /pull and /pull/events, POST /pull/cancel: the download that runs, or ran last. */
-static void models_answer_pull(hs_exchange *x)
-{
-    if (allowed(x))
-        answer_progress(x, MHD_HTTP_OK);
-}
-
-static void models_answer_cancel(hs_exchange *x)
-{
-    if (!allowed(x))
-        return;
-    hs__fetch_cancel(&x->server->fetch);
-    answer_progress(x, MHD_HTTP_OK);
-}
-
-static void models_answer_events(hs_exchange *x)
-{
-    if (allowed(x))
-        hs__events_answer(x, progress_read, "");
-}
-
 /* ---- routes ----
  *
  * All routes: the loop answers from memory, disk calls use files and the database, workers
  * compute. docs/explanation/tour.md follows the first row from socket to reply. */
 
-static const hs_route rows[] = {
+static const hs_route first_rows[] = {
     {.method = "POST", .path = "/analyze", .place = HS_PLACE_WORKER, .operation = HS_ANALYZE},
     {.method = "POST", .path = "/tokenize", .place = HS_PLACE_WORKER, .operation = HS_TOKENIZE},
     {.method = "GET", .path = "/models", .place = HS_PLACE_WORKER, .operation = HS_MODELS},
-    {.method = "POST", .path = "/models", .place = HS_PLACE_LOOP, .answer = models_answer_fetch},
-    {.method = "DELETE", .path = "/models/{id}", .place = HS_PLACE_LOOP, .answer = models_answer_remove},
-    {.method = "GET", .path = "/pull", .place = HS_PLACE_LOOP, .answer = models_answer_pull},
-    {.method = "GET", .path = "/pull/events", .place = HS_PLACE_LOOP, .answer = models_answer_events},
-    {.method = "POST", .path = "/pull/cancel", .place = HS_PLACE_LOOP, .answer = models_answer_cancel},
     {.method = "GET",
      .path = "/openapi.json",
      .place = HS_PLACE_WORKER,
@@ -427,43 +256,9 @@ static const hs_route rows[] = {
     {.method = "GET", .path = "/health", .place = HS_PLACE_LOOP, .answer = probe_answer_health, .open = true},
     {.method = "GET", .path = "/ready", .place = HS_PLACE_LOOP, .answer = probe_answer_ready, .open = true},
     {.method = "GET", .path = "/metrics", .place = HS_PLACE_LOOP, .answer = probe_answer_metrics},
-    {.method = "POST",
-     .path = "/corpora",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_upload_finish,
-     .begin = hs__runs_upload_begin,
-     .receive = hs__runs_upload_receive},
-    {.method = "GET", .path = "/corpora", .place = HS_PLACE_DISK, .answer = hs__runs_answer_list},
-    {.method = "GET", .path = "/corpora/{id}", .place = HS_PLACE_DISK, .answer = hs__runs_answer_run},
-    {.method = "DELETE", .path = "/corpora/{id}", .place = HS_PLACE_DISK, .answer = hs__runs_answer_delete},
-    {.method = "GET",
-     .path = "/corpora/{id}/events",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_events},
-    {.method = "GET",
-     .path = "/corpora/{id}/report",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_report},
-    {.method = "GET",
-     .path = "/corpora/{id}/comparison",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_comparison},
-    {.method = "GET",
-     .path = "/corpora/{id}/examples",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_examples},
-    {.method = "GET",
-     .path = "/corpora/{id}/search",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_search},
-    {.method = "POST",
-     .path = "/corpora/{id}/cancel",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_cancel},
-    {.method = "POST",
-     .path = "/corpora/{id}/restart",
-     .place = HS_PLACE_DISK,
-     .answer = hs__runs_answer_restart},
+};
+
+static const hs_route last_rows[] = {
     {.method = "GET",
      .path = "/*",
      .place = HS_PLACE_LOOP,
@@ -472,4 +267,9 @@ static const hs_route rows[] = {
      .open = true},
 };
 
-const hs_routes hs__routes = {rows, sizeof rows / sizeof *rows};
+static const hs_route_table first = {first_rows, sizeof first_rows / sizeof *first_rows},
+                            last = {last_rows, sizeof last_rows / sizeof *last_rows};
+
+static const hs_route_table *const tables[] = {&first, &hs__model_routes, &hs__run_routes, &last, NULL};
+
+const hs_routes hs__routes = {tables};

@@ -9,3 +9,6 @@ void hs__probe_start(hs_server *server);
 
 void hs__probe_stop(hs_server *server);
 extern const hs_routes hs__routes;
+
+/* Routes that are with what they answer: models_http.c, runs_http.c. */
+extern const hs_route_table hs__model_routes, hs__run_routes;

@@ -1,6 +1,6 @@
 /* runs_http.c - answers /corpora. Every function is a disk call, because runs live on a disk and in a
  * database. An upload is written piece by piece and never kept in memory. */
-#include "server/http/runs_http.h"
+#include "server/http/routes.h"
 
 #include "api/request/texts.h"
 #include "server/base/log.h"
@@ -176,7 +176,7 @@ static void upload_begin(hs_exchange *x, const hs_query *q)
         refuse(x, st, option, &err);
 }
 
-void hs__runs_upload_begin(hs_exchange *x)
+static void run_upload_begin(hs_exchange *x)
 {
     hs_query query = {0};
     if (kept(x) && query_read(x, &query) && format_read(x, &query))
@@ -184,7 +184,7 @@ void hs__runs_upload_begin(hs_exchange *x)
     hs_query_finish(&query);
 }
 
-void hs__runs_upload_receive(hs_exchange *x)
+static void upload_receive(hs_exchange *x)
 {
     receiving *r = x->user_data;
     hs_error err = {0};
@@ -193,7 +193,7 @@ void hs__runs_upload_receive(hs_exchange *x)
         refuse(x, st, NULL, &err);
 }
 
-void hs__runs_upload_finish(hs_exchange *x)
+static void upload_finish(hs_exchange *x)
 {
     char id[HS_RUN_ID_MAX + 1];
     receiving *r = x->user_data;
@@ -230,7 +230,7 @@ static bool number_read(hs_exchange *x, const char *name, const char *text, uint
     return false;
 }
 
-void hs__runs_answer_list(hs_exchange *x)
+static void answer_list(hs_exchange *x)
 {
     static const char *const names[] = {"before", "limit"};
     uint64_t before = 0, limit = HS_RUNS_PAGE;
@@ -253,7 +253,7 @@ static void answer_run(hs_exchange *x, int status, const char *id)
         refuse_unknown(x, id);
 }
 
-void hs__runs_answer_run(hs_exchange *x)
+static void run_answer_run(hs_exchange *x)
 {
     char id[HS_RUN_ID_MAX + 1];
     if (kept(x))
@@ -274,17 +274,17 @@ static void answer_change(hs_exchange *x, hs_status (*change)(hs_runs *, const c
         answer_run(x, MHD_HTTP_ACCEPTED, id);
 }
 
-void hs__runs_answer_cancel(hs_exchange *x)
+static void answer_cancel(hs_exchange *x)
 {
     answer_change(x, hs__run_cancel);
 }
 
-void hs__runs_answer_restart(hs_exchange *x)
+static void answer_restart(hs_exchange *x)
 {
     answer_change(x, hs__run_restart);
 }
 
-void hs__runs_answer_delete(hs_exchange *x)
+static void answer_delete(hs_exchange *x)
 {
     char id[HS_RUN_ID_MAX + 1];
     hs_error err = {0};
@@ -343,14 +343,14 @@ static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_p
     hs_query_finish(&query);
 }
 
-void hs__runs_answer_examples(hs_exchange *x)
+static void answer_examples(hs_exchange *x)
 {
     if (kept(x))
         answer_search(x, hs__examples_find, example_parameters,
                       sizeof example_parameters / sizeof *example_parameters);
 }
 
-void hs__runs_answer_search(hs_exchange *x)
+static void run_answer_search(hs_exchange *x)
 {
     if (kept(x))
         answer_search(x, hs__pairs_search, search_parameters, SEARCH_PARAMETERS_MAX);
@@ -426,7 +426,7 @@ static void answer_report(hs_exchange *x, const char *id, const char *state)
         answer_file(x, fd, n_bytes, report_formats[format].media_type);
 }
 
-void hs__runs_answer_report(hs_exchange *x)
+static void run_answer_report(hs_exchange *x)
 {
     char id[HS_RUN_ID_MAX + 1];
     if (!kept(x))
@@ -512,7 +512,7 @@ static void compare(hs_exchange *x, const char *with, size_t format)
     json_decref(comparison);
 }
 
-void hs__runs_answer_comparison(hs_exchange *x)
+static void answer_comparison(hs_exchange *x)
 {
     static const char *const names[COMPARE_PARAMETERS] = {"with", "format"};
     hs_query query = {0};
@@ -547,7 +547,7 @@ static json_t *run_read(hs_server *server, const char *id, bool *ret_over)
     return run;
 }
 
-void hs__runs_answer_events(hs_exchange *x)
+static void answer_events(hs_exchange *x)
 {
     char id[HS_RUN_ID_MAX + 1];
     if (!kept(x))
@@ -560,3 +560,29 @@ void hs__runs_answer_events(hs_exchange *x)
     }
     hs__events_answer(x, run_read, id);
 }
+
+/* ---- routes ---- */
+
+static const hs_route rows[] = {
+    {.method = "POST",
+     .path = "/corpora",
+     .place = HS_PLACE_DISK,
+     .answer = upload_finish,
+     .begin = run_upload_begin,
+     .receive = upload_receive},
+    {.method = "GET", .path = "/corpora", .place = HS_PLACE_DISK, .answer = answer_list},
+    {.method = "GET", .path = "/corpora/{id}", .place = HS_PLACE_DISK, .answer = run_answer_run},
+    {.method = "DELETE", .path = "/corpora/{id}", .place = HS_PLACE_DISK, .answer = answer_delete},
+    {.method = "GET", .path = "/corpora/{id}/events", .place = HS_PLACE_DISK, .answer = answer_events},
+    {.method = "GET", .path = "/corpora/{id}/report", .place = HS_PLACE_DISK, .answer = run_answer_report},
+    {.method = "GET",
+     .path = "/corpora/{id}/comparison",
+     .place = HS_PLACE_DISK,
+     .answer = answer_comparison},
+    {.method = "GET", .path = "/corpora/{id}/examples", .place = HS_PLACE_DISK, .answer = answer_examples},
+    {.method = "GET", .path = "/corpora/{id}/search", .place = HS_PLACE_DISK, .answer = run_answer_search},
+    {.method = "POST", .path = "/corpora/{id}/cancel", .place = HS_PLACE_DISK, .answer = answer_cancel},
+    {.method = "POST", .path = "/corpora/{id}/restart", .place = HS_PLACE_DISK, .answer = answer_restart},
+};
+
+const hs_route_table hs__run_routes = {rows, sizeof rows / sizeof *rows};

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "server/base/catalog.h"
-#include "server/http/fetch.h"
 #include "server/http/metrics.h"
+#include "server/http/models_http.h"
 #include "server/http/peer.h"
 #include "server/http/route.h"
 #include "server/http/server.h"

@@ -1,4 +1,4 @@
-/* fetch.h - fetches and loads one model at a time beside the running service, and swaps models.
+/* models_http.h - fetches and loads one model at a time beside the running service, and swaps models.
  *
  * A thread downloads the model, opens it, packs its engine and serves it instead of the old one (api.h).
  * Requests that use the old one finish with it, and the last of them frees it. Nobody waits for a change. */
@@ -49,16 +49,5 @@ typedef struct hs_fetch {
 void hs__fetch_init(hs_fetch *fetch);
 void hs__fetch_finish(hs_fetch *fetch);
 
-/* Starts to fetch "org/name[@revision]" of the hub, or to load the served model of this name again from
- * where it came. Returns HS_INVALID if the text is neither, or HS_CANCELLED while another change is under
- * way. Loop thread. */
-HS_MUST_USE hs_status hs__fetch_start(hs_server *server, const char *name, hs_error *err);
 /* Asks a fetch to stop; without effect if none is under way. Loop thread. */
 void hs__fetch_cancel(hs_fetch *fetch);
-/* Removes a model, then calls `removed` on the loop. Returns HS_CANCELLED while
- * another change is under way. Loop thread. */
-HS_MUST_USE hs_status hs__fetch_remove(hs_server *server, const char *name,
-                                       void (*removed)(void *data, hs_status st, const hs_error *err),
-                                       void *data, hs_error *err);
-/* Copies the progress. Any thread. */
-void hs__fetch_progress_read(hs_fetch *fetch, hs_fetch_progress *ret_progress);
