@@ -3,14 +3,13 @@
 
 #include "server/base/printable.h"
 #include "server/commands/commands.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
-#include "server/corpus/search/text_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct merge_options {
     const char *output;
@@ -37,42 +36,14 @@ static hs_status shards_merge(char *const *dirs, size_t n, hs__corpus_results *r
     return st;
 }
 
-static bool is_same_folder(const char *a, const char *b)
+/* Merges the files that counters keep in the shards' folders. The output may be one of the shards. */
+static hs_status files_merge(char *const *dirs, size_t n, const hs__corpus_results *results,
+                             const char *output, hs_error *err)
 {
-    struct stat of_a, of_b;
-    return !stat(a, &of_a) && !stat(b, &of_b) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
-
-/* Returns a member of the identity, at most `most`. */
-static size_t count_of(const hs__corpus_results *results, const char *name, size_t most)
-{
-    const json_int_t n = json_integer_value(json_object_get(results->identity, name));
-    return n < 0 ? 0 : (size_t)n < most ? (size_t)n : most;
-}
-
-/* Joins the shards' indexes of texts, if the run has them. The output may be one of the shards. */
-static hs_status indexes_merge(char *const *dirs, size_t n, const hs__corpus_results *results,
-                               const char *output, hs_error *err)
-{
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    const hs__text_index_options options = {.n_texts = count_of(results, "search_texts", HS__INDEX_TEXTS_MAX),
-                                            .n_examples = count_of(results, "examples", HS__TOP_TEXTS_MAX),
-                                            .layers = o.layers,
-                                            .n_layers = o.n_layers,
-                                            .n_heads = o.n_heads};
-    hs__text_index *index = NULL;
-    if (!options.n_texts && !options.n_examples)
-        return HS_OK;
-    bool is_shard = false;
-    for (size_t i = 0; i < n; i++)
-        is_shard |= is_same_folder(output, dirs[i]);
-    hs_status st = hs__text_index_open(output, !is_shard, &options, &index, err);
-    for (size_t i = 0; !st && i < n; i++)
-        if (!is_same_folder(output, dirs[i]))
-            st = hs__text_index_merge(index, dirs[i], err);
-    if (!st)
-        st = hs__text_index_commit(index, err);
-    hs__text_index_close(index);
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->merge_files)
+            st = hs__counters[c]->merge_files(results, dirs, n, output, err);
     return st;
 }
 
@@ -92,7 +63,7 @@ static int merge_main(const hs_command *command, int argc, char **argv)
     if (!st)
         st = hs__folder_make(options.output, &err);
     if (!st)
-        st = indexes_merge(argv + operand, (size_t)(argc - operand), &results, options.output, &err);
+        st = files_merge(argv + operand, (size_t)(argc - operand), &results, options.output, &err);
     if (!st)
         st = hs__run_checkpoint_save(&results, options.output, &err);
     if (!st)

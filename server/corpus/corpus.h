@@ -32,8 +32,7 @@ typedef struct hs__corpus_settings {
     size_t n_thresholds;
     hs_corpus_distance distances;
     hs__input_format input;
-    void *options[HS__COUNTERS_MAX];   /* of the counters, in their order; owned; NULL: the defaults */
-    size_t n_examples, n_search_texts; /* of text_index.h */
+    void *options[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: the defaults */
 } hs__corpus_settings;
 
 /* ---- the job ---- */
@@ -79,6 +78,9 @@ static inline size_t hs__corpus_maps(const hs__corpus_job *job)
     return job->settings.fields.n_layers * hs_model_shape(job->model)->n_heads;
 }
 
+/* Returns the number of texts in a pass: fewer for a large window, one for head distances. */
+size_t hs__corpus_together(const hs__corpus_job *job);
+
 /* ---- a text ---- */
 
 /* One text of a corpus, from the reader to the counters. */
@@ -96,9 +98,9 @@ typedef struct hs__text {
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
     char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
-    bool sampled;                   /* it may become one of the random sample */
-    bool searched;                  /* its pairs are kept for searches */
-    struct hs__token_label *labels; /* owned: of the counted tokens, or NULL */
+    bool sampled;                   /* set by examples: it may become one */
+    bool searched;                  /* set by search_texts */
+    struct hs__token_label *labels; /* set by search_texts: of the counted tokens, or NULL; owned */
 } hs__text;
 
 /* Copies the text up to its last token, if that was not done yet. Fails with HS_NO_MEMORY. */

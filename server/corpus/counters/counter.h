@@ -147,6 +147,8 @@ struct hs__counter {
     hs_status (*pass)(void *state, hs__text_pass *pass, hs_error *err);
     /* Moves a worker's counts into the results. */
     hs_status (*gather)(hs__counting *counting, void *state, hs_error *err);
+    /* Writes files of its own before a checkpoint is saved. */
+    hs_status (*commit)(hs__counting *counting, hs_error *err);
     /* Adds to the results what depends on all texts, once they have been counted. HS_CANCELLED: the run was
      * stopped; the next session calls it again. */
     hs_status (*complete)(hs__counting *counting, hs_workspace *workspace, hs_error *err);
@@ -159,6 +161,11 @@ struct hs__counter {
     hs_status (*merge)(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
                        void **from_counts, const char *from_dir, hs_error *err);
     void (*destroy)(void *counts);
+    /* Merges files that it keeps in the folders dirs [n] into those of the folder output, which may be one of
+     * them.
+     */
+    hs_status (*merge_files)(const hs__corpus_results *results, char *const *dirs, size_t n,
+                             const char *output, hs_error *err);
 
     /* Arrays that a report with counts has, and those of the statistics that only this counter fills. */
     const hs__described_array *arrays;
@@ -191,6 +198,7 @@ extern const size_t hs__n_counters;
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \
     X(head_effects)                                                                                          \
+    X(search_texts)                                                                                          \
     X(examples)                                                                                              \
     X(one_text)
 

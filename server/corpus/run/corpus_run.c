@@ -314,7 +314,9 @@ static hs_status save(run *r, hs_error *err)
         return st;
     stats_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
-    st = r->shared.index ? hs__text_index_commit(r->shared.index, err) : HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->commit)
+            st = hs__counters[c]->commit(&r->shared.counting[c], err);
     focus_name(r->job, &r->results);
     json_t *formats = hs__record_stream_formats(r->input);
     if (json_array_size(formats)) /* empty if the run was complete: no file was opened */
@@ -494,7 +496,6 @@ static void run_destroy(run *r)
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->end)
             hs__counters[c]->end(&r->shared.counting[c]);
-    hs__text_index_close(r->shared.index);
     hs__corpus_results_finish(&r->results);
     hs__queue_finish(&r->shared.queue);
     pthread_mutex_destroy(&r->shared.failure_lock);
@@ -522,15 +523,6 @@ static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *e
     return st ? st : hs__pairs_file_begin(target, &r->shared.pairs, err);
 }
 
-/* Opens the index of texts, if the run has one: a new one unless results were loaded. */
-static hs_status index_begin(run *r, hs_error *err)
-{
-    const hs__text_index_options options = hs__corpus_index_options(r->job);
-    if (!options.n_texts && !options.n_examples)
-        return HS_OK;
-    return hs__text_index_open(r->job->dir, !r->results.stats, &options, &r->shared.index, err);
-}
-
 static hs_status counters_begin(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -550,8 +542,6 @@ static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
         st = results_begin(r, err);
     if (!st)
         st = counters_begin(r, err);
-    if (!st)
-        st = index_begin(r, err);
     if (!st && pairs)
         st = pairs_begin(r, pairs, err);
     if (!st)

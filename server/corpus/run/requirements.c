@@ -90,10 +90,8 @@ static uint64_t maps_memory(const hs_corpus_options *o)
 static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, uint64_t statistics)
 {
     const size_t T = job->settings.fields.max_tokens;
-    const hs__text_index_options index = hs__corpus_index_options(job);
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
            hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES +
-           hs__text_records_bytes(&index, hs__corpus_together(job)) +
            (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
 }
 
@@ -108,14 +106,12 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
-    const hs__text_index_options index = hs__corpus_index_options(job);
-    const bool has_index = index.n_texts || index.n_examples;
-    *ret_needs = (hs__requirements){
-        .memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared +
-                  (job->pairs ? DATABASE_BYTES + o.vocab_size : 0) +
-                  (has_index ? hs__text_index_memory(&index) : 0),
-        .memory_worker = worker_memory(job, &d, size.memory_bytes),
-        .disk = state + larger(state, npz + page + report_text(&d)) + hs__text_index_disk(&index)};
+    *ret_needs =
+        (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared +
+                                     (job->pairs ? DATABASE_BYTES + o.vocab_size : 0),
+
+                           .memory_worker = worker_memory(job, &d, size.memory_bytes),
+                           .disk = state + larger(state, npz + page + report_text(&d)) + d.counters.disk};
     return HS_OK;
 }
 

@@ -5,7 +5,6 @@
 #include "api/request/texts.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report_value.h"
-#include "server/corpus/search/text_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,31 +83,6 @@ static hs_status read_no_quotes(const char *text, const hs_model *model, hs__cor
     return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
 }
 
-/* Reads an integer from 0 to most. */
-static hs_status read_count(const char *text, size_t most, size_t *ret, hs_error *err)
-{
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n > most)
-        return hs_fail(err, HS_INVALID, "an integer from 0 to %zu", most);
-    *ret = (size_t)n;
-    return HS_OK;
-}
-
-static hs_status read_examples(const char *text, const hs_model *model, hs__corpus_settings *ret,
-                               void *options, hs_error *err)
-{
-    (void)model, (void)options;
-    return read_count(text, HS__TOP_TEXTS_MAX, &ret->n_examples, err);
-}
-
-static hs_status read_search_texts(const char *text, const hs_model *model, hs__corpus_settings *ret,
-                                   void *options, hs_error *err)
-{
-    (void)model, (void)options;
-    return read_count(text, HS__INDEX_TEXTS_MAX, &ret->n_search_texts, err);
-}
-
 /* ---- the table ---- */
 
 static const hs__setting_row rows[] = {
@@ -150,14 +124,6 @@ static const hs__setting_row rows[] = {
                "treat quotation marks in CSV and TSV as ordinary characters"},
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_no_quotes},
-    {.field = {"examples", HS_FIELD_TEXT, "N",
-               "keep for each head and figure the N texts where it is highest (0)"},
-     .part = HS__SETTINGS_OF_COUNTERS,
-     .read = read_examples},
-    {.field = {"search_texts", HS_FIELD_TEXT, "N",
-               "keep the strongest pairs of the first N texts for 'search' (0)"},
-     .part = HS__SETTINGS_OF_COUNTERS,
-     .read = read_search_texts},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
@@ -340,10 +306,6 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "field", json_string(s->input.field));
     if (s->input.no_quotes)
         json_object_set_new(identity, "no_quotes", json_true());
-    if (s->n_examples)
-        json_object_set_new(identity, "examples", json_integer((json_int_t)s->n_examples));
-    if (s->n_search_texts)
-        json_object_set_new(identity, "search_texts", json_integer((json_int_t)s->n_search_texts));
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->identify)
             hs__counters[c]->identify(s->options[c], s, identity);

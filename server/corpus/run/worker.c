@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Token limit of a batched pass. */
-#define TOGETHER_TOKENS ((size_t)4096)
-
 /* ---- lifetime ---- */
 
 static size_t threshold_main(const hs__corpus_job *job)
@@ -60,26 +57,6 @@ hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
     hs_corpus_options options = options_base(job);
     counters_configure(&job->settings, &options, NULL);
     return options;
-}
-
-hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job)
-{
-    return (hs__text_index_options){.n_texts = job->settings.n_search_texts,
-                                    .n_examples = job->settings.n_examples,
-                                    .n_tokens = job->settings.fields.max_tokens,
-                                    .layers = job->settings.fields.layers,
-                                    .n_layers = job->settings.fields.n_layers,
-                                    .n_heads = hs_model_shape(job->model)->n_heads,
-                                    .tokenizer = hs_model_tokenizer(job->model)};
-}
-
-size_t hs__corpus_together(const hs__corpus_job *job)
-{
-    const size_t tokens_max = job->settings.fields.max_tokens;
-    if (job->settings.distances)
-        return 1;
-    const size_t n = tokens_max < TOGETHER_TOKENS ? TOGETHER_TOKENS / tokens_max : 1;
-    return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
 
 static size_t maps_floats(size_t T)
@@ -129,11 +106,7 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     *worker = (hs__corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
-    if (shared->index) {
-        const hs__text_index_options options = hs__corpus_index_options(job);
-        worker->records = hs__text_records_create(&options, worker->n_together);
-    }
-    if (!worker->maps || (shared->pairs && !worker->rows) || (shared->index && !worker->records))
+    if (!worker->maps || (shared->pairs && !worker->rows))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     hs_status st = states_create(worker, err);
     if (!st)
@@ -152,7 +125,6 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
-    hs__text_records_destroy(worker->records, worker->n_together);
     *worker = (hs__corpus_worker){0};
 }
 
@@ -218,7 +190,6 @@ static void text_finish(const hs__corpus_worker *worker, hs__text *t)
         if (counter_at(worker, c)->text_end)
             hs__counters[c]->text_end(worker->states[c], t);
     free(t->reached);
-    free(t->labels);
     hs_encoding_finish(&t->encoding);
 }
 
@@ -271,22 +242,16 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs
     range_set(settings, t);
     if (!has_token(&t->encoding, n_prompt > 0))
         return HS_NOT_FOUND;
-    t->searched = shared->index && hs__text_index_wants(shared->index, t->record.number);
-    return t->searched || settings->n_examples ? hs__text_reach(t, err) : HS_OK;
+    return HS_OK;
 }
 
 /* Shows an encoded text to the counters. */
 static hs_status text_show(hs__corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs_status st = HS_OK;
-    t->observed = worker->records;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->text)
             st = hs__counters[c]->text(worker->states[c], t, err);
-    if (!st && worker->records && t->has_words) {
-        t->labels = hs__token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);
-        st = t->labels ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
-    }
     if (st)
         text_finish(worker, t);
     return st;
@@ -367,24 +332,6 @@ static bool pairs_add(const hs__corpus_worker *worker, const hs__text *t, size_t
                                                            .threshold = o->thresholds[o->threshold_main]});
 }
 
-/* Keeps what pairs and the index of texts need of a head. */
-static void head_keep(hs__corpus_worker *worker, const hs__text *t, const hs__text_head *head)
-{
-    if (worker->records)
-        hs__text_record_head(&worker->records[t->place],
-                             &(hs__recorded_head){.map = head->map,
-                                                  .maps = &head->maps,
-                                                  .first = t->first,
-                                                  .n_tokens = t->end - t->first,
-                                                  .special = t->encoding.special + t->first,
-                                                  .observation = head->observation,
-                                                  .n_pairs = head->n_pairs,
-                                                  .right = {head->right[0], head->right[1]},
-                                                  .searched = t->searched});
-    if (worker->rows && !worker->rows_failed)
-        worker->rows_failed = !pairs_add(worker, t, head->l, head->h, head->maps.similarity);
-}
-
 /* Observer callback: counts the maps of one head of text k. */
 static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
@@ -402,7 +349,8 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->head)
             hs__counters[c]->head(worker->states[c], t, &head);
-    head_keep(worker, t, &head);
+    if (worker->rows && !worker->rows_failed)
+        worker->rows_failed = !pairs_add(worker, t, l, h, head.maps.similarity);
 }
 
 /* Adds a text to the pass. */
@@ -426,24 +374,6 @@ static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass 
     return st;
 }
 
-/* Adds text k of the pass to the index of texts, if there is one. */
-static hs_status text_record(const hs__corpus_worker *worker, size_t k, const hs__text *t, hs_error *err)
-{
-    const hs__corpus_job *job = worker->shared->job;
-    if (!worker->records)
-        return HS_OK;
-    return hs__text_index_add(worker->shared->index,
-                              &(hs__indexed_text){.number = t->record.number,
-                                                  .line = t->record.line,
-                                                  .file = hs__corpus_input_name(job, t->record.file),
-                                                  .body = t->reached ? t->reached : "",
-                                                  .encoding = &t->encoding,
-                                                  .first = t->first,
-                                                  .labels = t->labels,
-                                                  .n_labels = t->labels ? t->end - t->first : 0},
-                              worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
-}
-
 /* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
 static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_error *err)
 {
@@ -459,8 +389,6 @@ static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_err
     if (!st)
         st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
                                &worker->shared->control, err);
-    for (size_t k = 0; !st && k < pass->n; k++)
-        st = text_record(worker, k, &pass->texts[k], err);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->pass)
             st = hs__counters[c]->pass(worker->states[c], pass, err);

@@ -4,7 +4,6 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/run/block_queue.h"
 #include "server/corpus/run/pairs_file.h"
-#include "server/corpus/run/text_record.h"
 
 /* Shared by all workers of a run. */
 typedef struct hs__corpus_shared {
@@ -15,7 +14,6 @@ typedef struct hs__corpus_shared {
     hs__block_queue queue;
     hs__bad_lines *bad;
     hs__pairs_file *pairs; /* or NULL */
-    hs__text_index *index; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
     pthread_mutex_t failure_lock;
     hs_error failure;       /* the first one */
@@ -37,15 +35,10 @@ typedef struct hs__corpus_worker {
     hs__text *texts;                       /* of the current pass */
     hs__pairs_rows *rows;                  /* or NULL */
     bool rows_failed;
-    hs__text_record *records; /* [n_together] for the index of texts, or NULL */
 } hs__corpus_worker;
 
 /* Returns the options of the statistics; borrows from the job. */
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
-/* Returns the options of the index of texts; n_texts and n_examples are 0 if the run has none. */
-hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job);
-/* Returns the number of texts in a pass: fewer for a large window, one for head distances. */
-size_t hs__corpus_together(const hs__corpus_job *job);
 /* Returns the floats of a worker's maps: attention, similarity and columns of max_tokens; twice if special
  * tokens are cut off. */
 size_t hs__worker_map_floats(const hs__corpus_settings *settings);

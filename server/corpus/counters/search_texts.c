@@ -1,0 +1,382 @@
+/* search_texts.c - keeps texts in a database for `search`: the strongest pairs of the first texts, and for
+ * each head and figure the texts where it is highest.
+ *
+ * The database is server/corpus/search/text_index.h. A worker gathers what it keeps of a text head by head,
+ * and adds the text after its pass. */
+#include "engine/analysis/analysis.h"
+#include "model/base/utf8.h"
+#include "server/corpus/counters/counter.h"
+#include "server/corpus/search/strongest.h"
+#include "server/corpus/search/text_index.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- settings ---- */
+
+typedef struct options {
+    size_t n_examples, n_texts; /* 0: none */
+} options;
+
+/* Reads an integer from 0 to most. */
+static hs_status read_count(const char *text, size_t most, size_t *ret, hs_error *err)
+{
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n > most)
+        return hs_fail(err, HS_INVALID, "an integer from 0 to %zu", most);
+    *ret = (size_t)n;
+    return HS_OK;
+}
+
+static hs_status read_examples(const char *text, const hs_model *model, hs__corpus_settings *settings,
+                               void *ret, hs_error *err)
+{
+    options *o = ret;
+    (void)model, (void)settings;
+    return read_count(text, HS__TOP_TEXTS_MAX, &o->n_examples, err);
+}
+
+static hs_status read_search_texts(const char *text, const hs_model *model, hs__corpus_settings *settings,
+                                   void *ret, hs_error *err)
+{
+    options *o = ret;
+    (void)model, (void)settings;
+    return read_count(text, HS__INDEX_TEXTS_MAX, &o->n_texts, err);
+}
+
+static const hs__setting_row settings[] = {
+    {.field = {"examples", HS_FIELD_TEXT, "N",
+               "keep for each head and figure the N texts where it is highest (0)"},
+     .part = HS__SETTINGS_OF_COUNTERS,
+     .read = read_examples},
+    {.field = {"search_texts", HS_FIELD_TEXT, "N",
+               "keep the strongest pairs of the first N texts for 'search' (0)"},
+     .part = HS__SETTINGS_OF_COUNTERS,
+     .read = read_search_texts},
+};
+
+static void identify(const void *data, const hs__corpus_settings *all, json_t *identity)
+{
+    const options *o = data;
+    (void)all;
+    if (o && o->n_examples)
+        json_object_set_new(identity, "examples", json_integer((json_int_t)o->n_examples));
+    if (o && o->n_texts)
+        json_object_set_new(identity, "search_texts", json_integer((json_int_t)o->n_texts));
+}
+
+/* Returns the options of the database; n_texts and n_examples are 0 if the run has none. */
+static hs__text_index_options index_options(const hs__corpus_job *job, const options *o)
+{
+    return (hs__text_index_options){.n_texts = o ? o->n_texts : 0,
+                                    .n_examples = o ? o->n_examples : 0,
+                                    .layers = job->settings.fields.layers,
+                                    .n_layers = job->settings.fields.n_layers,
+                                    .n_heads = hs_model_shape(job->model)->n_heads,
+                                    .n_tokens = job->settings.fields.max_tokens,
+                                    .tokenizer = hs_model_tokenizer(job->model)};
+}
+
+/* ---- what is kept of a text ---- */
+
+typedef struct text_record {
+    float *figures;       /* [l][h][HS__TOP_FIGURES]; NULL: no examples are kept */
+    hs__index_maps *maps; /* [l][h]; NULL: no text is searched */
+} text_record;
+
+static void records_destroy(text_record *records, size_t n)
+{
+    for (size_t k = 0; records && k < n; k++) {
+        free(records[k].figures);
+        free(records[k].maps);
+    }
+    free(records);
+}
+
+/* Creates n records. NULL if memory is short. */
+static text_record *records_create(const hs__text_index_options *o, size_t n)
+{
+    const size_t n_maps = o->n_layers * o->n_heads;
+    text_record *records = calloc(n, sizeof *records);
+    bool ok = records != NULL;
+    for (size_t k = 0; ok && k < n; k++) {
+        records[k].figures =
+            o->n_examples ? calloc(n_maps * HS__TOP_FIGURES, sizeof *records[k].figures) : NULL;
+        records[k].maps = o->n_texts ? calloc(n_maps, sizeof *records[k].maps) : NULL;
+        ok = (!o->n_examples || records[k].figures) && (!o->n_texts || records[k].maps);
+    }
+    if (ok)
+        return records;
+    records_destroy(records, n);
+    return NULL;
+}
+
+static size_t records_bytes(const hs__text_index_options *o, size_t n)
+{
+    const size_t n_maps = o->n_layers * o->n_heads;
+    return n * n_maps *
+           ((o->n_examples ? HS__TOP_FIGURES * sizeof(float) : 0) +
+            (o->n_texts ? sizeof(hs__index_maps) : 0));
+}
+
+static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
+{
+    const hs__text_index_options index = index_options(job, data);
+    if (!index.n_texts && !index.n_examples)
+        return;
+    size->worker += records_bytes(&index, hs__corpus_together(job));
+    size->shared += hs__text_index_memory(&index);
+    size->disk += hs__text_index_disk(&index);
+}
+
+/* ---- a run ---- */
+
+/* Opens the database, a new one unless results were loaded. */
+static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
+{
+    const hs__text_index_options index = index_options(counting->job, counting->options);
+    hs__text_index *opened = NULL;
+    if (!index.n_texts && !index.n_examples)
+        return HS_OK;
+    const hs_status st = hs__text_index_open(counting->job->dir, anew, &index, &opened, err);
+    counting->shared = opened;
+    return st;
+}
+
+static hs_status commit(hs__counting *counting, hs_error *err)
+{
+    return counting->shared ? hs__text_index_commit(counting->shared, err) : HS_OK;
+}
+
+static void end(hs__counting *counting)
+{
+    hs__text_index_close(counting->shared);
+}
+
+/* ---- a worker ---- */
+
+typedef struct worker {
+    const hs__corpus_job *job;
+    const options *options;
+    hs__text_index *index;
+    text_record *records; /* [n_together] */
+    size_t n_together;
+} worker;
+
+static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+{
+    const hs__text_index_options index = index_options(counting->job, counting->options);
+    (void)states;
+    if (!counting->shared)
+        return HS_OK;
+    worker *w = *ret = calloc(1, sizeof *w);
+    if (!w)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    *w = (worker){.job = counting->job,
+                  .options = counting->options,
+                  .index = counting->shared,
+                  .n_together = hs__corpus_together(counting->job)};
+    w->records = records_create(&index, w->n_together);
+    return w->records ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+}
+
+static void worker_destroy(void *state)
+{
+    worker *w = state;
+    records_destroy(w->records, w->n_together);
+    free(w);
+}
+
+/* ---- figures ---- */
+
+/* Returns the mean attention `offset` tokens away, over the rows that have such a token. */
+static float offset_mean(const float *attention, size_t n, ptrdiff_t offset)
+{
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const ptrdiff_t j = (ptrdiff_t)i + offset;
+        if (j < 0 || j >= (ptrdiff_t)n)
+            continue;
+        sum += (double)attention[i * n + (size_t)j];
+        count++;
+    }
+    return count ? (float)(sum / (double)count) : NAN;
+}
+
+static void figures_take(const hs__text *t, const hs__text_head *head, float *to)
+{
+    const hs_corpus_observation *o = head->observation;
+    const float *attention = head->maps.attention;
+    const size_t n = t->end - t->first;
+    to[HS__TOP_REPEATED] = o->repeated_share;
+    to[HS__TOP_SAME_SENTENCE] = o->same_sentence_share;
+    to[HS__TOP_DISTANCE] = o->mean_distance;
+    to[HS__TOP_FOCAL] = o->focal_share;
+    to[HS__TOP_HIGH] = (float)o->high_pairs;
+    to[HS__TOP_SEPARATOR] = o->separator_attention;
+    to[HS__TOP_SELF] = offset_mean(attention, n, 0);
+    to[HS__TOP_PREVIOUS] = offset_mean(attention, n, -1);
+    to[HS__TOP_NEXT] = offset_mean(attention, n, 1);
+    to[HS__TOP_FIRST] = n ? head->maps.columns[0] / (float)n : NAN;
+    for (int k = 0; k < 2; k++)
+        to[HS__TOP_SYNTAX_ATTENTION + k] = head->n_pairs ? (float)head->right[k] / (float)head->n_pairs : NAN;
+}
+
+/* ---- pairs ---- */
+
+static uint8_t pairs_take(const hs__text *t, const hs__text_head *head, bool similarity, hs__index_pair *to)
+{
+    const size_t n = t->end - t->first;
+    const float *map = similarity ? head->maps.similarity : head->maps.attention;
+    const float most = similarity ? hs_similarity_max(map, n, NULL) : 1;
+    hs__strong_pair pairs[HS__INDEX_PAIRS_MAX];
+    if (!(most > 0 && most < INFINITY))
+        return 0;
+    const size_t n_found = hs__strongest_partners(map, n, t->encoding.special + t->first, similarity,
+                                                  HS__INDEX_PAIRS_MAX, pairs);
+    for (size_t k = 0; k < n_found; k++)
+        to[k] = (hs__index_pair){(uint16_t)(t->first + pairs[k].i), (uint16_t)(t->first + pairs[k].j),
+                                 pairs[k].value / most};
+    return (uint8_t)n_found;
+}
+
+static void head(void *state, hs__text *t, hs__text_head *head)
+{
+    const worker *w = state;
+    const text_record *record = &w->records[t->place];
+    if (record->figures)
+        figures_take(t, head, record->figures + head->map * HS__TOP_FIGURES);
+    if (!t->searched)
+        return;
+    hs__index_maps *maps = &record->maps[head->map];
+    for (int of = 0; of < 2; of++)
+        maps->n[of] = pairs_take(t, head, of == 1, maps->pairs[of]);
+}
+
+/* ---- labels of tokens ---- */
+
+static void label_copy(const char *from, size_t n, char *to, size_t n_to)
+{
+    n = n < n_to ? n : hs_utf8_whole(from, n_to - 1);
+    if (n > 0 && hs_utf8_valid(from, n) == n && !memchr(from, 0, n))
+        memcpy(to, from, n);
+}
+
+/* Copies the words' parts of speech and relations to their tokens [n_tokens]; words holds numbers of words,
+ * -1 for none. NULL if memory is short. */
+static hs__token_label *token_labels_make(const hs__sentence *sentence, const int32_t *words, size_t n_tokens)
+{
+    hs__token_label *labels = calloc(n_tokens + 1, sizeof *labels);
+    for (size_t i = 0; labels && i < n_tokens; i++) {
+        if (words[i] < 0)
+            continue;
+        const hs__sentence_word *word = &sentence->words[words[i]];
+        label_copy(word->pos, word->n_pos, labels[i].pos, sizeof labels[i].pos);
+        label_copy(word->relation, word->n_relation, labels[i].relation, sizeof labels[i].relation);
+    }
+    return labels;
+}
+
+/* ---- a text ---- */
+
+static hs_status text(void *state, hs__text *t, hs_error *err)
+{
+    const worker *w = state;
+    t->observed = true;
+    t->searched = hs__text_index_wants(w->index, t->record.number);
+    if (t->has_words) {
+        t->labels = token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);
+        if (!t->labels)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
+    }
+    return t->searched || w->options->n_examples ? hs__text_reach(t, err) : HS_OK;
+}
+
+static void text_end(void *state, hs__text *t)
+{
+    (void)state;
+    free(t->labels);
+}
+
+static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
+{
+    const worker *w = state;
+    hs_status st = HS_OK;
+    for (size_t k = 0; !st && k < p->n; k++) {
+        const hs__text *t = &p->texts[k];
+        const hs__indexed_text indexed = {.number = t->record.number,
+                                          .line = t->record.line,
+                                          .file = hs__corpus_input_name(w->job, t->record.file),
+                                          .body = t->reached ? t->reached : "",
+                                          .encoding = &t->encoding,
+                                          .first = t->first,
+                                          .labels = t->labels,
+                                          .n_labels = t->labels ? t->end - t->first : 0};
+        st = hs__text_index_add(w->index, &indexed, w->records[k].figures,
+                                t->searched ? w->records[k].maps : NULL, err);
+    }
+    return st;
+}
+
+/* ---- merging ---- */
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    return !stat(a, &of_a) && !stat(b, &of_b) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+/* Returns a member of the identity, at most `most`. */
+static size_t count_of(const hs__corpus_results *results, const char *name, size_t most)
+{
+    const json_int_t n = json_integer_value(json_object_get(results->identity, name));
+    return n < 0 ? 0 : (size_t)n < most ? (size_t)n : most;
+}
+
+static hs_status merge_files(const hs__corpus_results *results, char *const *dirs, size_t n,
+                             const char *output, hs_error *err)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const hs__text_index_options due = {.n_texts = count_of(results, "search_texts", HS__INDEX_TEXTS_MAX),
+                                        .n_examples = count_of(results, "examples", HS__TOP_TEXTS_MAX),
+                                        .layers = o.layers,
+                                        .n_layers = o.n_layers,
+                                        .n_heads = o.n_heads};
+    hs__text_index *index = NULL;
+    if (!due.n_texts && !due.n_examples)
+        return HS_OK;
+    bool is_shard = false;
+    for (size_t i = 0; i < n; i++)
+        is_shard |= is_same_folder(output, dirs[i]);
+    hs_status st = hs__text_index_open(output, !is_shard, &due, &index, err);
+    for (size_t i = 0; !st && i < n; i++)
+        if (!is_same_folder(output, dirs[i]))
+            st = hs__text_index_merge(index, dirs[i], err);
+    if (!st)
+        st = hs__text_index_commit(index, err);
+    hs__text_index_close(index);
+    return st;
+}
+
+const hs__counter hs__counter_search_texts = {
+    .name = "search texts",
+    .settings = settings,
+    .n_settings = sizeof settings / sizeof *settings,
+    .options_bytes = sizeof(options),
+    .identify = identify,
+    .measure = measure,
+    .begin = begin,
+    .commit = commit,
+    .end = end,
+    .worker_create = worker_create,
+    .worker_destroy = worker_destroy,
+    .text = text,
+    .text_end = text_end,
+    .head = head,
+    .pass = pass,
+    .merge_files = merge_files,
+};
