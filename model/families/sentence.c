@@ -350,15 +350,15 @@ static hs_status open_length(const char *dir, hs_sentence_head *head, hs_error *
     if (st || !file.data)
         return st;
     st = hs__json_parse(&file, names[i - 1], &keys, err);
-    hs__config config = {keys, st, &reason};
+    hs__config config = {keys, HS_OK, &reason};
     if (!st && !json_is_null(json_object_get(keys, "max_seq_length")))
         head->max_tokens = hs__config_size_or(&config, "max_seq_length", 1, (size_t)1 << 30, 0);
+    if (config.status)
+        st =
+            hs_fail(err, HS_BAD_MODEL, "%s: max_seq_length must be an integer from 1, or null", names[i - 1]);
     json_decref(keys);
     free((void *)file.data);
-    return st              ? st
-           : config.status ? hs_fail(err, config.status,
-                                     "%s: max_seq_length must be an integer from 1, or null", names[i - 1])
-                           : HS_OK;
+    return st;
 }
 
 /* ---- the folder ---- */
@@ -434,9 +434,9 @@ hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *re
     for (size_t i = 1; i < modules.n && !st; i++)
         st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
     if (!st)
-        st = open_prompts(dir, &head, err);
-    if (!st)
         st = open_length(dir, &head, err);
+    if (!st)
+        st = open_prompts(dir, &head, err); /* the last one, because it allocates */
     if (!st)
         *ret_head = head;
     return st;
