@@ -97,7 +97,7 @@ static hs_status run_search(const char *dir, const hs__search_query *query, json
 {
     hs_error why = {0};
     const hs_status st =
-        (query->by ? hs__examples_find : hs__pairs_search)(dir, query, ret_answer, ret_wrong, err);
+        (query->by ? hs__search_examples : hs__search_pairs)(dir, query, ret_answer, ret_wrong, err);
     if (st == HS_NOT_FOUND && hs__run_checkpoint_find(dir, &why))
         *err = why;
     return st;

@@ -346,14 +346,14 @@ static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_p
 static void answer_examples(hs_exchange *x)
 {
     if (kept(x))
-        answer_search(x, hs__examples_find, example_parameters,
+        answer_search(x, hs__search_examples, example_parameters,
                       sizeof example_parameters / sizeof *example_parameters);
 }
 
 static void run_answer_search(hs_exchange *x)
 {
     if (kept(x))
-        answer_search(x, hs__pairs_search, search_parameters, SEARCH_PARAMETERS_MAX);
+        answer_search(x, hs__search_pairs, search_parameters, SEARCH_PARAMETERS_MAX);
 }
 
 /* ---- the report ---- */

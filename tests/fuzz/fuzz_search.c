@@ -113,7 +113,8 @@ static void search_try(const hs__search_query *query, bool by_text)
     json_t *answer = NULL;
     const char *wrong = NULL;
     hs_error err = {0};
-    const hs_status st = (by_text ? hs__examples_find : hs__pairs_search)(dir, query, &answer, &wrong, &err);
+    const hs_status st =
+        (by_text ? hs__search_examples : hs__search_pairs)(dir, query, &answer, &wrong, &err);
     require(st == err.status && (st == HS_OK || st == HS_INVALID || st == HS_NO_MEMORY));
     require((st == HS_INVALID) == (wrong != NULL) && (st == HS_OK) == (answer != NULL));
     if (answer)

@@ -9,7 +9,7 @@
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/run/pairs_expected.h"
+#include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/worker.h"
 

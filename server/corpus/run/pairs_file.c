@@ -5,7 +5,9 @@
 
 #include "api/formats/json_text.h"
 #include "engine/analysis/analysis.h"
+#include "model/base/bytes.h"
 #include "model/base/utf8.h"
+#include "server/base/atomic_files.h"
 #include "server/corpus/run/pairs_database.h"
 #include "server/corpus/search/strongest.h"
 
@@ -13,8 +15,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
+#define MB (UINT64_C(1) << 20)
 enum { TEXT_BYTES = 4096 };          /* of a name or a token: what is longer is cut */
 #define ROWS_BYTES ((size_t)4 << 20) /* handed on when there are so many */
 #define ROW_BYTES  (HS__PAIRS_BYTES - ROWS_BYTES)
@@ -39,6 +43,66 @@ struct hs__pairs_rows {
     hs__strong_pair strongest[HS__PAIRS_STRONGEST_MAX];
     _Alignas(hs__pair_row) char bytes[HS__PAIRS_BYTES]; /* CSV, or hs__pair_row */
 };
+
+/* ---- the filter ---- */
+
+static bool number_take(const char **at, long *ret)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    *ret = strtol(*at, &end, 10);
+    *at = end;
+    return true;
+}
+
+static bool is_listed(const uint16_t *layers, size_t n_layers, long layer)
+{
+    for (size_t l = 0; l < n_layers; l++)
+        if (layers[l] == layer)
+            return true;
+    return false;
+}
+
+hs_status hs__pairs_filter_heads(const char *text, const uint16_t *layers, size_t n_layers, size_t n_heads,
+                                 hs__pairs_filter *filter, hs_error *err)
+{
+    filter->n_heads = 0;
+    for (const char *at = text;; at++) {
+        long layer, head;
+        bool ok = number_take(&at, &layer) && *at++ == '.' && number_take(&at, &head);
+        ok = ok && (!*at || *at == ',') && filter->n_heads < HS__PAIRS_HEADS_MAX;
+        if (!ok || !is_listed(layers, n_layers, layer) || head >= (long)n_heads)
+            return hs_fail(err, HS_INVALID,
+                           "must be up to %d heads like 5.3,7.0: a layer of the run (%d to %d), a point, and "
+                           "a head from 0 to %zu; it is \"%.40s\"",
+                           HS__PAIRS_HEADS_MAX, layers[0], layers[n_layers - 1], n_heads - 1, text);
+        filter->heads[filter->n_heads][0] = (uint16_t)layer;
+        filter->heads[filter->n_heads++][1] = (uint16_t)head;
+        if (!*at)
+            return HS_OK;
+    }
+}
+
+bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head)
+{
+    for (size_t k = 0; k < filter->n_heads; k++)
+        if (filter->heads[k][0] == layer && filter->heads[k][1] == head)
+            return true;
+    return !filter->n_heads;
+}
+
+bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
+                            size_t i, size_t j)
+{
+    if (!(filter->sample > 0))
+        return true;
+    uint64_t x = hs_mix(filter->seed + HS_MIX_STEP);
+    x = hs_mix(x ^ (text + HS_MIX_STEP));
+    x = hs_mix(x ^ ((((uint64_t)layer << 16) | head) + HS_MIX_STEP));
+    x = hs_mix(x ^ ((((uint64_t)i << 32) | j) + HS_MIX_STEP));
+    return hs_fraction_of(x) < filter->sample;
+}
 
 /* ---- the file ---- */
 
@@ -307,4 +371,51 @@ bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *s)
             if (s->similarity[i * n + j] / maximum >= least && !row_add(rows, s, i, j, maximum))
                 return false;
     return true;
+}
+
+/* ---- the expected size: rows and bytes grow in proportion to the number of records ---- */
+
+hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err)
+{
+    hs__record_stream *input = NULL;
+    hs__record line = {.bytes = ""};
+    uint64_t n = 0;
+    hs_status st =
+        hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &input, err);
+    while (!st && !(st = hs__record_stream_next(input, &line, err)) && line.bytes)
+        n += line.number / HS__CORPUS_BLOCK % job->n_shards == job->shard;
+    hs__record_stream_close(input);
+    *ret_n = st ? 0 : n;
+    return st;
+}
+
+/* Returns the free bytes on the disk of a file; UINT64_MAX if it is a device or a pipe. */
+static uint64_t bytes_free(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 && !S_ISREG(file.st_mode) ? UINT64_MAX : hs__disk_free(path);
+}
+
+hs_status hs__pairs_expect(const hs__corpus_job *job, hs__pairs_file *pairs, uint64_t n_seen,
+                           uint64_t n_texts, hs_error *err)
+{
+    uint64_t n_rows, n_bytes;
+    if (!n_seen)
+        return HS_OK;
+    hs__pairs_file_count(pairs, &n_rows, &n_bytes);
+    const double times = n_texts > n_seen ? (double)n_texts / (double)n_seen : 1;
+    const hs__pairs_expected expected = {.texts_seen = n_seen,
+                                         .texts = n_texts,
+                                         .rows = times * (double)n_rows,
+                                         .bytes = times * (double)n_bytes};
+    const uint64_t free_bytes = bytes_free(job->pairs);
+    if (job->expect)
+        job->expect(&expected, job->progress_data);
+    if (expected.bytes - (double)n_bytes > (double)free_bytes)
+        return hs_fail(
+            err, HS_NO_SPACE,
+            "--pairs: '%.200s' would take about %.0f MB; %llu MB are free. Choose fewer pairs with "
+            "--pairs-strongest, --pairs-heads, --pairs-min or --pairs-sample, or another disk",
+            job->pairs, expected.bytes / (double)MB, (unsigned long long)(free_bytes / MB));
+    return HS_OK;
 }

@@ -463,7 +463,7 @@ static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *er
     return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
 }
 
-hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_t **ret_answer,
+hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_t **ret_answer,
                            const char **ret_wrong, hs_error *err)
 {
     search s = {0};
@@ -526,8 +526,8 @@ static hs_status examples_answer(const search *s, const char *by, json_t **ret_a
     return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
 }
 
-hs_status hs__examples_find(const char *dir, const hs__search_query *query, json_t **ret_answer,
-                            const char **ret_wrong, hs_error *err)
+hs_status hs__search_examples(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                              const char **ret_wrong, hs_error *err)
 {
     search s = {0};
     char names[256] = "one of ";

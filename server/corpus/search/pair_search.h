@@ -29,9 +29,9 @@ typedef struct hs__search_query {
 
 /* Finds pairs from token i to token j among the strongest of each text (hs__index_pair), the strongest first:
  * {"pairs": [...], "total": n, "texts": n}. DIR is the run's folder. */
-HS_MUST_USE hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_t **ret_answer,
+HS_MUST_USE hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_t **ret_answer,
                                        const char **ret_wrong, hs_error *err);
 
 /* Finds the texts where a figure of the head is highest: {"by": name, "examples": [...]}. */
-HS_MUST_USE hs_status hs__examples_find(const char *dir, const hs__search_query *query, json_t **ret_answer,
-                                        const char **ret_wrong, hs_error *err);
+HS_MUST_USE hs_status hs__search_examples(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                                          const char **ret_wrong, hs_error *err);
