@@ -8,9 +8,8 @@
 #include "engine/statistics/statistics.h"
 #include "engine/statistics/syntax.h"
 #include "model/model.h"
-#include "server/corpus/input/conllu_words.h"
-#include "server/corpus/input/record_stream.h"
-#include "server/corpus/input/record_text.h"
+#include "server/corpus/input/input.h"
+#include "server/corpus/input/records.h"
 #include "server/corpus/input/text_format.h"
 #include "server/corpus/run/pairs_filter.h"
 

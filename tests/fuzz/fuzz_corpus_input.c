@@ -4,9 +4,8 @@
  *
  * The first byte of the input chooses the format, the field and the reading of quotation marks. */
 #include "model/base/utf8.h"
-#include "server/corpus/input/conllu_words.h"
-#include "server/corpus/input/record_stream.h"
-#include "server/corpus/input/record_text.h"
+#include "server/corpus/input/input.h"
+#include "server/corpus/input/records.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

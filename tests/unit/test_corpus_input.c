@@ -1,9 +1,9 @@
 /* test_corpus_input.c - rows of CSV and TSV: what a stream of records makes of quotation marks, sound and
  * broken, in pieces of any size. */
 #include "model/base/bytes.h"
-#include "server/corpus/input/record_stream.h"
-#include "server/corpus/input/record_text.h"
-#include "server/corpus/input/splitter.h"
+#include "server/corpus/input/input.h"
+#include "server/corpus/input/records.h"
+#include "server/corpus/input/text_format.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>

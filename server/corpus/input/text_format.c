@@ -1,15 +1,70 @@
-/* text_format.c - an option or a file name decides first, then the first bytes. The default is one text per
- * line. */
+/* text_format.c - formats of texts: detects them, and finds where their records end. */
 #include "server/corpus/input/text_format.h"
 
 #include "model/base/utf8.h"
-#include "server/corpus/input/splitter.h"
 
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* ---- csv ----
+ *
+ * The automaton of text_format.h, and the bytes of a field. */
+
+/* Returns the state after a byte that follows a quoted field. */
+static hs__csv_state after_quoted(hs__csv_dialect dialect, char c)
+{
+    return c == dialect.delimiter ? HS__CSV_FIELD
+           : c == '\n'            ? HS__CSV_END
+           : c == '\r'            ? HS__CSV_RETURN
+                                  : HS__CSV_BROKEN;
+}
+
+/* Returns the state after a byte. */
+static hs__csv_state csv_step(hs__csv_state state, hs__csv_dialect dialect, char c)
+{
+    const bool is_quote = dialect.quote && c == dialect.quote;
+    switch (state) {
+    case HS__CSV_QUOTED:
+        return is_quote ? HS__CSV_QUOTE : HS__CSV_QUOTED;
+    case HS__CSV_QUOTE:
+        return is_quote ? HS__CSV_QUOTED : after_quoted(dialect, c);
+    case HS__CSV_RETURN:
+    case HS__CSV_BROKEN:
+        return c == '\n' ? HS__CSV_END : HS__CSV_BROKEN;
+    default:
+        return state != HS__CSV_PLAIN && is_quote ? HS__CSV_QUOTED
+               : c == dialect.delimiter           ? HS__CSV_FIELD
+               : c == '\n'                        ? HS__CSV_END
+                                                  : HS__CSV_PLAIN;
+    }
+}
+
+bool hs__csv_next_field(hs__csv_row *row, char *ret, size_t *ret_n)
+{
+    hs__csv_state state = HS__CSV_FIELD;
+    *ret_n = 0;
+    while (row->at < row->n_bytes) {
+        const hs__csv_state before = state;
+        const char c = row->bytes[row->at++];
+        state = csv_step(before, row->dialect, c);
+        if (state == HS__CSV_FIELD)
+            return true;
+        if (state == HS__CSV_BROKEN || state == HS__CSV_END)
+            return false;
+        if (state == HS__CSV_PLAIN || (state == HS__CSV_QUOTED && before != HS__CSV_FIELD))
+            ret[(*ret_n)++] = c;
+    }
+    row->at = row->n_bytes + 1;
+    return state != HS__CSV_QUOTED && state != HS__CSV_RETURN;
+}
+
+/* ---- text format ----
+ *
+ * An option or a file name decides first, then the first bytes. The default is one text per
+ * line. */
 
 /* ---- by name ---- */
 
@@ -281,4 +336,120 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
     if (!st && *given->label_field)
         st = label_layout(path, &(peek){bytes, n, given->label_field, quote}, format, ret, err);
     return st;
+}
+
+/* ---- splitter ----
+ *
+ * One small automaton for each layout. Lines, the commonest, are found by memchr. */
+
+static void record_begin(hs__splitter *scan)
+{
+    scan->begun = scan->quoted = scan->escaped = false;
+    scan->line_begins = true;
+    scan->csv = HS__CSV_FIELD;
+    scan->n_row = scan->line_end = 0;
+}
+
+void hs__splitter_init(hs__splitter *scan, const hs__record_layout *layout)
+{
+    *scan = (hs__splitter){.layout = *layout};
+    record_begin(scan);
+}
+
+static bool row_is_broken(const hs__splitter *scan)
+{
+    return scan->line_end && (scan->csv == HS__CSV_BROKEN || scan->n_row >= HS__RECORD_BYTES_MAX);
+}
+
+/* Each returns true if the record ends with the byte c. */
+static bool ends_row(hs__splitter *scan, char c)
+{
+    scan->csv = csv_step(scan->csv, scan->layout.csv, c);
+    if (scan->csv == HS__CSV_FIELD || scan->csv == HS__CSV_END)
+        scan->line_end = 0;
+    else if (scan->csv == HS__CSV_QUOTED && c == '\n' && !scan->line_end)
+        scan->line_end = scan->n_row;
+    scan->n_row++;
+    return scan->csv == HS__CSV_END || row_is_broken(scan);
+}
+
+static bool ends_block(hs__splitter *scan, char c)
+{
+    const bool blank_line = c == '\n' && scan->line_begins;
+    if (c == '\n' || (c != ' ' && c != '\t' && c != '\r'))
+        scan->line_begins = c == '\n';
+    return blank_line;
+}
+
+static bool ends_element(hs__splitter *scan, char c)
+{
+    if (scan->quoted) {
+        scan->quoted = scan->escaped || c != '"';
+        scan->escaped = !scan->escaped && c == '\\';
+        return false;
+    }
+    if (scan->depth == 1 && c == ',')
+        return true;
+    scan->quoted = c == '"';
+    scan->depth += c == '[' || c == '{';
+    if (scan->depth && (c == ']' || c == '}'))
+        return --scan->depth == 0;
+    return false;
+}
+
+/* Returns true if c precedes a record and is not part of it. */
+static bool is_before(hs__splitter *scan, char c)
+{
+    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (scan->layout.format != HS__FORMAT_JSON)
+        return is_space;
+    if (scan->depth == 0 && c == '[') {
+        scan->depth = 1;
+        return true;
+    }
+    return is_space;
+}
+
+static hs__record_piece line_next(hs__splitter *scan, const char *bytes, size_t n)
+{
+    const char *newline = memchr(bytes, '\n', n);
+    const size_t n_line = newline ? (size_t)(newline - bytes) : n;
+    scan->begun = newline == NULL;
+    return (hs__record_piece){
+        .n_passed = n_line + (newline != NULL), .n_record = n_line, .ended = newline != NULL};
+}
+
+hs__record_piece hs__splitter_next(hs__splitter *scan, const char *bytes, size_t n)
+{
+    static bool (*const ends[HS__FORMATS])(hs__splitter *, char) = {[HS__FORMAT_JSON] = ends_element,
+                                                                    [HS__FORMAT_CSV] = ends_row,
+                                                                    [HS__FORMAT_TSV] = ends_row,
+                                                                    [HS__FORMAT_CONLLU] = ends_block,
+                                                                    [HS__FORMAT_PARAGRAPHS] = ends_block};
+    bool (*const ends_here)(hs__splitter *, char) = ends[scan->layout.format];
+    size_t from = 0;
+    if (!ends_here)
+        return line_next(scan, bytes, n);
+    while (!scan->begun && ends_here != ends_row && from < n && is_before(scan, bytes[from]))
+        from++;
+    for (size_t i = from; i < n; i++) {
+        scan->begun = true;
+        if (!ends_here(scan, bytes[i]))
+            continue;
+        const size_t n_broken = row_is_broken(scan) ? scan->line_end : 0;
+        record_begin(scan);
+        return (hs__record_piece){.n_passed = i + 1,
+                                  .n_before = from,
+                                  .n_record = i - from + (n_broken > 0),
+                                  .ended = true,
+                                  .n_broken = n_broken};
+    }
+    return (hs__record_piece){.n_passed = n, .n_before = from, .n_record = n - from};
+}
+
+size_t hs__splitter_end(hs__splitter *scan)
+{
+    const size_t n_broken = scan->csv == HS__CSV_QUOTED ? scan->line_end : 0;
+    record_begin(scan);
+    return n_broken;
 }

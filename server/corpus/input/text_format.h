@@ -2,18 +2,41 @@
  *
  * text: one text per line. paragraphs: separated by blank lines. jsonl: an object or string per line. json:
  * one array of these. csv, tsv: with a header, quoted as in RFC 4180. conllu: one block per sentence.
- * splitter.h splits a file into records; record_text.h finds the text of a record. */
+ * Splits a file into records, too; records.h finds the text of a record. */
 #pragma once
 
 #include "model/base/status.h"
-#include "server/corpus/input/csv.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+typedef struct hs__csv_dialect {
+    char delimiter, quote; /* quote 0: quotation marks are ordinary characters */
+} hs__csv_dialect;
+
+typedef enum hs__csv_state {
+    HS__CSV_FIELD,  /* a field begins */
+    HS__CSV_PLAIN,  /* in an unquoted field */
+    HS__CSV_QUOTED, /* in a quoted field */
+    HS__CSV_QUOTE,  /* after a quotation mark that closes a quoted field, or is the first of two */
+    HS__CSV_RETURN, /* after a carriage return that follows such a field */
+    HS__CSV_BROKEN, /* after other bytes that follow such a field; up to the end of the line */
+    HS__CSV_END     /* after the end of the row */
+} hs__csv_state;
+
+typedef struct hs__csv_row {
+    const char *bytes; /* without its line end */
+    size_t n_bytes;
+    hs__csv_dialect dialect;
+    size_t at; /* where the next field begins; beyond n_bytes: there is none */
+} hs__csv_row;
+
+/* Copies the next field to ret, which has capacity for the rest of the row. False: unbalanced quotes. */
+bool hs__csv_next_field(hs__csv_row *row, char *ret, size_t *ret_n);
 
 #define HS__FIELD_BYTES      128
 #define HS__RECORD_BYTES_MAX ((size_t)4 << 20)
-
 /* corpora.db stores these numbers. */
 typedef enum hs__text_format {
     HS__FORMAT_AUTO,
@@ -55,6 +78,45 @@ typedef struct hs__record_layout {
 /* Detects the layout of a file from its path and its first HS__FORMAT_PEEK bytes, fewer if it is shorter.
  * HS_INVALID: it is no text, or lacks the column or field. */
 #define HS__FORMAT_PEEK ((size_t)1 << 18)
+
 HS_MUST_USE hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n,
                                              const hs__input_format *given, hs__record_layout *ret_layout,
                                              hs_error *err);
+
+/* ---- splits bytes into records: lines, rows with quoted line ends, blocks, or the elements of an
+ * array.
+ *
+ * The splitter accepts pieces of any size and keeps only its own state between them.
+ *
+ * An unclosed quotation mark could take all rows behind it for one field. A quoted field of several lines is
+ * therefore broken in three cases:
+ * - Bytes other than a delimiter or a line end follow its closing mark.
+ * - The file ends inside it.
+ * - Its row has HS__RECORD_BYTES_MAX bytes. */
+
+typedef struct hs__splitter {
+    hs__record_layout layout;
+    uint64_t depth; /* of a JSON array: brackets that are open; it goes on from record to record */
+    bool begun;     /* a byte of the record was seen */
+    bool quoted, escaped, line_begins;
+    hs__csv_state csv;
+    size_t n_row;    /* bytes of the row */
+    size_t line_end; /* of these, before the first line end of its last field, if that is quoted; else 0 */
+} hs__splitter;
+
+void hs__splitter_init(hs__splitter *scan, const hs__record_layout *layout);
+/* A piece of a record. */
+typedef struct hs__record_piece {
+    size_t n_passed; /* bytes that belong to it: nothing, the piece and what ends it */
+    size_t n_before; /* of these, what stands before the record: blank lines, the bracket of an array */
+    size_t n_record; /* then what is of the record itself */
+    bool ended;
+    size_t n_broken; /* not 0: a quoted field is broken. The record has only so many bytes, in all pieces, and
+                        a line end follows them. The bytes after it belong to the next records. */
+} hs__record_piece;
+
+/* Continues with n >= 1 bytes, up to the end of the record. */
+hs__record_piece hs__splitter_next(hs__splitter *scan, const char *bytes, size_t n);
+
+/* Ends the record at the end of a file. Returns its n_broken, as in hs__record_piece. */
+size_t hs__splitter_end(hs__splitter *scan);

@@ -4,7 +4,7 @@
 
 #include "server/base/machine.h"
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/input/unpack.h"
+#include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/worker.h"

@@ -1,10 +1,10 @@
-/* record_stream.h - reads files of texts as one stream of records.
+/* input.h - reads files of texts as one stream of records.
  *
- * Files are plain, gzip or zstd (unpack.h) in any of the formats of text_format.h, "-" is standard
+ * Files are plain, gzip or zstd in any of the formats of text_format.h, "-" is standard
  * input. The stream holds one record at a time, of bounded size, so memory does not depend on the files. It
  * hashes every byte: a resumed run skips the same records and detects changed input. Blank records are
- * skipped and counted; headers of tables are skipped. A row with a broken quoted field (splitter.h) ends with
- * the line where the field began, and the next line is the next record.
+ * skipped and counted; headers of tables are skipped. A row with a broken quoted field (text_format.h) ends
+ * with the line where the field began, and the next line is the next record.
  *
  *     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) */
 #pragma once
@@ -16,10 +16,23 @@
 #include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#define HS__INPUT_FILES_MAX 4096
+/* Limit on the window of zstd: 8 MiB, as RFC 8878 recommends. All levels up to 19 keep to it. */
+#define HS__ZSTD_WINDOW_LOG 23
 
+#define HS__UNPACK_BYTES      ((size_t)1 << 18)
+#define HS__UNPACK_MEMORY_MAX (((size_t)1 << HS__ZSTD_WINDOW_LOG) + 8 * HS__UNPACK_BYTES)
+typedef struct hs__unpacked hs__unpacked;
+
+/* Limit on the ratio of compression, checked after HS__UNPACK_FREE_BYTES. Texts reach 3 to 30; a frame of
+ * zstd can hold 128 KiB in four bytes and would take hours. */
+#define HS__UNPACK_TIMES_MAX 200
+
+#define HS__UNPACK_FREE_BYTES ((uint64_t)64 << 20)
+
+#define HS__INPUT_FILES_MAX 4096
 typedef struct hs__record_stream hs__record_stream;
 
 /* A record: a line in most formats. */
@@ -48,8 +61,8 @@ typedef struct hs__stream_place {
 HS_MUST_USE hs_status hs__record_stream_open(const char *const *paths, size_t n_paths,
                                              const hs__input_format *given, const atomic_int *stop,
                                              hs__record_stream **ret_input, hs_error *err);
-void hs__record_stream_close(hs__record_stream *input); /* NULL is fine */
 
+void hs__record_stream_close(hs__record_stream *input); /* NULL is fine */
 /* Reads the next record. HS_IO: reading failed. HS_INVALID: compressed data are damaged or truncated, or a
  * file is not text or lacks the requested column or field. */
 HS_MUST_USE hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line, hs_error *err);
@@ -57,8 +70,8 @@ HS_MUST_USE hs_status hs__record_stream_next(hs__record_stream *input, hs__recor
 /* Skips to a position of an earlier session. HS_INVALID: the input has changed. */
 HS_MUST_USE hs_status hs__record_stream_skip(hs__record_stream *input, const hs__stream_place *place,
                                              hs_error *err);
-void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place);
 
+void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place);
 /* Returns the formats of the files opened so far: ["jsonl", "csv, gzip"]. NULL if memory is short. */
 json_t *hs__record_stream_formats(const hs__record_stream *input);
 
@@ -66,6 +79,7 @@ json_t *hs__record_stream_formats(const hs__record_stream *input);
  * above. */
 HS_MUST_USE hs_status hs__record_stream_check(const char *path, const hs__input_format *given,
                                               hs__text_format *ret_format, bool *ret_packed, hs_error *err);
+
 /* Fails with HS_INVALID for an input without a text. first_line, why: the first bad record; 0: all are empty.
  */
 hs_status hs__no_texts(const char *path, uint64_t n_lines, uint64_t first_line, const char *why,

@@ -1,11 +1,85 @@
-/* record_text.c - one function for each layout. */
-#include "server/corpus/input/record_text.h"
+/* records.c - what a record holds: its text, its label, its words. */
+#include "server/corpus/input/records.h"
 
-#include "server/corpus/input/conllu.h"
-
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- conllu ----
+ *
+ * The lines of a CoNLL-U sentence and their ten columns.
+ *
+ * Cuts lines and columns, and reads numbers of words. */
+
+/* A part of a record: a line, or a column. */
+typedef struct hs__conllu_part {
+    const char *bytes;
+    size_t n;
+} hs__conllu_part;
+
+/* The words that a line stands for: 8, or the range 8-9. */
+typedef struct hs__conllu_range {
+    unsigned long first, last;
+} hs__conllu_range;
+
+/* Takes the next line, without its end, from *at on, which is before `end`. */
+static hs__conllu_part conllu_line_take(const char **at, const char *end)
+{
+    const char *newline = memchr(*at, '\n', (size_t)(end - *at)), *stop = newline ? newline : end;
+    hs__conllu_part line = {*at, (size_t)(stop - *at)};
+    line.n -= line.n && line.bytes[line.n - 1] == '\r';
+    *at = newline ? newline + 1 : end;
+    return line;
+}
+
+/* Returns column k of 10; empty where there are fewer. */
+static hs__conllu_part conllu_column(const hs__conllu_part *line, size_t k)
+{
+    const char *at = line->bytes, *end = at + line->n;
+    for (; k && at < end; k--) {
+        const char *tab = memchr(at, '\t', (size_t)(end - at));
+        at = tab ? tab + 1 : end;
+    }
+    const char *tab = at < end ? memchr(at, '\t', (size_t)(end - at)) : NULL;
+    return (hs__conllu_part){at, (size_t)((tab ? tab : end) - at)};
+}
+
+/* Reads a number and what follows it in the column, of which the caller keeps a copy. */
+static bool number_copy(const hs__conllu_part *column, char copy[48], unsigned long *ret_number,
+                        char **ret_rest)
+{
+    if (column->n == 0 || column->n >= 48 || *column->bytes < '0' || *column->bytes > '9')
+        return false;
+    memcpy(copy, column->bytes, column->n);
+    copy[column->n] = '\0';
+    *ret_number = strtoul(copy, ret_rest, 10);
+    return true;
+}
+
+/* Returns true if the column is the number of a word; 0 is the root. */
+static bool conllu_number_read(const hs__conllu_part *column, unsigned long *ret_number)
+{
+    char copy[48], *rest;
+    return number_copy(column, copy, ret_number, &rest) && !*rest;
+}
+
+/* Reads column 1. Returns false for comments, empty nodes such as 8.1, and anything else. */
+static bool conllu_range_read(const hs__conllu_part *line, hs__conllu_range *ret_range)
+{
+    const hs__conllu_part id = conllu_column(line, 0);
+    char copy[48], *rest;
+    if (line->n == 0 || *line->bytes == '#' || !number_copy(&id, copy, &ret_range->first, &rest) ||
+        (*rest && *rest != '-'))
+        return false;
+    ret_range->last = *rest == '-' ? strtoul(rest + 1, NULL, 10) : ret_range->first;
+    return true;
+}
+
+/* ---- record text ----
+ *
+ * One function for each layout. */
 
 static hs_status none(hs__record_text *value, const char *why)
 {
@@ -111,7 +185,7 @@ static bool contains(const hs__conllu_part *line, const char *what)
 static bool is_surface(const hs__conllu_part *line, unsigned long *covered)
 {
     hs__conllu_range range;
-    if (!hs__conllu_range_read(line, &range) || range.first <= *covered)
+    if (!conllu_range_read(line, &range) || range.first <= *covered)
         return false;
     *covered = range.last > range.first ? range.last : *covered;
     return true;
@@ -124,10 +198,10 @@ static size_t words_join(const char *record, size_t n_bytes, char *ret)
     unsigned long covered = 0;
     bool space = false;
     for (const char *at = record, *end = record + n_bytes; at < end;) {
-        const hs__conllu_part line = hs__conllu_line_take(&at, end);
+        const hs__conllu_part line = conllu_line_take(&at, end);
         if (!is_surface(&line, &covered))
             continue;
-        const hs__conllu_part form = hs__conllu_column(&line, 1), notes = hs__conllu_column(&line, 9);
+        const hs__conllu_part form = conllu_column(&line, 1), notes = conllu_column(&line, 9);
         if (space)
             ret[n++] = ' ';
         memcpy(ret + n, form.bytes, form.n);
@@ -141,7 +215,7 @@ static hs_status block_find(const char *record, size_t n_bytes, hs__record_text 
 {
     static const char comment[] = "# text =";
     for (const char *at = record, *end = record + n_bytes; at < end;) {
-        const hs__conllu_part line = hs__conllu_line_take(&at, end);
+        const hs__conllu_part line = conllu_line_take(&at, end);
         size_t from = sizeof comment - 1;
         if (line.n < from || memcmp(line.bytes, comment, from) != 0)
             continue;
@@ -220,4 +294,120 @@ void hs__record_text_finish(hs__record_text *value)
     json_decref(value->json);
     free(value->copy);
     *value = (hs__record_text){0};
+}
+
+/* ---- conllu words ----
+ *
+ * Reads the lines twice: first the words of the text, then the head of each. */
+
+enum { FORM = 1, UPOS = 3, HEAD = 6, DEPREL = 7 };
+
+/* A record being read. Lines are numbered from 1, as its words are. */
+typedef struct parse {
+    const char *record, *end;
+    const hs_text *text;
+    size_t at;          /* in the text: bytes before it have been passed */
+    uint32_t point;     /* as code points */
+    int32_t *surface;   /* [1 + HS__SENTENCE_WORDS_MAX]: the text's word of each word; -1: none */
+    hs__sentence *into; /* with HS__SENTENCE_WORDS_MAX words */
+} parse;
+
+/* Passes n bytes of the text. */
+static void text_pass(parse *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        p->point += ((unsigned char)p->text->bytes[p->at + i] & 0xc0) != 0x80;
+    p->at += n;
+}
+
+/* Finds the form after what has been passed. Returns false if it is not there. */
+static bool form_find(parse *p, const hs__conllu_part *form, hs__sentence_word *word)
+{
+    const char *from = p->text->bytes + p->at;
+    const char *found = form->n ? memmem(from, p->text->n_bytes - p->at, form->bytes, form->n) : NULL;
+    if (!found)
+        return false;
+    text_pass(p, (size_t)(found - from));
+    word->start = p->point;
+    text_pass(p, form->n);
+    word->end = p->point;
+    return true;
+}
+
+/* Adds the word that a line stands for, if it is one of the text. Returns false if that is not possible. */
+static bool word_add(parse *p, const hs__conllu_part *line, unsigned long *covered)
+{
+    hs__conllu_range range;
+    if (!conllu_range_read(line, &range) || range.first <= *covered)
+        return true;
+    const hs__conllu_part form = conllu_column(line, FORM), pos = conllu_column(line, UPOS);
+    hs__sentence_word word = {.head = -1, .pos = pos.bytes, .n_pos = pos.n};
+    if (range.last < range.first || range.last > HS__SENTENCE_WORDS_MAX || !form_find(p, &form, &word))
+        return false;
+    for (unsigned long k = range.first; k <= range.last; k++)
+        p->surface[k] = (int32_t)p->into->n_words;
+    p->into->words[p->into->n_words++] = word;
+    *covered = range.last;
+    return true;
+}
+
+static bool words_read(parse *p)
+{
+    unsigned long covered = 0;
+    for (const char *at = p->record; at < p->end;) {
+        const hs__conllu_part line = conllu_line_take(&at, p->end);
+        if (!word_add(p, &line, &covered))
+            return false;
+    }
+    return p->into->n_words > 0;
+}
+
+/* Gives a word of the text the head of one of its parts, unless it has one. */
+static void head_read(parse *p, const hs__conllu_part *line)
+{
+    const hs__conllu_part head = conllu_column(line, HEAD), relation = conllu_column(line, DEPREL),
+                          pos = conllu_column(line, UPOS);
+    hs__conllu_range range;
+    unsigned long number;
+    if (!conllu_range_read(line, &range) || range.last != range.first ||
+        range.first > HS__SENTENCE_WORDS_MAX || p->surface[range.first] < 0)
+        return;
+    const int32_t at = p->surface[range.first];
+    hs__sentence_word *word = &p->into->words[at];
+    if (word->n_pos == 1 && *word->pos == '_') { /* a range has none of its own */
+        word->pos = pos.bytes;
+        word->n_pos = pos.n;
+    }
+    if (word->head >= 0 || !conllu_number_read(&head, &number) || number == 0 ||
+        number > HS__SENTENCE_WORDS_MAX || p->surface[number] < 0 || p->surface[number] == at)
+        return;
+    word->head = p->surface[number];
+    word->relation = relation.bytes;
+    word->n_relation = relation.n;
+}
+
+hs_status hs__sentence_find(const char *record, size_t n_bytes, const hs_text *text, hs__sentence *ret)
+{
+    *ret = (hs__sentence){0};
+    parse p = {.record = record, .end = record + n_bytes, .text = text, .into = ret};
+    ret->words = calloc(HS__SENTENCE_WORDS_MAX, sizeof *ret->words);
+    p.surface = malloc((1 + HS__SENTENCE_WORDS_MAX) * sizeof *p.surface);
+    if (!ret->words || !p.surface) {
+        free(p.surface);
+        return HS_NO_MEMORY;
+    }
+    memset(p.surface, -1, (1 + HS__SENTENCE_WORDS_MAX) * sizeof *p.surface);
+    const bool found = words_read(&p);
+    for (const char *at = record; found && at < p.end;) {
+        const hs__conllu_part line = conllu_line_take(&at, p.end);
+        head_read(&p, &line);
+    }
+    free(p.surface);
+    return found ? HS_OK : HS_NOT_FOUND;
+}
+
+void hs__sentence_finish(hs__sentence *sentence)
+{
+    free(sentence->words);
+    *sentence = (hs__sentence){0};
 }
