@@ -386,7 +386,8 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
                               .tight = overview || (is_map(m->figure) && m->n_panels > LABELLED_MAX),
                               .width_mm = (double)m->figure->width_mm,
                               .font_pt = (double)m->figure->font_pt,
-                              .labels = (hs__labels)m->figure->labels};
+                              .labels = (hs__labels)m->figure->labels,
+                              .csv_safe = m->figure->csv_safe};
     if (format == HS__FIGURE_CSV)
         return hs__figure_csv(&figure, b, err);
     hs_picture drawing = {0};

@@ -4,6 +4,7 @@
 #include "api/figures/figure.h"
 
 #include "api/figures/picture.h"
+#include "api/formats/csv.h"
 #include "api/formats/json_text.h"
 
 #include <math.h>
@@ -495,36 +496,32 @@ hs_status hs_figure_draw(const hs_figure *f, hs_picture *d, hs_error *err)
 
 /* Writes the numbers of a figure: a line of names, then a row for each cell. */
 
-/* Adds a field in quotes, which are doubled inside. */
-static void text_add(hs_buffer *b, const char *text)
+static void text_add(hs_buffer *b, const char *text, bool safe)
 {
-    hs_buffer_add(b, "\"", 1);
-    for (const char *quote; (quote = strchr(text, '"')); text = quote + 1) {
-        hs_buffer_add(b, text, (size_t)(quote - text));
-        hs_buffer_add(b, "\"\"", 2);
-    }
-    hs_buffer_text(b, text);
-    hs_buffer_add(b, "\"", 1);
+    const size_t n = strlen(text);
+    char *to = hs_buffer_reserve(b, HS_CSV_FIELD_MAX(n));
+    if (to)
+        b->size += (size_t)(hs_csv_field(to, text, n, safe) - to);
 }
 
-static void label_add(hs_buffer *b, const char *const *labels, size_t i)
+static void label_add(hs_buffer *b, const char *const *labels, size_t i, bool safe)
 {
     hs_buffer_add(b, ",", 1);
     if (labels)
-        text_add(b, labels[i]);
+        text_add(b, labels[i], safe);
 }
 
 /* Adds a row. A value that is not finite stays empty. */
-static void cell_add(hs_buffer *b, const hs_panel *p, size_t i, size_t j)
+static void cell_add(hs_buffer *b, const hs_panel *p, size_t i, size_t j, bool safe)
 {
     char number[64];
     const size_t at = i * p->n_columns + j;
     char *end = number;
-    text_add(b, p->title);
+    text_add(b, p->title, safe);
     hs_buffer_add(b, number, (size_t)snprintf(number, sizeof number, ",%zu,%zu", i, j));
-    label_add(b, p->row_labels, i);
-    label_add(b, p->column_labels, j);
-    label_add(b, p->cell_labels, at);
+    label_add(b, p->row_labels, i, safe);
+    label_add(b, p->column_labels, j, safe);
+    label_add(b, p->cell_labels, at, safe);
     *end++ = ',';
     if (isfinite(p->values[at]))
         end = hs_float_print(end, p->values[at], 9);
@@ -538,6 +535,6 @@ hs_status hs__figure_csv(const hs_figure *f, hs_buffer *b, hs_error *err)
     for (size_t k = 0; k < f->n_panels && !b->failed; k++)
         for (size_t i = 0; i < f->panels[k].n_rows; i++)
             for (size_t j = 0; j < f->panels[k].n_columns; j++)
-                cell_add(b, &f->panels[k], i, j);
+                cell_add(b, &f->panels[k], i, j, f->csv_safe);
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure's numbers") : HS_OK;
 }

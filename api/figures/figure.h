@@ -52,6 +52,7 @@ typedef struct hs_figure {
     bool single; /* a cell is one pixel, else several, which stay sharp where readers blur */
     double width_mm, font_pt;
     hs__labels labels;
+    bool csv_safe; /* text in CSV is no formula to a spreadsheet */
 } hs_figure;
 
 /* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */

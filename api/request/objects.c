@@ -266,6 +266,11 @@ static const hs__row figure_members[] = {
     {.field = {.name = "footer", .kind = HS_FIELD_FLAG, .help = "add a line with the model"},
      .read = hs__read_flag,
      .offset = AT(figure.footer)},
+    {.field = {.name = "csv_safe",
+               .kind = HS_FIELD_FLAG,
+               .help = "in CSV, put ' before text that a spreadsheet takes for a formula"},
+     .read = hs__read_flag,
+     .offset = AT(figure.csv_safe)},
 };
 
 const hs_field *hs_figure_field_at(size_t i)

@@ -208,7 +208,7 @@ enum { HS__SCALE_OWN, HS__SCALE_SHARED };
 typedef struct hs__figure_request {
     unsigned kind, show, scale, labels;
     float width_mm, font_pt;
-    bool footer, requested;
+    bool footer, csv_safe, requested;
 } hs__figure_request;
 
 /* Every field is a row of the table in fields.c and a member here. */

@@ -95,7 +95,7 @@ typedef struct corpus_options {
     const char *settings[HS__SETTINGS_MAX], *dir, *shard, *pairs;
     size_t n_workers;
     uint64_t save_ms;
-    size_t resume, restart, strict; /* flags */
+    size_t resume, restart, strict, csv_safe; /* flags */
     const char *pairs_heads, *pairs_min, *pairs_sample;
     size_t pairs_strongest, pairs_seed;
 } corpus_options;
@@ -126,6 +126,8 @@ static const hs_option own_options[] = {
      hs__set_string, AT(pairs_min), 0, 0, NULL},
     {"pairs-sample", 0, "SHARE", "only this fraction of the rows, drawn at random, in (0, 1]", hs__set_string,
      AT(pairs_sample), 0, 0, NULL},
+    {"csv-safe", 0, NULL, "in CSV of --pairs, put ' before text that a spreadsheet takes for a formula",
+     hs__set_count, AT(csv_safe), 0, 1, NULL},
     {"pairs-seed", 0, "N", "seed of --pairs-sample (0)", hs__set_count, AT(pairs_seed), 0, 9007199254740992,
      NULL},
     {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
@@ -478,6 +480,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .dir = dir,
                           .model_name = hs__catalog_place(&o->catalog, 0)->name,
                           .pairs = o->pairs,
+                          .csv_safe = o->csv_safe != 0,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
                           .resume = o->resume != 0,

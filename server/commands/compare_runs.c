@@ -47,9 +47,7 @@ static hs_status page_write(FILE *file, void *data, hs_error *err)
 
 static hs_status rows_write(FILE *file, void *data, hs_error *err)
 {
-    (void)err; /* the caller checks the file */
-    hs__comparison_csv_write(file, data);
-    return HS_OK;
+    return hs__comparison_csv_write(file, data, err); /* the caller checks the file */
 }
 
 static hs_status json_write(FILE *file, void *data, hs_error *err)

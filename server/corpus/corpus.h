@@ -49,6 +49,7 @@ typedef struct hs__corpus_job {
     const char *dir;   /* exists */
     const char *pairs; /* file for high pairs: CSV, packed if it ends in .gz, or a database if it ends in
                           .sqlite or .db; NULL: none. Not for resume */
+    bool csv_safe;     /* text in that CSV is no formula to a spreadsheet */
     hs__pairs_filter pairs_filter;
     hs__corpus_settings settings;
     size_t n_workers;

@@ -470,9 +470,7 @@ static hs_status compared_html_write(FILE *out, const void *data, hs_error *err)
 static hs_status compared_csv_write(FILE *out, const void *data, hs_error *err)
 {
     const compared *c = data;
-    (void)err;
-    hs__comparison_csv_write(out, c->json);
-    return HS_OK;
+    return hs__comparison_csv_write(out, c->json, err);
 }
 
 /* Answers with a comparison in a format, or refuses if memory is short. */

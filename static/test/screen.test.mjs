@@ -254,6 +254,12 @@ test("CSV quotes what it must", () => {
   assert.equal(text, 'a,b\r\n",""",1\r\n');
 });
 
+test("CSV for spreadsheets holds no formulas", () => {
+  const rows = [["=1+1", "-", -2, "a=b", "@x", '+"', null]];
+  assert.equal(csvText(rows, true), "'=1+1,'-,-2,a=b,'@x,\"'+\"\"\",\r\n");
+  assert.equal(csvText(rows), '=1+1,-,-2,a=b,@x,"+""",\r\n');
+});
+
 test("copied requests survive quotes", () => {
   const request = { text: 'It\'s "so" \\ \n', max_tokens: 128 };
   assert.ok(curlOf([request], "http://h/analyze").includes(`It'\\''s`));

@@ -445,6 +445,18 @@ def test_a_small_stack_is_enough(headscope, tmp_path):
     assert (tmp_path / "out" / "comparison.csv").exists() and (tmp_path / "out" / "two" / "report.npz").exists()
 
 
+@pytest.mark.parametrize("safe", [[], ["--csv-safe"]])
+def test_pairs_for_spreadsheets_hold_no_formulas(headscope, tmp_path, safe):
+    (tmp_path / "-t.txt").write_text("= = + + - -\n")
+    done = subprocess.run([headscope, "corpus", "-o", "out", "--max-tokens", "16", "--pairs", "p.csv", "--pairs-min", "0.01", *safe, "--", "-t.txt"],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "p.csv").open(newline="")))
+    mark = "'" if safe else ""
+    assert {row["file"] for row in rows} == {mark + "-t.txt"}
+    assert {row["token_i"] for row in rows} >= {mark + "=", mark + "+", mark + "-"}
+
+
 def test_pairs_do_not_replace_what_comes_on_standard_input(headscope, tmp_path):
     (tmp_path / "t.csv").write_text("text\nOne cat.\n")
     with open(tmp_path / "t.csv") as texts_in:

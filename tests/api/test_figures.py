@@ -96,6 +96,18 @@ def test_numbers_of_every_kind(server, kind):
     assert {row["panel"] for row in rows} <= shown or kind == "overview"
 
 
+@pytest.mark.parametrize("safe", [False, True])
+def test_numbers_for_spreadsheets_hold_no_formulas(server, safe):
+    """As tokens, cells that begin with =, +, - or @ are exact; csv_safe puts an apostrophe before them."""
+    text = "=1 + 2 - @ , \" a"
+    rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {"csv_safe": safe}, text=text).decode(), newline="")))
+    tokens = server.post("/tokenize", {"text": text}).json()["tokens"]
+    assert {"=", "+", "-", ",", '"'} <= set(tokens)
+    expected = ["'" + token if safe and token in "=+-@" else token for token in tokens]
+    assert [rows[j]["column_label"] for j in range(len(tokens))] == expected
+    assert [row["row_label"] for row in rows[::len(tokens)]][:len(tokens)] == expected
+
+
 def test_numbers_are_those_of_the_answer(server):
     answer = json.loads(server.post("/analyze", {"text": TEXT, "layers": [1], "heads": [6], "digits": 9}).body)
     rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {}, layers=[1], heads=[6]).decode(), newline="")))

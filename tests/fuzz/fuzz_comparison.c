@@ -12,7 +12,7 @@ static void comparison_write(const json_t *json, bool with_page)
     FILE *out = fopen("/dev/null", "we");
     hs_error err = {0};
     require(out);
-    hs__comparison_csv_write(out, json);
+    require(hs__comparison_csv_write(out, json, &err) == HS_OK);
     require(!json_dumpf(json, out, JSON_COMPACT | JSON_REAL_PRECISION(12)));
     if (with_page)
         require(hs__comparison_html_write(out, json, NULL, &err) == err.status);

@@ -58,6 +58,6 @@ extern const size_t hs__n_compared_totals;
 /* Write the comparison from its JSON: rows of run, name, figure, layer, head, value; and the page, which
  * needs no network. The caller checks the file for failed writes. HS_NO_MEMORY; HS_UNSUPPORTED: this build
  * has no page. The check, which may be NULL, is asked before each figure. */
-void hs__comparison_csv_write(FILE *file, const json_t *comparison);
+HS_MUST_USE hs_status hs__comparison_csv_write(FILE *file, const json_t *comparison, hs_error *err);
 HS_MUST_USE hs_status hs__comparison_html_write(FILE *file, const json_t *comparison,
                                                 const hs__read_check *check, hs_error *err);

@@ -595,6 +595,7 @@ static hs_status job_run_to(const hs__corpus_job *job, FILE *file, const char *d
 {
     const hs__pairs_target target = {.file = file,
                                      .packed = hs_ends_with(job->pairs, ".gz"),
+                                     .csv_safe = job->csv_safe,
                                      .database = database,
                                      .model = job->model,
                                      .filter = &job->pairs_filter};

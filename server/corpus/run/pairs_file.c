@@ -3,6 +3,7 @@
 #define ZLIB_CONST /* its input is not written to */
 #include "server/corpus/run/pairs_file.h"
 
+#include "api/formats/csv.h"
 #include "api/formats/json_text.h"
 #include "engine/analysis/analysis.h"
 #include "model/base/bytes.h"
@@ -22,7 +23,7 @@
 enum { TEXT_BYTES = 4096 };          /* of a name or a token: what is longer is cut */
 #define ROWS_BYTES ((size_t)4 << 20) /* handed on when there are so many */
 #define ROW_BYTES  (HS__PAIRS_BYTES - ROWS_BYTES)
-_Static_assert(ROW_BYTES >= 3 * (2 * TEXT_BYTES + 2) + 8 * HS_NUMBER_BYTES_MAX, "a row fits");
+_Static_assert(ROW_BYTES >= 3 * HS_CSV_FIELD_MAX(TEXT_BYTES) + 8 * HS_NUMBER_BYTES_MAX, "a row fits");
 
 struct hs__pairs_file {
     hs__pairs_target target;
@@ -260,21 +261,9 @@ bool hs__pairs_block_end(hs__pairs_rows *rows)
     return ok;
 }
 
-/* In quotes where it must be. */
-static char *text_print(char *to, const char *text)
+static char *text_print(char *to, const char *text, bool safe)
 {
-    const size_t n = hs_utf8_whole(text, strnlen(text, TEXT_BYTES));
-    const bool quotes = strpbrk(text, ",\"\r\n") != NULL;
-    if (quotes)
-        *to++ = '"';
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '"')
-            *to++ = '"';
-        *to++ = text[i];
-    }
-    if (quotes)
-        *to++ = '"';
-    return to;
+    return hs_csv_field(to, text, hs_utf8_whole(text, strnlen(text, TEXT_BYTES)), safe);
 }
 
 static char *number_print(char *to, uint64_t number, char then)
@@ -287,18 +276,19 @@ static char *number_print(char *to, uint64_t number, char then)
 static void row_print(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float value,
                       float normalized)
 {
+    const bool safe = rows->pairs->target.csv_safe;
     char *to = rows->bytes + rows->n;
     to = number_print(to, s->text, ',');
-    to = text_print(to, s->file);
+    to = text_print(to, s->file, safe);
     *to++ = ',';
     to = number_print(to, s->line, ',');
     to = number_print(to, s->layer, ',');
     to = number_print(to, s->head, ',');
     to = number_print(to, s->first + i, ',');
     to = number_print(to, s->first + j, ',');
-    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[i]));
+    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[i]), safe);
     *to++ = ',';
-    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[j]));
+    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[j]), safe);
     *to++ = ',';
     to = hs_float_print(to, value, 9);
     *to++ = ',';

@@ -25,6 +25,7 @@ typedef struct hs__pairs_rows hs__pairs_rows;
 typedef struct hs__pairs_target {
     FILE *file; /* or NULL */
     bool packed;
+    bool csv_safe;        /* text is no formula to a spreadsheet */
     const char *database; /* or NULL */
     const hs_model *model;
     const hs__pairs_filter *filter;

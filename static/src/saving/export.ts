@@ -45,7 +45,7 @@ export async function pngOf(of: Exportable): Promise<Blob> {
 export const svgOf = (of: Exportable): Blob => svgBlob(drawingOf(of));
 
 // Readers of CSV take no comments, so a table says in a second file where it comes from.
-export const csvOf = ({ rows }: Exportable): Blob => csvBlob(rows());
+export const csvOf = ({ rows }: Exportable, safe = false): Blob => csvBlob(rows(), safe);
 export const originOf = ({ provenance }: Exportable): Blob =>
   new Blob([`${JSON.stringify(provenance, null, 2)}\n`], { type: "application/json" });
 

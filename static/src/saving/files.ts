@@ -9,15 +9,18 @@ export function save(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-export function csvText(rows: Table): string {
+// safe: text that a spreadsheet takes for a formula gets an apostrophe before it.
+export function csvText(rows: Table, safe = false): string {
   const cell = (value: string | number | null): string => {
-    const text = String(value ?? "");
+    const formula = safe && typeof value === "string" && /^[=+\-@\t\r]/.test(value);
+    const text = (formula ? "'" : "") + String(value ?? "");
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
-export const csvBlob = (rows: Table): Blob => new Blob([csvText(rows)], { type: "text/csv;charset=utf-8" });
+export const csvBlob = (rows: Table, safe = false): Blob =>
+  new Blob([csvText(rows, safe)], { type: "text/csv;charset=utf-8" });
 
 const textOf = (drawing: SVGSVGElement): string => new XMLSerializer().serializeToString(drawing);
 

@@ -76,6 +76,7 @@ function fileItems(of: Exportable): Item[] {
     ...pictureItems(of),
     ...(figure ? [drawn("pdf"), drawn("svg")] : []),
     tableItem(of),
+    saved("Spreadsheet", "CSV without formulas", `${name}.csv`, ({ csvOf }) => csvOf(of, true)),
     ...(heads
       ? [
           saved("CSV of heads", "table of all heads", `${name}.heads.csv`, ({ csvOf, headRowsOf }) =>
