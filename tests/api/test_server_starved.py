@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from conftest import HEADSCOPE, MINI, PATIENCE, Clients, preloading, read_all, reserved_port, until
 
-TOKENIZE = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+TOKENIZE = (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Content-Length: 13\r\n\r\n{\"text\":\"hi\"}")
 
 
 @pytest.mark.parametrize("request_", [
-    b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,
-    b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 100_000,
-    b"POST /corpora HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,  # suspended before
-    b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 100_000,
+    b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,
+    b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 100_000,
+    b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,  # suspended before
+    b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 100_000,
 ])
 def test_a_chunk_line_that_never_ends(start_server, request_):
     server = start_server()
@@ -44,7 +44,7 @@ def test_uploads_at_full_speed_leave_turns_to_others(start_server, tmp_path):
 
     def upload():
         with server.socket() as client:
-            client.sendall(b"POST /corpora HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
+            client.sendall(b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
                            b"Content-Length: %d\r\n\r\n" % (1 << 31))
             try:
                 while not over.is_set():
@@ -158,7 +158,7 @@ def test_a_request_in_flight_when_the_models_fail_to_load(start_loading, tmp_pat
         client.sendall(b"GET %s HTTP/1.1\r\n" % path.encode())
         server.go_on()
         until(lambda: refuses(server))  # it drains
-        client.sendall(b"Host: x\r\n\r\n")
+        client.sendall(b"Host: localhost\r\n\r\n")
         answer = read_all(client)
     assert answer.startswith(b"HTTP/1.1 200" if path == "/metrics" else b"HTTP/1.1 503"), answer[:200]
     assert server.wait() == 1 and "nowhere" in server.log()
@@ -171,11 +171,11 @@ def test_metrics_and_a_signal_while_the_models_load():
         with client:
             for _ in range(3 * attempt):  # each attempt's signal comes a little later
                 with socket.create_connection(client.getpeername(), PATIENCE) as asking:
-                    asking.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    asking.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     assert read_all(asking).startswith(b"HTTP/1.1 200")
             process.send_signal(signal.SIGTERM)
             try:
-                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 read_all(client)
             except ConnectionError:
                 pass
