@@ -2,7 +2,6 @@
  * a column for each run. */
 #include "api/figures/figure.h"
 #include "server/corpus/report/comparison.h"
-#include "server/corpus/report/page_template.h"
 #include "server/corpus/report/tables.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* report_arrays.h - says in report.json what each array of a report is. */
+/* report_arrays.h - the arrays of a report: their description in report.json, and report.npz. */
 #pragma once
 
 #include "server/corpus/corpus.h"

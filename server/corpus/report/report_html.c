@@ -1,4 +1,63 @@
-/* report_html.c - report.html: the page built from static/report, with this run's figures and data in it.
+/* report_html.c - writes the page of a report. */
+#include "server/corpus/counters/counter.h"
+#include "server/corpus/report/figures.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/report/tables.h"
+
+#include <nettle/base64.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- attention profile ----
+ *
+ * Every head's profile over the texts, Clark et al.'s table.
+ *
+ * A table for each layer, the same whatever the page's reader picks. */
+
+static void layer_write(const hs__drawing *d, size_t l, FILE *out)
+{
+    static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
+#define HEAD(name) "profiles_" name ".L.H"
+    static const hs__column columns[] = {
+        {"Head", NULL, NULL},
+        {"Label", NULL, NULL},
+        {"First", HEAD("first"), "%.1f %%"},
+        {"Itself", HEAD("self"), "%.1f %%"},
+        {"Previous", HEAD("previous"), "%.1f %%"},
+        {"Next", HEAD("next"), "%.1f %%"},
+        {"Separators", HEAD("separator"), "%.1f %%"},
+        {"Punctuation", HEAD("punctuation"), "%.1f %%"},
+        {"Same token", HEAD("same_token"), "%.1f %%"},
+        {"Entropy, nats", HEAD("entropy"), "%.2f"},
+        {"Mean distance, tokens", HEAD("mean_distance"), "%.1f"},
+    };
+#undef HEAD
+    fprintf(out, "<details><summary>Layer %d</summary>", d->o.layers[l]);
+    hs__table_begin(out, columns, HS__N(columns));
+    for (hs__place at = {.l = l}; at.h < d->o.n_heads; at.h++) {
+        fprintf(out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", at.h,
+                labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
+        hs__cells_write(out, columns + 2, HS__N(columns) - 2, d->report, at);
+        fputs("</tr>\n", out);
+    }
+    hs__table_end(out);
+    fputs("</details>\n", out);
+}
+
+static void attention_profile_write(const hs__drawing *d, FILE *out)
+{
+    fputs("<section id=\"profiles\" aria-label=\"Head profiles\"><h2>Where heads attend</h2><p "
+          "class=\"muted\">Shares of attention, means over texts; labels by Clark et al. (2019).</p>\n",
+          out);
+    for (size_t l = 0; l < d->o.n_layers; l++)
+        layer_write(d, l, out);
+    fputs("</section>\n", out);
+}
+
+/* ---- the page ----
+ *
+ * The page is built from static/report, with this run's figures and data in it.
  *
  * HEADSCOPE-PAGE in the template is replaced by the report that reads without a script, drawn for the default
  * choice. HEADSCOPE-DATA is replaced by the data for the other choices, as base64 of gzip of:
@@ -9,17 +68,6 @@
  *
  * The document is report.json with `maps` (report_maps.h), `figures` (the patterns of figures.h) and `pick`.
  */
-#include "server/corpus/counters/counter.h"
-#include "server/corpus/report/attention_profile.h"
-#include "server/corpus/report/figures.h"
-#include "server/corpus/report/page_template.h"
-#include "server/corpus/report/report.h"
-#include "server/corpus/report/tables.h"
-
-#include <nettle/base64.h>
-#include <stdlib.h>
-#include <string.h>
-#include <zlib.h>
 
 /* ---- gzip and base64, as bytes come ---- */
 
@@ -179,7 +227,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
         layer, threshold);
     hs__heads_write(d, at, out);
     fputs("</div></section>\n", out);
-    hs__attention_profile_write(d, out);
+    attention_profile_write(d, out);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->page)
             hs__counters[c]->page(d, at, out);

@@ -1,18 +1,119 @@
-/* text_index.c - writes the database of a run's texts. A lock orders the threads, and one process at a time
- * has the run's folder. */
+/* text_index.c - the index of texts to search: a SQLite file with the strongest pairs of each head. */
 #include "server/corpus/search/text_index.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static void top_texts_destroy(hs__top_texts *top);
+
+/* ---- top texts ----
+ *
+ * One sorted array of fixed length for each head and figure. */
+
+const char *const hs__top_names[HS__TOP_FIGURES] = {
+    [HS__TOP_REPEATED] = "repeated_share",
+    [HS__TOP_SAME_SENTENCE] = "same_sentence_share",
+    [HS__TOP_DISTANCE] = "mean_distance",
+    [HS__TOP_FOCAL] = "focal_share",
+    [HS__TOP_HIGH] = "high_pairs",
+    [HS__TOP_SEPARATOR] = "separator_attention",
+    [HS__TOP_SELF] = "self",
+    [HS__TOP_PREVIOUS] = "previous",
+    [HS__TOP_NEXT] = "next",
+    [HS__TOP_FIRST] = "first",
+    [HS__TOP_SYNTAX_ATTENTION] = "syntax_attention",
+    [HS__TOP_SYNTAX_SIMILARITY] = "syntax_similarity",
+};
+
+struct hs__top_texts {
+    size_t n_maps, keep;
+    uint8_t *n;             /* [n_maps][HS__TOP_FIGURES] */
+    hs__top_entry *entries; /* [n_maps][HS__TOP_FIGURES][keep] */
+};
+
+/* Creates empty lists of `keep` texts for n_maps heads. NULL if memory is short. */
+static hs__top_texts *top_texts_create(size_t n_maps, size_t keep)
+{
+    hs__top_texts *top = calloc(1, sizeof *top);
+    if (!top)
+        return NULL;
+    *top = (hs__top_texts){.n_maps = n_maps, .keep = keep};
+    top->n = calloc(n_maps * HS__TOP_FIGURES, sizeof *top->n);
+    top->entries = calloc(n_maps * HS__TOP_FIGURES * keep, sizeof *top->entries);
+    if (!top->n || !top->entries) {
+        top_texts_destroy(top);
+        return NULL;
+    }
+    return top;
+}
+
+/* NULL is fine */
+static void top_texts_destroy(hs__top_texts *top)
+{
+    if (!top)
+        return;
+    free(top->n);
+    free(top->entries);
+    free(top);
+}
+
+static size_t top_texts_bytes(size_t n_maps, size_t keep)
+{
+    return n_maps * HS__TOP_FIGURES * (1 + keep * sizeof(hs__top_entry));
+}
+
+/* Returns true if a comes before b. */
+static bool is_above(hs__top_entry a, hs__top_entry b)
+{
+    return a.value > b.value || (!(a.value < b.value) && a.text < b.text);
+}
+
+/* Adds one value. Returns true if the text is in the list now. */
+static bool top_texts_add(hs__top_texts *top, size_t map, hs__top_figure figure, hs__top_entry entry)
+{
+    const size_t list = map * HS__TOP_FIGURES + figure;
+    hs__top_entry *entries = top->entries + list * top->keep;
+    size_t n = top->n[list], at = 0;
+    if (isnan(entry.value))
+        return false;
+    while (at < n && is_above(entries[at], entry))
+        at++;
+    if (at == top->keep)
+        return false;
+    if (at < n && entries[at].text == entry.text)
+        return true;
+    n -= n == top->keep;
+    memmove(entries + at + 1, entries + at, (n - at) * sizeof *entries);
+    entries[at] = entry;
+    top->n[list] = (uint8_t)(n + 1);
+    return true;
+}
+
+/* Returns a list, the highest value first. */
+static size_t top_texts_list(const hs__top_texts *top, size_t map, hs__top_figure figure,
+                             const hs__top_entry **ret_entries)
+{
+    const size_t list = map * HS__TOP_FIGURES + figure;
+    *ret_entries = top->entries + list * top->keep;
+    return top->n[list];
+}
+
+/* ---- text index ----
+ *
+ * Writes the database of a run's texts. A lock orders the threads, and one process at a time
+ * has the run's folder. */
+
 #define PATH_BYTES 4200
+
 /* Sizes on the disk. A row has ROW_BYTES beside its texts and blobs. The words of the vocabulary and names
  * have ENTRY_BYTES. A text has TEXT_BYTES and TOKEN_TEXT_BYTES for each token. SQLite's pages have
  * PAGE_BYTES. */
 enum { ROW_BYTES = 48, ENTRY_BYTES = 32, TOKEN_TEXT_BYTES = 16, TEXT_BYTES = 1024, PAGE_BYTES = 4096 };
+
 #define CACHE_BYTES ((size_t)8 << 20)
 
 const hs__database_kind hs__text_index_kind = {
@@ -31,6 +132,7 @@ const hs__database_kind hs__text_index_kind = {
 };
 
 enum { ADD_TEXT, ADD_TOKEN, ADD_NAME, FIND_NAME, ADD_MAPS, ADD_EXAMPLE, STATEMENTS };
+
 static const char *const statements[STATEMENTS] = {
     [ADD_TEXT] = "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?, ?)",
     [ADD_TOKEN] = "INSERT OR IGNORE INTO vocabulary VALUES (?, ?)",
@@ -115,7 +217,7 @@ static void lists_read(hs__text_index *index, sqlite3 *db)
         while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
             figure++;
         if (l < index->options.n_layers && h < index->options.n_heads && figure < HS__TOP_FIGURES)
-            hs__top_texts_add(
+            top_texts_add(
                 index->top, l * index->options.n_heads + h, (hs__top_figure)figure,
                 (hs__top_entry){(uint64_t)sqlite3_column_int64(s, 3), (float)sqlite3_column_double(s, 4)});
     }
@@ -166,7 +268,7 @@ hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_o
     index->options = *options;
     memcpy(index->layers, options->layers, options->n_layers * sizeof *index->layers);
     if (options->n_examples > 0)
-        index->top = hs__top_texts_create(options->n_layers * options->n_heads, options->n_examples);
+        index->top = top_texts_create(options->n_layers * options->n_heads, options->n_examples);
     snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
     hs_status st = options->n_examples > 0 && !index->top
                        ? hs_fail(err, HS_NO_MEMORY, "no memory for the examples of heads")
@@ -189,7 +291,7 @@ void hs__text_index_close(hs__text_index *index)
     for (int k = 0; k < STATEMENTS; k++)
         sqlite3_finalize(index->statements[k]);
     sqlite3_close(index->db);
-    hs__top_texts_destroy(index->top);
+    top_texts_destroy(index->top);
     pthread_mutex_destroy(&index->lock);
     free(index);
 }
@@ -297,8 +399,8 @@ static bool figures_add(hs__text_index *index, uint64_t number, const float *fig
     const size_t n = index->options.n_layers * index->options.n_heads * HS__TOP_FIGURES;
     bool kept = false;
     for (size_t k = 0; index->top && k < n; k++)
-        kept |= hs__top_texts_add(index->top, k / HS__TOP_FIGURES, (hs__top_figure)(k % HS__TOP_FIGURES),
-                                  (hs__top_entry){number, figures[k]});
+        kept |= top_texts_add(index->top, k / HS__TOP_FIGURES, (hs__top_figure)(k % HS__TOP_FIGURES),
+                              (hs__top_entry){number, figures[k]});
     return kept;
 }
 
@@ -321,7 +423,7 @@ hs_status hs__text_index_add(hs__text_index *index, const hs__indexed_text *text
 static void list_write(hs__text_index *index, size_t map, hs__top_figure figure)
 {
     const hs__top_entry *entries;
-    const size_t n = hs__top_texts_list(index->top, map, figure, &entries), n_heads = index->options.n_heads;
+    const size_t n = top_texts_list(index->top, map, figure, &entries), n_heads = index->options.n_heads;
     sqlite3_stmt *s = index->statements[ADD_EXAMPLE];
     for (size_t i = 0; i < n; i++) {
         sqlite3_bind_int(s, 1, index->layers[map / n_heads]);
@@ -460,7 +562,7 @@ hs_status hs__text_index_merge(hs__text_index *index, const char *dir, hs_error 
 size_t hs__text_index_memory(const hs__text_index_options *o)
 {
     const size_t n_maps = o->n_layers * o->n_heads;
-    return CACHE_BYTES + (o->n_examples ? hs__top_texts_bytes(n_maps, o->n_examples) : 0);
+    return CACHE_BYTES + (o->n_examples ? top_texts_bytes(n_maps, o->n_examples) : 0);
 }
 
 /* Returns the bytes of rows in a tree whose pages are half full at least. A large row ends in pages of its

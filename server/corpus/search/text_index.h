@@ -1,4 +1,4 @@
-/* text_index.h - the database of a run that answers which texts are typical of a head (top_texts.h), and
+/* text_index.h - the database of a run that answers which texts are typical of a head (text_index.h), and
  * which tokens it pairs (pair_search.h).
  *
  * DIR/search.sqlite has these tables:
@@ -18,16 +18,46 @@
 #include "model/architecture.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/base/database.h"
-#include "server/corpus/search/top_texts.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HS__TOP_TEXTS_MAX 64
+/* Figures of a head in one text; NAN if undefined. The first six are those of hs_corpus_observation, at the
+ * main threshold. */
+typedef enum hs__top_figure {
+    HS__TOP_REPEATED,
+    HS__TOP_SAME_SENTENCE,
+    HS__TOP_DISTANCE,
+    HS__TOP_FOCAL,
+    HS__TOP_HIGH,
+    HS__TOP_SEPARATOR,
+    HS__TOP_SELF,             /* mean attention to the token itself, */
+    HS__TOP_PREVIOUS,         /* to the one before, over the rows that have one, */
+    HS__TOP_NEXT,             /* to the one after, over the rows that have one, */
+    HS__TOP_FIRST,            /* and to the first token */
+    HS__TOP_SYNTAX_ATTENTION, /* fraction of words that point to their syntactic head by attention; CoNLL-U */
+    HS__TOP_SYNTAX_SIMILARITY, /* the same by similarity */
+    HS__TOP_FIGURES
+} hs__top_figure;
+
+extern const char *const hs__top_names[HS__TOP_FIGURES];
+typedef struct hs__top_entry {
+    uint64_t text;
+    float value;
+} hs__top_entry;
+
+typedef struct hs__top_texts hs__top_texts;
 
 #define HS__TEXT_INDEX_FILE "search.sqlite"
-
 extern const hs__database_kind hs__text_index_kind;
-
 /* Pairs of one head, text and measure: the strongest ones, at most one for each row of the map. */
 #define HS__INDEX_PAIRS_MAX 32
+
 /* Texts to search. */
 #define HS__INDEX_TEXTS_MAX 10000
+
 /* Parts of speech and relations; UD has about 60. Tokens have none of the names beyond. */
 #define HS__INDEX_NAMES_MAX 4096
 
@@ -68,6 +98,7 @@ typedef struct hs__text_index_options {
  * HS_NO_MEMORY, HS_NO_SPACE, HS_IO. The caller closes *ret_index. */
 HS_MUST_USE hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_options *options,
                                           hs__text_index **ret_index, hs_error *err);
+
 /* Closes without a commit; NULL is fine. */
 void hs__text_index_close(hs__text_index *index);
 
@@ -96,4 +127,5 @@ HS_MUST_USE hs_status hs__text_index_merge(hs__text_index *index, const char *di
 
 /* Returns upper bounds: the bytes in memory, and those on the disk. */
 size_t hs__text_index_memory(const hs__text_index_options *options);
+
 uint64_t hs__text_index_disk(const hs__text_index_options *options);
