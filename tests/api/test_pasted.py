@@ -149,7 +149,8 @@ def test_command_in_a_line(place, command):
 def test_names_in_lines_are_there(place):
     """Commands, options, make's targets."""
     manual = subprocess.run([HEADSCOPE, "help", "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
-    targets = set(re.findall(r"^(?:\.PHONY: )?([\w -]+?):?(?= |:|$)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    makefiles = "".join((ROOT / name).read_text() for name in ("Makefile", "tests/tests.mk", "tests/checks.mk", "deploy/packages.mk"))
+    targets = set(re.findall(r"^(?:\.PHONY: )?([\w -]+?):?(?= |:|$)", makefiles, re.MULTILINE))
     wrong = []
     for span, page in spans().items():
         of_users = page.name == "README.md" or page.parent.name == "guide"

@@ -1,0 +1,93 @@
+# checks.mk - sanitizers, load, benchmarks, formatting, lint, layers, wording. The Makefile includes it.
+
+.PHONY: sanitize sanitize-build sanitize-thread sanitize-thread-build
+## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
+sanitize sanitize-build: FLAVOUR := SANITIZER=address,undefined
+## make sanitize-thread the same under TSan
+sanitize-thread sanitize-thread-build: FLAVOUR := SANITIZER=thread
+sanitize-build sanitize-thread-build: %-build:
+	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
+sanitize: sanitize-build
+sanitize-thread: sanitize-thread-build
+sanitize sanitize-thread:
+	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
+
+## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients
+MINUTES ?= 60
+.PHONY: soak overload
+soak: packages-test $(BINARY)
+	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(MINUTES) --json build/soak.json --plot build/soak.svg
+## make overload        how long /health takes under ten times the load it can answer
+overload: packages-test $(BINARY) build/bench/load
+	$(PYTHON) tests/bench/overload.py $(BINARY) build/bench/load
+
+## make bench           speed beside what the machine could do, into docs/explanation/performance.md; QUICK=1: a few minutes, printed
+QUICK ?=
+build/bench/load: tests/bench/load.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) -std=c17 $(WARN) $(WERROR) -O2 -D_GNU_SOURCE -o $@ $<
+build/bench/shared_passes: $(BUILD)/tests/bench/shared_passes.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+$(PASSES): $(PASSES_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
+bench: packages-test $(BINARY) $(PASSES) build/bench/load
+	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) $(PASSES) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
+	    $(if $(QUICK),--quick)
+	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/explanation/performance.md)
+
+## make bench-peers     beside ONNX Runtime (npm) and, where installed, PyTorch, in one run
+PEERS := tests/bench/peers
+$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
+	cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
+	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
+	$(PYTHON) tests/bench/report.py build docs/explanation/performance.md
+
+## make format          clang-format over all C; format-check only looks
+C_FILES = $(shell find $(FOLDERS) tests -name '*.[ch]' -not -path '*/node_modules/*')
+.PHONY: format format-check lint viewer-lint python-lint layers prose bench bench-peers clean help
+format:
+	clang-format -i $(C_FILES)
+format-check: packages-lint
+	clang-format --dry-run --Werror $(C_FILES)
+
+## make lint            compiler warnings as errors, clang-tidy, cppcheck; the viewer: TypeScript, ESLint, Prettier; Python: ruff
+# A tree of its own, so that no object compiled without -Werror is taken for a checked one. CI gives its own.
+LINT_BUILD ?= build/lint
+lint: packages-build packages-lint viewer-lint python-lint
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(LINT_BUILD) WERROR=-Werror objects
+	WARN='$(WARN)' deploy/lint.sh $(SOURCES:%.S=)
+# TypeScript needs the types that the build makes of openapi.json.
+viewer-lint: build/viewer/index.html
+	cd static && npm run --silent lint
+# Debian has no ruff: it comes from PyPI, and is left out where that cannot be reached.
+RUFF := build/ruff/bin/ruff
+$(RUFF):
+	$(PYTHON) -m venv build/ruff && build/ruff/bin/pip install --quiet ruff==0.17.6
+python-lint: packages-lint
+	@if $(MAKE) --no-print-directory $(RUFF); then $(RUFF) check --quiet .; \
+	else echo 'python-lint: ruff cannot be installed here, so Python is not checked'; fi
+
+# Every object of the program and of the tests in C.
+.PHONY: objects
+objects: $(OBJECTS) $(UNIT_TESTS:$(BUILD)/tests/%=$(BUILD)/tests/unit/%.o) $(UNIT_HELPERS) \
+    $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/fuzz_%.o) $(PASSES_OBJECTS)
+
+## make layers          modules: direction of includes and calls, circles, libraries, names, lengths
+# Calls are read from objects and nothing is built for it: after `make` all of them are looked at.
+layers:
+	$(Q)$(PYTHON) tests/layers.py --strict --objects $(BUILD)
+
+## make prose           spelling and wording of documents and comments; spelling where codespell is installed
+prose:
+	$(Q)$(PYTHON) tests/prose/check.py
