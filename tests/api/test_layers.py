@@ -23,7 +23,7 @@ FAULTS = {
            "model/base/status.h includes api/api.h: model/base lies below api"),
     "up by a call": ({"model/base/status.c": "int hs_api(void);\nint hs_status_ok(void)\n{\n    return hs_api();\n}\n"},
                      "model/base/status.c calls api/api.c: model/base lies below api"),
-    "library": ({"model/model.c": "#include <sqlite3.h>\n"}, "which belongs to server/runs"),
+    "library": ({"model/model.c": "#include <sqlite3.h>\n"}, "which belongs to server/base"),
     "unknown library": ({"model/model.c": "#include <pcre2.h>\n"}, "<pcre2.h>, which has no row"),
     "circle of includes": ({"engine/pass/one.h": '#include "engine/pass/two.h"\n',
                             "engine/pass/two.h": '#include "engine/pass/one.h"\n'},

@@ -4,11 +4,11 @@ import numpy as np
 from encoder import Heads
 
 
-def causal_mask(n, window=None, config={}):
+def causal_mask(n, window=None, config=None):
     """0 where a query sees a key, else -inf; a window of n keys includes the query's own. With is_causal false a query
     also sees what follows, and a window holds n keys on either side."""
     distance = np.arange(n)[:, None] - np.arange(n)
-    if not config.get("is_causal", True):
+    if not (config or {}).get("is_causal", True):
         return np.where(np.abs(distance) <= (window or n), 0.0, -np.inf)
     return np.where((distance >= 0) & (distance < (window or n)), 0.0, -np.inf)
 
