@@ -149,16 +149,16 @@ static hs_status list_change(hs_api *api, const char *name, hs__served_model *ne
                              hs_error *err)
 {
     const size_t i = number_of(api, name, strlen(name));
-    hs__served_model *old = i < api->n_models ? api->models[i] : NULL;
+    if (i >= HS__MODELS_MAX && new)
+        return hs_fail(err, HS_TOO_LARGE, "%d models are served, which is the maximum: remove one first",
+                       HS__MODELS_MAX);
+    hs__served_model *old = i < HS__MODELS_MAX && i < api->n_models ? api->models[i] : NULL;
     if (!old && !new)
         return hs_fail(err, HS_NOT_FOUND, "there is no model '%s'", name);
     if (old && old->n_users)
         return hs_fail(err, HS_INVALID, "a corpus run uses '%s'", name);
     if (i == 0 && !new)
         return hs_fail(err, HS_INVALID, "'%s' is the default model, which cannot be removed", name);
-    if (i == HS__MODELS_MAX)
-        return hs_fail(err, HS_TOO_LARGE, "%d models are served, which is the maximum: remove one first",
-                       HS__MODELS_MAX);
     if (!new) {
         api->n_models--;
         memmove(&api->models[i], &api->models[i + 1], (api->n_models - i) * sizeof *api->models);

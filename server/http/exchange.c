@@ -199,7 +199,9 @@ hs_status hs__exchange_answer_written(hs_exchange *x, const char *content_type,
                        *first->text ? first->text : "Out of memory.");
     }
     char *bytes = realloc(w.bytes, w.n_bytes); /* gives the rest back */
-    hs__exchange_answer(x, MHD_HTTP_OK, content_type, bytes ? bytes : w.bytes, w.n_bytes, false);
+    if (bytes)
+        w.bytes = bytes;
+    hs__exchange_answer(x, MHD_HTTP_OK, content_type, w.bytes, w.n_bytes, false);
     return HS_OK;
 }
 

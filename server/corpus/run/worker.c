@@ -337,7 +337,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 {
     hs__corpus_worker *worker = data;
     hs__text *t = &worker->texts[k];
-    hs_corpus_observation observation;
+    hs_corpus_observation observation = {0};
     hs__text_head head = {.l = l,
                           .h = h,
                           .map = l * worker->shared->options.n_heads + h,
