@@ -5,6 +5,7 @@
  * Nobody waits for the lock longer than a look at the list takes. */
 #include "api/internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,8 @@ static hs_status list_change(hs_api *api, const char *name, hs__served_model *ne
         return hs_fail(err, HS_INVALID, "'%s' is the default model, which cannot be removed", name);
     if (!new) {
         api->n_models--;
-        memmove(&api->models[i], &api->models[i + 1], (api->n_models - i) * sizeof *api->models);
+        for (size_t k = i; k < api->n_models; k++)
+            api->models[k] = api->models[k + 1];
     } else {
         new->serial = ++api->last_serial;
         api->models[i] = new;
@@ -179,6 +181,7 @@ hs_status hs_api_model_put(hs_api *api, const hs_api_model *model, hs_error *err
     hs_status st = served_create(api, model, &new, err);
     if (st)
         return st;
+    assert(new);
     pthread_mutex_lock(&api->lock);
     st = list_change(api, model->name, new, &old, err);
     if (!st && !api->runtime)

@@ -5,10 +5,12 @@
 
 char *hs_csv_field(char *to, const char *text, size_t n, bool safe)
 {
-    const bool formula = safe && n && memchr("=+-@\t\r", *text, 6);
+    static const char begins_formula[] = {'=', '+', '-', '@', '\t', '\r'},
+                      needs_quotes[] = {',', '"', '\r', '\n'};
+    const bool formula = safe && n && memchr(begins_formula, *text, sizeof begins_formula);
     bool quotes = false;
     for (size_t i = 0; i < n && !quotes; i++)
-        quotes = memchr(",\"\r\n", text[i], 4);
+        quotes = memchr(needs_quotes, text[i], sizeof needs_quotes);
     if (quotes)
         *to++ = '"';
     if (formula)

@@ -4,6 +4,7 @@
 
 #include "model/tokenizer/unicode.h"
 
+#include <assert.h>
 #include <math.h>
 #include <nettle/base64.h>
 #include <stdio.h>
@@ -498,6 +499,7 @@ static hs_status put_pieces(const old_class *class, const hs__sentencepiece_mode
     put_before(p, class);
     for (size_t i = class->n_skipped; i < model->n_pieces; i++) {
         const hs__sentencepiece *piece = &model->pieces[i];
+        assert(piece);
         const hs_status st = check_piece(piece, err);
         if (st)
             return st;

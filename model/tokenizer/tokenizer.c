@@ -2,6 +2,7 @@
  * model's entries and the added tokens, then the tokens that the parts look up. */
 #include "model/tokenizer/tokenizer_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -168,6 +169,7 @@ static hs_status find_roles(const hs__vocabulary *vocabulary, const hs__template
 static hs_status list_entries(const hs__part *model, hs__description *d, hs_error *err)
 {
     json_t *options = json_object_get(d->json, "model");
+    assert(model);
     if (d->entries.items)
         return HS_OK;
     if (model->type->list)

@@ -10,6 +10,7 @@
 
 #include "model/tokenizer/unicode.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* A token takes about four bytes in most texts, with its space. So a stretch of that many bytes for each
@@ -398,6 +399,7 @@ static hs_status tokens_count(const hs_tokenizer *tokenizer, const hs_text *text
 static hs_status longer_find(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
                              const hs_encode_options *options, size_t n[2], hs_error *err)
 {
+    assert(text && pair);
     const hs_text *const texts[2] = {text, pair};
     const size_t brief = pair->n_bytes < text->n_bytes;
     const hs_status st = tokens_count(tokenizer, texts[brief], SIZE_MAX, options, &n[brief], err);

@@ -292,7 +292,7 @@ static hs_status put_added_json(hs__description *d, const json_t *special_names,
     json_object_foreach(d->added_json, text, number)
     {
         const json_int_t id = json_is_integer(number) ? json_integer_value(number) : -1;
-        if (!st && (id < 0 || id >= (json_int_t)(d->vocab_size + HS__BEYOND_MAX)))
+        if (!st && (id < 0 || id >= (json_int_t)d->vocab_size + HS__BEYOND_MAX))
             st = hs_fail(err, HS_BAD_MODEL, "added_tokens.json: '%.64s' must have an id from 0 to %zu", text,
                          d->vocab_size + HS__BEYOND_MAX - 1);
         const bool special = json_object_get(special_names, text);

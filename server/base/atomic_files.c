@@ -363,7 +363,7 @@ hs_status hs__folder_make_above(const char *path, hs_error *err)
 
 hs_status hs__file_open(const char *path, int *ret_fd, uint64_t *ret_bytes, hs_error *err)
 {
-    struct stat file;
+    struct stat file = {0};
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     const int why = fd < 0 || fstat(fd, &file) ? errno : 0;
     *ret_fd = fd;

@@ -255,7 +255,7 @@ hs_status hs__catalog_open(const hs_catalog_options *options, hs_api **ret_api, 
     hs_status st = hs_api_create(&options->api, &api, err);
     for (size_t i = 0; !st && i < n; i++) {
         const hs_model_place *place = hs__catalog_place(options, i);
-        hs_catalog_model model;
+        hs_catalog_model model = {0};
         if (hs__catalog_find(options, place->name) < i)
             st = hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", place->name);
         else

@@ -45,6 +45,7 @@
 #undef curl_easy_getinfo
 
 typedef struct library_functions {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declared name takes none */
 #define X(name) __typeof__(curl_##name) *name;
     CURL_FUNCTIONS(X)
 #undef X

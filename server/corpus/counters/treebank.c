@@ -9,6 +9,7 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/html.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -439,6 +440,7 @@ static void arrays_fill(const relation_rows *rows, hs_arrays *to)
     int64_t *offset_right = hs_arrays_add(to, "syntax_offset_right", HS_ELEMENT_I8, 2, n, 2);
     int64_t *offset = hs_arrays_add(to, "syntax_offset", HS_ELEMENT_I8, 2, n, 2);
     to->failed |= !names;
+    assert(n == 0 || rows->relations);
     for (size_t r = 0; r < n && !to->failed; r++) {
         names[r] = (hs_bytes){rows->relations[r].name, strlen(rows->relations[r].name)};
         count[r] = (int64_t)rows->relations[r].count;

@@ -4,6 +4,7 @@
 #include "model/base/utf8.h"
 #include "server/corpus/input/records.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,7 @@ static hs_status unpacked_read(hs__unpacked *s, char *bytes, size_t n, size_t *r
 /* Returns "gzip", "zstd" or NULL. Known after the first read. */
 static const char *unpacked_packing(const hs__unpacked *s)
 {
+    assert(s);
     return s->zstd ? "zstd" : gzdirect(s->file) ? NULL : "gzip";
 }
 

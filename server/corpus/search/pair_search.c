@@ -5,6 +5,7 @@
 #include "model/architecture.h"
 #include "server/corpus/search/text_index.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -433,6 +434,7 @@ static hs_status result_allow(const search *s, const text *t, hs_error *err)
 
 static hs_status found_add(const search *s, const struct found *found, json_t *pairs, hs_error *err)
 {
+    assert(found);
     const text t = text_read(s->db, found->text);
     const bool sound = t.n_tokens > found->pair.i && t.n_tokens > found->pair.j;
     hs_status st = sound ? result_allow(s, &t, err) : damaged(err);
