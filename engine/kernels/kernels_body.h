@@ -372,7 +372,7 @@ INLINE operands splat_operand(operand x)
 
 INLINE vec add_product(vec sum, operands a, operands b)
 {
-    return sum + a * b;
+    return add_fused(sum, a, b);
 }
 
 #include "engine/kernels/product_body.h"
@@ -518,7 +518,7 @@ INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const floa
         for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
             for (size_t j = 0; j < DOT_COLUMNS; j++)
-                s[i][j] += load(x[i] + k) * load(w[j] + k);
+                s[i][j] = add_fused(s[i][j], load(x[i] + k), load(w[j] + k));
     }
     for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < DOT_COLUMNS; j++)

@@ -110,6 +110,21 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
+/* Returns sum + a b, rounded once where the CPU can. Left to itself, gcc 14 fuses the two steps in some loops
+ * and not in others, so a row's bits would depend on the number of rows beside it. */
+INLINE vec add_fused(vec sum, vec a, vec b)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_fmadd_ps(a, b, sum);
+#elif LANES == 8 && defined __FMA__
+    return _mm256_fmadd_ps(a, b, sum);
+#elif LANES == 4 && defined __aarch64__
+    return (vec)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
+#else
+    return sum + a * b;
+#endif
+}
+
 /* Returns v[index] for each lane. */
 INLINE vec permute(vec v, ivec index)
 {
