@@ -240,9 +240,10 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs
         return st;
     roles_set(settings, &t->encoding);
     range_set(settings, t);
-    if (!has_token(&t->encoding, n_prompt > 0))
-        return HS_NOT_FOUND;
-    return HS_OK;
+    if (has_token(&t->encoding, n_prompt > 0))
+        return HS_OK;
+    hs_encoding_finish(&t->encoding);
+    return HS_NOT_FOUND;
 }
 
 /* Shows an encoded text to the counters. */
