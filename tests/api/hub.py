@@ -43,7 +43,7 @@ class Hub:
         self.surplus = 0              # bytes that a large file has beyond its announced size
         self.slow_until = None        # an event: large files come in small pieces until it is set
         self.dripping = threading.Event()  # set: a list comes in two bytes at a time, without an end
-        self.dripped = 0              # bytes that came so
+        self.drips = 0                # lists that began to come so
         self.requests = []            # (host, method, path, authorization, range)
         self.servers = [self._serve("hub"), self._serve("store")]
         self.url, self.store = (f"http://127.0.0.1:{s.server_address[1]}" for s in self.servers)
@@ -128,10 +128,11 @@ class Hub:
         request.send_response(200)
         request.send_header("Content-Length", "10000000")
         request.end_headers()
+        request.wfile.write(b"  ")
+        self.drips += 1
         while self.dripping.is_set():
-            request.wfile.write(b"  ")
-            self.dripped += 2
             time.sleep(0.1)
+            request.wfile.write(b"  ")
 
     def _file(self, request, name, file):
         data = self.repositories[name][file]

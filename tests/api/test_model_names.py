@@ -119,17 +119,17 @@ def test_one_change_at_a_time_and_cancelled(server, hub):
 
 def test_a_hub_that_drips_can_be_left(start_server, place, hub):
     """Nothing looked at the request to stop while the list of files came, and no signal ended the server."""
-    before = hub.dripped
+    before = hub.drips
     hub.dripping.set()
     try:
         server = start_server("--pull", environment=place)
         assert server.post("/models", {"name": NAME}).status == 202
-        until(lambda: hub.dripped > before)
+        until(lambda: hub.drips > before)
         assert server.post("/pull/cancel", b"").status == 200
         assert events(server)[-1]["state"] == "cancelled"
-        before = hub.dripped
+        before = hub.drips
         assert server.post("/models", {"name": NAME}).status == 202
-        until(lambda: hub.dripped > before)
+        until(lambda: hub.drips > before)
         server.signal(signal.SIGTERM)
         assert server.wait() == 0
     finally:
@@ -137,12 +137,12 @@ def test_a_hub_that_drips_can_be_left(start_server, place, hub):
 
 
 def test_a_stop_ends_the_download_of_the_start(place, hub):
-    before = hub.dripped
+    before = hub.drips
     hub.dripping.set()
     try:
         with subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--pull", "--model", NAME],
                               env=place, stdout=subprocess.DEVNULL) as process:
-            until(lambda: hub.dripped > before)
+            until(lambda: hub.drips > before)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
     finally:
