@@ -1,9 +1,7 @@
 /* admission.c - who may ask, and which requests are read at all. */
 #include "server/http/admission.h"
 
-#include "model/base/clock.h"
-#include "server/base/log.h"
-#include "server/http/libmicrohttpd_0_9_75.h"
+#include "server/base/identifier.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -108,7 +106,8 @@ static const char *head_malformed(struct MHD_Connection *connection, const char 
 
 /* ---- values of headers ---- */
 
-bool hs__request_id_valid(const char *id)
+/* Returns true for 1 to 64 characters of A-Z a-z 0-9 . _ - , which are safe in log lines and headers. */
+static bool request_id_valid(const char *id)
 {
     const size_t n = strspn(id, ALPHANUMERICS "._-");
     return n && n <= HS_REQUEST_ID_MAX && !id[n];
@@ -126,8 +125,9 @@ static bool id_read(const char *text, size_t n_digits, char end, char *ret_id)
     return true;
 }
 
-/* Parses "00-" trace "-" parent "-01". Later versions may append more; version ff is invalid. */
-void hs__trace_read(const char *traceparent, hs_trace *ret_trace)
+/* Parses "00-" trace "-" parent "-01"; NULL or malformed: both ids are "". Later versions may append more;
+ * version ff is invalid. */
+static void trace_read(const char *traceparent, hs_trace *ret_trace)
 {
     hs_trace trace = {0};
     *ret_trace = trace;
@@ -141,20 +141,15 @@ void hs__trace_read(const char *traceparent, hs_trace *ret_trace)
         *ret_trace = trace;
 }
 
-bool hs__etag_matches(const char *if_none_match, const char *etag)
+/* Accepts request and trace ids from the client. */
+static void ids_read(hs_exchange *x)
 {
-    const size_t n = strlen(etag);
-    for (const char *at = if_none_match; at && *at;) {
-        at += strspn(at, ", \t");
-        if (*at == '*')
-            return true;
-        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
-        const size_t item = strcspn(at, ", \t");
-        if (item == n && memcmp(at, etag, n) == 0)
-            return true;
-        at += item;
-    }
-    return false;
+    const char *id = hs__header(x->mhd, "X-Request-Id");
+    trace_read(hs__header(x->mhd, "traceparent"), &x->trace);
+    if (id && request_id_valid(id))
+        snprintf(x->id, sizeof x->id, "%s", id);
+    else
+        hs__identifier_make(x->id);
 }
 
 /* Returns true if authorization (may be NULL) is "Bearer <token>" with a token of this list, one on each
@@ -243,104 +238,85 @@ static bool origin_is_host(const char *origin, const char *host)
     return host && behind && strcasecmp(behind + 3, host) == 0;
 }
 
-/* ---- access ----
+/* ---- libmicrohttpd before 1.0 ----
  *
- * Writes one log line for each request. In text, the fields are in the order in which people look:
- * client, request, outcome. */
+ * From MHD_VERSION 0x00097701 on, MHD_OPTION_CLIENT_DISCIPLINE_LVL refuses requests with two readings, and
+ * nothing here is compiled. Older versions have no strict mode, and no documented call gives the bytes of a
+ * request. Two faults of theirs are dealt with here:
+ * - They accept heads with two readings: see head_has_gap.
+ * - They accept a bare LF in the lines around chunks, and folded trailers. Nothing that they call shows these
+ *   lines, so a body in chunks is refused with 411, as RFC 9112, 6.3 allows. */
 
-enum { FIELDS_MAX = 24 };
+#if HS_MHD_IS_LENIENT
 
-static double stage_ms(const hs_exchange *x, int stage)
+/* The library cuts a head into strings where it lies. It writes a NUL over each colon and over the CR and the
+ * LF of each line. A head with one reading is therefore "method" NUL "target" ... "version" NUL NUL "name"
+ * NUL blanks "value" NUL NUL ... NUL NUL without a gap. A folded line leaves a gap, because the library
+ * appends it to a copy of the name. So does a bare LF, a NUL, or a blank before the target. A line without a
+ * name leaves one too: it ends the head there. A version that did it otherwise would refuse every request,
+ * which the tests would show. */
+typedef struct head {
+    const char *at, *end; /* where the next name must be; the end of the head */
+    bool gap;
+} head;
+
+/* Moves over a string and the CR LF behind it. */
+static void line_pass(head *h, const char *text)
 {
-    return stage ? x->response.stage_ms[stage - 1] : (double)(x->task.started_ns - x->task.queued_ns) / 1e6;
+    const char *nul = text + strlen(text);
+    h->gap |= h->end - nul < 2 || nul[0] || nul[1];
+    h->at = nul + 2;
 }
 
-void hs__access_stages(hs_exchange *x)
+static enum MHD_Result header_pass(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    size_t used = 0;
-    for (int i = 0; i <= HS_STAGE_COUNT && used < sizeof x->stages; i++)
-        used += (size_t)snprintf(x->stages + used, sizeof x->stages - used, "%s%s;dur=%.3f", i ? ", " : "",
-                                 hs__stage_names[i], stage_ms(x, i));
+    head *h = cls;
+    (void)kind;
+    h->gap |= name != h->at || !value;
+    if (h->gap)
+        return MHD_NO;
+    const char *behind = name + strlen(name) + 1;
+    h->gap |= value < behind || value != behind + strspn(behind, " \t");
+    if (!h->gap)
+        line_pass(h, value);
+    return MHD_YES;
 }
 
-int hs__access_status_of_library(const hs_exchange *x)
+static bool head_has_gap(struct MHD_Connection *connection, const char *method, const char *target,
+                         const char *version)
 {
-    int status = 0;
-#if MHD_VERSION >= 0x00097400
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
-    status = info ? (int)info->http_status : 0;
-#endif
-    return x->answered ? 0 : status;
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!size || target != method + strlen(method) + 1)
+        return true;
+    head h = {.end = method + size->header_size};
+    line_pass(&h, version);
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, header_pass, &h);
+    return h.gap || h.end - h.at != 2 || h.at[0] || h.at[1];
 }
 
-static int status_final(const hs_exchange *x)
+/* Refuses a head with two readings (400) and a body in chunks (411). Returns true if the request was refused.
+ */
+static bool mhd_0_9_75_refuses(hs_exchange *x, const char *method, const char *target, const char *version)
 {
-    const bool replied = x->answered && x->task.work.end != HS_WORK_ABANDONED;
-    const int status = replied ? x->response.status : hs__access_status_of_library(x);
-    if (status > 0)
-        return status;
-    return x->connection->too_slow ? MHD_HTTP_REQUEST_TIMEOUT
-                                   : 499; /* nginx's status for clients that left */
-}
-
-static void line_log(const hs_exchange *x, int status, uint64_t bytes_out, double ms)
-{
-    static const char *const stage_fields[] = {"queue_ms", "tokenize_ms", "forward_ms", "analyze_ms",
-                                               "encode_ms"};
-    char message[24];
-    hs_log_field fields[FIELDS_MAX] = {{"client", x->connection->client, 0},
-                                       {"method", x->head ? "HEAD" : x->method, 0},
-                                       {"path", x->target, 0},
-                                       {"status", NULL, status},
-                                       {"bytes_in", NULL, (double)x->received_bytes},
-                                       {"bytes_out", NULL, (double)bytes_out},
-                                       {"ms", NULL, ms},
-                                       {"id", x->id, 0}};
-    size_t n = 8;
-    if (*x->response.model)
-        fields[n++] = (hs_log_field){"model", x->response.model, 0};
-    for (int i = 0; *x->stages && i <= HS_STAGE_COUNT; i++)
-        fields[n++] = (hs_log_field){stage_fields[i], NULL, stage_ms(x, i)};
-    if (*x->trace.trace_id) {
-        fields[n++] = (hs_log_field){"trace_id", x->trace.trace_id, 0};
-        fields[n++] = (hs_log_field){"parent_id", x->trace.parent_id, 0};
+    if (!hs__mhd_0_9_75_runs())
+        return false;
+    if (head_has_gap(x->mhd, method, target, version)) {
+        hs__exchange_refuse(
+            x, MHD_HTTP_BAD_REQUEST,
+            "Malformed request: the request line must have single spaces, and each header must be a "
+            "line of name, colon and value that ends with CR LF.");
+    } else if (hs__header(x->mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+        hs__exchange_refuse(x, MHD_HTTP_LENGTH_REQUIRED,
+                            "This server runs with libmicrohttpd %s, which does not read bodies in chunks "
+                            "safely. Send the body with Content-Length, or run the server with libmicrohttpd "
+                            "1.0 or newer.",
+                            MHD_get_version());
     }
-    snprintf(message, sizeof message, "request %d", status);
-    hs__log_fields(message, fields, n);
+    return x->answered;
 }
 
-static void stages_count(const hs_exchange *x)
-{
-    hs_metrics *metrics = &x->server->metrics;
-    for (int i = 0; *x->stages && i <= HS_STAGE_COUNT; i++)
-        hs__histogram_add(&metrics->stages[i], stage_ms(x, i) / 1e3);
-    metrics->tokens += x->response.n_tokens;
-}
-
-void hs__access_record(const hs_exchange *x)
-{
-    hs_metrics *metrics = &x->server->metrics;
-    const int status = status_final(x);
-    const uint64_t bytes_out = x->head ? 0 : x->response.body_bytes;
-    const double seconds = (double)(hs_clock_ns() - x->begun_ns) / 1e9;
-    hs__metrics_count(metrics, x->head ? "HEAD" : x->method, x->route ? x->route->path : "none", status,
-                      x->response.model);
-    metrics->bytes_in += x->received_bytes;
-    metrics->bytes_out += bytes_out;
-    hs__histogram_add(&metrics->total, seconds);
-    stages_count(x);
-    line_log(x, status, bytes_out, seconds * 1e3);
-}
-
-void hs__access_record_unread(const hs_connection *connection, const char *path, int status)
-{
-    char message[24];
-    const hs_log_field fields[] = {
-        {"client", connection->client, 0}, {"path", path, 0}, {"status", NULL, status}};
-    hs__metrics_count(&connection->server->metrics, "none", "none", status, "");
-    snprintf(message, sizeof message, "refused %d", status);
-    hs__log_fields(message, fields, sizeof fields / sizeof *fields);
-}
+#endif
 
 /* ---- route ---- */
 
@@ -395,20 +371,9 @@ static unsigned long long length_of(const hs_exchange *x)
     return length ? strtoull(length, NULL, 10) : 0;
 }
 
-size_t hs__admission_body_max(const hs_exchange *x)
-{
-    const hs_server_options *o = x->server->options;
-    return x->route && x->route->receive ? o->corpus_bytes_max : o->body_bytes_max;
-}
-
-void hs__admission_refuse_large(hs_exchange *x)
-{
-    hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE,
-                        "The body is larger than %zu bytes, this server's limit. Send less at a time.",
-                        hs__admission_body_max(x));
-}
-
-bool hs__admission_body_unwanted(const hs_exchange *x)
+/* Returns true if a body is still to come that should not be read: it is too long, or the client waits for
+ * "100 Continue". */
+static bool body_unwanted(const hs_exchange *x)
 {
     const unsigned long long n_bytes = length_of(x);
     return n_bytes > HS_DISCARD_BYTES_MAX || (n_bytes && hs__header(x->mhd, MHD_HTTP_HEADER_EXPECT));
@@ -462,6 +427,8 @@ static bool is_encoded(const hs_exchange *x)
 static void route_admit(hs_exchange *x)
 {
     const hs_server *server = x->server;
+    x->body_bytes_max =
+        x->route->receive ? server->options->corpus_bytes_max : server->options->body_bytes_max;
     if (!x->route->open && server->tokens &&
         !bearer_matches(hs__header(x->mhd, "Authorization"), server->tokens)) {
         x->authenticate = "Bearer realm=\"headscope\"";
@@ -474,8 +441,8 @@ static void route_admit(hs_exchange *x)
             "A page of another site sent this request. The server's option --cors allows its origin.");
     } else if (x->route->place == HS_PLACE_WORKER && server->state == HS_SERVER_LOADING) {
         hs__exchange_refuse_now(x, HS_STILL_LOADING);
-    } else if (length_of(x) > hs__admission_body_max(x)) {
-        hs__admission_refuse_large(x);
+    } else if (length_of(x) > x->body_bytes_max) {
+        hs__exchange_refuse_large(x);
     } else if (!x->route->receive && is_encoded(x)) { /* an upload's format is detected */
         hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                             "The body has Content-Encoding '%.32s'. Send it as it is, without this header.",
@@ -485,13 +452,15 @@ static void route_admit(hs_exchange *x)
 
 bool hs__admission_refuses(hs_exchange *x, const char *method, const char *target, const char *version)
 {
+    ids_read(x);
+    x->body_unwanted = body_unwanted(x);
     const char *why = x->malformed ? x->malformed : head_malformed(x->mhd, method, target, version);
     if (why) {
         hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "Malformed request: %s.", why);
         return true;
     }
 #if HS_MHD_IS_LENIENT
-    if (hs__mhd_0_9_75_refuses(x, method, target, version))
+    if (mhd_0_9_75_refuses(x, method, target, version))
         return true;
 #endif
     if (x->server->n_connections > x->server->options->connections_max) {
@@ -509,5 +478,5 @@ bool hs__admission_refuses(hs_exchange *x, const char *method, const char *targe
         route_find(x);
     if (!x->answered)
         route_admit(x);
-    return x->answered && hs__admission_body_unwanted(x);
+    return x->answered && x->body_unwanted;
 }

@@ -4,9 +4,12 @@
 #include "model/base/clock.h"
 #include "server/http/socket_info.h"
 
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* ---- loop ----
@@ -77,6 +80,40 @@ void hs__loop_stop(hs_server *server)
     uv_close((uv_handle_t *)&server->lag_timer, NULL);
 }
 
+/* ---- socket ---- */
+
+enum { UNSENT_BYTES = 128 << 10 };
+
+/* Returns the bytes written but not acknowledged. */
+static size_t socket_queued(int fd)
+{
+    int n = 0;
+    return ioctl(fd, SIOCOUTQ, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/* Returns the bytes received but not read. */
+static int socket_unread(int fd)
+{
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
+}
+
+/* Bounds how many bytes the system accepts before it can send them. The rest stays in the server, where it is
+ * counted and freed with the connection. Throughput is not affected. */
+static void socket_limit_unsent(int fd)
+{
+    const int n = UNSENT_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &n,
+               sizeof n); /* without this option the system queues more */
+}
+
+/* Makes close() drop unacknowledged bytes. By default the system keeps them for minutes. */
+static void socket_drop_unsent(int fd)
+{
+    const struct linger drop = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
+}
+
 /* ---- connection ----
  *
  * A timer and a poll handle for each socket of libmicrohttpd. */
@@ -100,8 +137,8 @@ void hs__connection_cut(hs_connection *connection)
 /* Returns true if bytes are queued and the client took none for STALL_MS. */
 static bool stalled(hs_connection *connection, uint64_t now)
 {
-    const uint64_t n_taken = hs__socket_taken(connection->fd);
-    if (n_taken != connection->n_taken || !hs__socket_queued(connection->fd)) {
+    const uint64_t n_taken = hs__socket_bytes(connection->fd).taken;
+    if (n_taken != connection->n_taken || !socket_queued(connection->fd)) {
         connection->n_taken = n_taken;
         connection->taken_ms = now;
     }
@@ -129,7 +166,7 @@ static bool flushed(hs_connection *connection)
 {
     if (!connection->idle_ms)
         return false;
-    reserve_queued(connection, hs__socket_queued(connection->fd));
+    reserve_queued(connection, socket_queued(connection->fd));
     if (connection->n_reserved)
         return false;
     hs__connection_expect(connection, connection->idle_ms);
@@ -149,7 +186,7 @@ static void on_deadline(uv_timer_t *timer)
     } else {
         connection->server->metrics.cut_off++;
         connection->too_slow = true;
-        hs__socket_drop_unsent(connection->fd);
+        socket_drop_unsent(connection->fd);
         hs__connection_cut(connection);
     }
 }
@@ -159,7 +196,7 @@ void hs__connection_expect(hs_connection *connection, uint64_t milliseconds)
     connection->sending = false;
     connection->idle_ms = 0;
     if (connection->n_reserved)
-        reserve_queued(connection, hs__socket_queued(connection->fd));
+        reserve_queued(connection, socket_queued(connection->fd));
     if (milliseconds)
         uv_timer_start(&connection->deadline, on_deadline, milliseconds, 0);
     else
@@ -171,20 +208,15 @@ void hs__connection_expect_reader(hs_connection *connection, uint64_t millisecon
     const uint64_t now = uv_now(&connection->server->loop);
     connection->sending = true;
     connection->idle_ms = 0;
-    connection->n_taken = hs__socket_taken(connection->fd);
+    connection->n_taken = hs__socket_bytes(connection->fd).taken;
     connection->taken_ms = now;
     connection->sent_by_ms = now + milliseconds;
     look_again(connection, now);
 }
 
-void hs__connection_extend_reader(hs_connection *connection, uint64_t milliseconds)
-{
-    connection->sent_by_ms += milliseconds;
-}
-
 void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 {
-    reserve_queued(connection, hs__socket_queued(connection->fd));
+    reserve_queued(connection, socket_queued(connection->fd));
     if (!connection->sending || !connection->n_reserved) {
         hs__connection_expect(connection, idle_milliseconds);
         return;
@@ -207,7 +239,7 @@ static void on_departure(uv_poll_t *poll, int status, int events)
         connection->end(connection->exchange, HS_WORK_ABANDONED);
         return;
     }
-    const int n_unread = hs__socket_unread(connection->fd);
+    const int n_unread = socket_unread(connection->fd);
     if (connection->departing && n_unread >= connection->n_unread) {
         uv_poll_stop(poll);
         hs__connection_cut(connection);
@@ -223,11 +255,6 @@ void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *ex
     connection->end = end;
     connection->departing = false;
     uv_poll_start(&connection->departure, UV_DISCONNECT, on_departure);
-}
-
-void hs__connection_end_late(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why))
-{
-    connection->end = end;
 }
 
 void hs__connection_unwatch(hs_connection *connection)
@@ -277,7 +304,7 @@ static bool peer_has_too_many(const hs_server *server, const hs_peer *peer)
 {
     const size_t given = server->options->address_connections_max,
                  half = server->options->connections_max / 2;
-    return peer->n_connections > (given ? given : hs__peer_is_local(peer) ? SIZE_MAX : half + 1);
+    return peer->n_connections > (given ? given : peer->local ? SIZE_MAX : half + 1);
 }
 
 /* Refuses a connection before anything is read. Otherwise one address could take all connections without
@@ -334,7 +361,7 @@ hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd
     }
     connection->server = server;
     connection->mhd = mhd;
-    hs__socket_limit_unsent(fd);
+    socket_limit_unsent(fd);
     uv_timer_init(&server->loop, &connection->deadline);
     connection->n_handles = 2;
     connection->deadline.data = connection->departure.data = connection;

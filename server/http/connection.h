@@ -39,7 +39,8 @@ struct hs_connection {
     size_t n_reserved;     /* reserved for an ended exchange's answer in the system's send queue */
     int n_handles;         /* of the two above, open ones */
     hs_exchange *exchange; /* the current request, or NULL */
-    /* Set while suspended for a worker or a disk call: cancels that work. */
+    /* Set while suspended for a worker or a disk call: cancels that work, at the deadline, and if the
+     * connection is watched, when the client leaves. */
     void (*end)(hs_exchange *exchange, hs_work_end why);
 };
 
@@ -56,9 +57,6 @@ void hs__connection_expect(hs_connection *connection, uint64_t milliseconds);
  * these milliseconds. */
 void hs__connection_expect_reader(hs_connection *connection, uint64_t milliseconds);
 
-/* Extends the deadline of an answer by the time for another piece. */
-void hs__connection_extend_reader(hs_connection *connection, uint64_t milliseconds);
-
 /* Call after libmicrohttpd has written the answer. Goes on checking the reader and keeps the memory reserved
  * until the client has taken the answer. Then the next request has idle_milliseconds to come. */
 void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds);
@@ -68,8 +66,5 @@ void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
 
 void hs__connection_unwatch(hs_connection *connection);
-/* Sets `end` for the deadline alone, while the request is still being received. */
-void hs__connection_end_late(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
-
 /* Shuts the socket down in both directions; libmicrohttpd then closes the connection. */
 void hs__connection_cut(hs_connection *connection);

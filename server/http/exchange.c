@@ -11,8 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-static void exchange_reserve_only(hs_exchange *x, size_t n_bytes);
-
 const char *hs__header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -24,57 +22,10 @@ const char *hs__header(struct MHD_Connection *connection, const char *name)
 
 #define WRITTEN_BYTES_MIN ((size_t)4 << 10)
 
-/* Returns the fault of a target, or NULL. libmicrohttpd decodes valid escapes and keeps other bytes, blanks
- * included; a NUL would end the path. */
-static const char *target_malformed(const char *target)
+/* Replaces the reservation by n_bytes, even over the limit. */
+static void exchange_reserve_only(hs_exchange *x, size_t n_bytes)
 {
-    for (const char *at = target; *at; at++) {
-        if (*at <= ' ' || *at > '~')
-            return "a byte of the path must be percent-encoded";
-        if (*at == '%' && (!isxdigit((unsigned char)at[1]) || !isxdigit((unsigned char)at[2])))
-            return "a percent sign of the path is not followed by two hexadecimal digits";
-        if (strncmp(at, "%00", 3) == 0)
-            return "there is a NUL in the path";
-    }
-    return NULL;
-}
-
-hs_exchange *hs__exchange_create(hs_connection *connection, struct MHD_Connection *mhd, const char *target)
-{
-    hs_exchange *x = calloc(1, sizeof *x);
-    char *copy = x ? strdup(target) : NULL;
-    if (!copy) {
-        free(x);
-        return NULL;
-    }
-    x->server = connection->server;
-    x->connection = connection;
-    x->mhd = mhd;
-    x->target = copy;
-    x->malformed = target_malformed(copy);
-    char *query = strchr(copy, '?');
-    if (query) {
-        *query = '\0';
-        x->query = query + 1;
-    }
-    return x;
-}
-
-void hs__exchange_destroy(hs_exchange *x)
-{
-    if (!x)
-        return;
-    assert(!x->suspended);
-    x->server->metrics.in_flight -= x->phase != HS_PHASE_OPENED;
-    exchange_reserve_only(x, 0);
-    hs_response_recycle(x->server->api, &x->response);
-    if (x->user_data)
-        x->user_data_free(x->user_data);
-    if (x->prepared)
-        MHD_destroy_response(x->prepared);
-    free(x->body);
-    free(x->target);
-    free(x);
+    hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, n_bytes);
 }
 
 bool hs__exchange_reserve(hs_exchange *x, size_t n_bytes)
@@ -97,12 +48,6 @@ hs_status hs__exchange_claim(hs_exchange *x, size_t n_bytes, hs_error *err)
         "The answer needs more than %zu bytes of memory, this server's limit for one client. Request "
         "less at a time, or raise --max-held.",
         max);
-}
-
-/* Replaces the reservation by n_bytes, even over the limit. */
-static void exchange_reserve_only(hs_exchange *x, size_t n_bytes)
-{
-    hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, n_bytes);
 }
 
 void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, char *body, size_t n_bytes,
@@ -132,6 +77,13 @@ void hs__exchange_refuse_now(hs_exchange *x, const char *detail)
 {
     x->retry_after = "1";
     hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", detail);
+}
+
+void hs__exchange_refuse_large(hs_exchange *x)
+{
+    hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                        "The body is larger than %zu bytes, this server's limit. Send less at a time.",
+                        x->body_bytes_max);
 }
 
 void hs__exchange_refuse_memory(hs_exchange *x)
@@ -242,39 +194,6 @@ void hs__exchange_resume(hs_exchange *x)
     MHD_resume_connection(x->mhd);
     hs__loop_turn_again(
         x->server); /* a run that is under way, in whose callback this may be, resumes nothing */
-}
-
-/* ---- json body ----
- *
- * Checks the media type, the size, the syntax and the field, in this order. */
-
-json_t *hs__json_body_read(hs_exchange *x, const char *field, size_t bytes_max, const char *expected)
-{
-    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
-    json_error_t error;
-    if (!type || strncasecmp(type, "application/json", 16) != 0) {
-        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/json.");
-        return NULL;
-    }
-    if (x->body_bytes > bytes_max) {
-        hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "The body has %zu bytes; at most %zu are allowed.",
-                            x->body_bytes, bytes_max);
-        return NULL;
-    }
-    json_t *body = json_loadb(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!body) {
-        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is not JSON: %s", expected);
-        return NULL;
-    }
-    const json_t *text = json_object_get(body, field);
-    if (json_object_size(body) == 1 && json_is_string(text) &&
-        strlen(json_string_value(text)) == json_string_length(text))
-        return body;
-    char pointer[64];
-    snprintf(pointer, sizeof pointer, "/%s", field);
-    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, text ? pointer : "", "%s", expected);
-    json_decref(body);
-    return NULL;
 }
 
 /* ---- reply ----

@@ -15,19 +15,12 @@
 /* Returns a header's value, or NULL. Borrowed from the connection. */
 const char *hs__header(struct MHD_Connection *connection, const char *name);
 
-/* Returns true for 1 to 64 characters of A-Z a-z 0-9 . _ - , which are safe in log lines and headers. */
 enum { HS_REQUEST_ID_MAX = 64 };
 
-bool hs__request_id_valid(const char *id);
 /* W3C Trace Context: the request's trace and the caller's span; "" if absent. */
 typedef struct hs_trace {
     char trace_id[33], parent_id[17];
 } hs_trace;
-
-void hs__trace_read(const char *traceparent, hs_trace *ret_trace); /* NULL or malformed: both "" */
-/* Returns true if the ETag (with its quotes) is in If-None-Match (may be NULL). Weak comparison, as for GET.
- */
-bool hs__etag_matches(const char *if_none_match, const char *etag);
 
 typedef enum hs_phase {
     HS_PHASE_OPENED,    /* the request line was read */
@@ -53,6 +46,8 @@ struct hs_exchange {
     hs_trace trace;
     char *body;
     size_t body_bytes, body_capacity, discarded_bytes;
+    size_t body_bytes_max; /* limit of the route */
+    bool body_unwanted;    /* too long to read and drop, or the client waits for "100 Continue" */
     size_t reserved_bytes; /* reserved for body and answer */
     hs_task task;
     hs_disk_call disk_call;
@@ -77,10 +72,6 @@ struct hs_exchange {
     char stages[256]; /* Server-Timing; "" without a worker */
 };
 
-/* Returns NULL if memory is short. */
-hs_exchange *hs__exchange_create(hs_connection *connection, struct MHD_Connection *mhd, const char *target);
-
-void hs__exchange_destroy(hs_exchange *exchange); /* NULL is allowed */
 /* Sets the answer. The body is malloc'ed and now the exchange's, or static. */
 void hs__exchange_answer(hs_exchange *exchange, int status, const char *content_type, char *body,
                          size_t n_bytes, bool body_static);
@@ -92,6 +83,9 @@ void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *point
 #define hs__exchange_refuse(exchange, status, ...) hs__exchange_refuse_at(exchange, status, NULL, __VA_ARGS__)
 /* Answers with 503: the client may try again after a second. */
 void hs__exchange_refuse_now(hs_exchange *exchange, const char *detail);
+
+/* Answers with 413: the body is larger than body_bytes_max. */
+void hs__exchange_refuse_large(hs_exchange *exchange);
 
 /* Answers with 500 because memory is short. */
 void hs__exchange_refuse_memory(hs_exchange *exchange);
@@ -128,13 +122,6 @@ bool hs__exchange_reserve(hs_exchange *exchange, size_t n_bytes);
 /* Does the same. Returns HS_NO_MEMORY if other answers leave too little, HS_TOO_LARGE if this exchange alone
  * would exceed the limit. */
 HS_MUST_USE hs_status hs__exchange_claim(hs_exchange *exchange, size_t n_bytes, hs_error *err);
-
-/* ---- reads a request body that is a JSON object with one string. */
-
-/* Reads {"<field>": "..."}, a text without NUL characters, from a body of at most bytes_max bytes. `expected`
- * says what to send, for messages. Returns NULL if it refused the exchange; else the caller releases the
- * object with json_decref. */
-json_t *hs__json_body_read(hs_exchange *x, const char *field, size_t bytes_max, const char *expected);
 
 /* ---- sets an answer's headers and hands it to libmicrohttpd. */
 

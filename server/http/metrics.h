@@ -1,4 +1,5 @@
-/* metrics.h - the server's metrics, in Prometheus' text format. Loop thread only. */
+/* metrics.h - counts and logs requests, and prints the metrics in Prometheus' text format. Loop thread only.
+ */
 #pragma once
 
 #include "api/api.h"
@@ -31,19 +32,22 @@ typedef struct hs_metrics {
     size_t in_flight;              /* requests between their headers and their end */
 } hs_metrics;
 
-extern const char *const hs__stage_names[1 + HS_STAGE_COUNT]; /* of `stages` */
+typedef struct hs_server hs_server;
+typedef struct hs_connection hs_connection;
+typedef struct hs_exchange hs_exchange;
 
 void hs__histogram_add(hs_histogram *histogram, double seconds);
 
-/* Prints one metric with # HELP and # TYPE: a counter if its name ends in _total, else a gauge. */
-void hs__metric_print(FILE *out, const char *name, const char *help, double value);
+/* Prints the server's metrics and those of its process. Reads /proc. */
+void hs__metrics_print(const hs_server *server, FILE *out);
 
-/* Counts one request. method is any that a client sent; model is "" if it is not known. */
-void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
-                       const char *model);
+/* Writes the stages' times so far into exchange->stages, in the format of Server-Timing. */
+void hs__request_stages(hs_exchange *exchange);
 
-/* Prints all of metrics. */
-void hs__metrics_print(const hs_metrics *metrics, FILE *out);
-/* Prints this process's memory, descriptors, CPU time and start under the standard process_ names. Reads
- * /proc. */
-void hs__metrics_print_process(FILE *out);
+/* Counts and logs a request whose answer was sent or will never be sent. If its headers were not read, it
+ * does so only if libmicrohttpd refused it. */
+void hs__request_record(const hs_exchange *exchange);
+
+/* Counts and logs a request that was refused before its headers were read. path is "" if libmicrohttpd could
+ * not read the request line either. */
+void hs__request_record_unread(const hs_connection *connection, const char *path, int status);

@@ -10,16 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
-
-void hs__fetch_init(hs_fetch *fetch)
-{
-    pthread_mutex_init(&fetch->lock, NULL);
-}
-
-void hs__fetch_finish(hs_fetch *fetch)
-{
-    pthread_mutex_destroy(&fetch->lock);
-}
+#include <strings.h>
 
 /* Copies the progress. Any thread. */
 static void fetch_progress_read(hs_fetch *fetch, hs_fetch_progress *ret)
@@ -259,12 +250,44 @@ static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_e
                            pointer, "%s", err->text);
 }
 
-/* POST /models and DELETE /models/{id}. */
+/* Reads {"<field>": "..."}, a text without NUL characters, from a body of at most bytes_max bytes. `expected`
+ * says what to send, for messages. Returns NULL if it refused the exchange; else the caller releases the
+ * object with json_decref. Checks the media type, the size, the syntax and the field, in this order. */
+static json_t *json_body_read(hs_exchange *x, const char *field, size_t bytes_max, const char *expected)
+{
+    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
+    json_error_t error;
+    if (!type || strncasecmp(type, "application/json", 16) != 0) {
+        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/json.");
+        return NULL;
+    }
+    if (x->body_bytes > bytes_max) {
+        hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "The body has %zu bytes; at most %zu are allowed.",
+                            x->body_bytes, bytes_max);
+        return NULL;
+    }
+    json_t *body = json_loadb(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!body) {
+        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is not JSON: %s", expected);
+        return NULL;
+    }
+    const json_t *text = json_object_get(body, field);
+    if (json_object_size(body) == 1 && json_is_string(text) &&
+        strlen(json_string_value(text)) == json_string_length(text))
+        return body;
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "/%s", field);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, text ? pointer : "", "%s", expected);
+    json_decref(body);
+    return NULL;
+}
+
+/* POST /models. */
 static void answer_fetch(hs_exchange *x)
 {
     hs_error err = {0};
-    json_t *body = allowed(x) ? hs__json_body_read(x, "name", BODY_BYTES_MAX,
-                                                   "expected a JSON object such as {\"name\": \"org/name\"}")
+    json_t *body = allowed(x) ? json_body_read(x, "name", BODY_BYTES_MAX,
+                                               "expected a JSON object such as {\"name\": \"org/name\"}")
                               : NULL;
     if (!body)
         return;

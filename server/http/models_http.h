@@ -46,8 +46,5 @@ typedef struct hs_fetch {
     void *removed_data;
 } hs_fetch;
 
-void hs__fetch_init(hs_fetch *fetch);
-void hs__fetch_finish(hs_fetch *fetch);
-
 /* Asks a fetch to stop; without effect if none is under way. Loop thread. */
 void hs__fetch_cancel(hs_fetch *fetch);

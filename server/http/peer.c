@@ -20,22 +20,11 @@ bool hs__client_memory_take(hs_client_memory *budget, size_t n_bytes)
     return false;
 }
 
-void hs__client_memory_exceed(hs_client_memory *budget, size_t n_bytes)
-{
-    for (; budget; budget = budget->all)
-        atomic_fetch_add(&budget->n_bytes, n_bytes);
-}
-
-void hs__client_memory_return(hs_client_memory *budget, size_t n_bytes)
-{
-    for (; budget; budget = budget->all)
-        atomic_fetch_sub(&budget->n_bytes, n_bytes);
-}
-
 void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes)
 {
-    hs__client_memory_exceed(budget, n_bytes);
-    hs__client_memory_return(budget, *n_reserved);
+    const size_t difference = n_bytes - *n_reserved; /* wraps around if it is negative, and so do the sums */
+    for (; budget; budget = budget->all)
+        atomic_fetch_add(&budget->n_bytes, difference);
     *n_reserved = n_bytes;
 }
 
@@ -61,6 +50,13 @@ static void address_read(const struct sockaddr *address, uint8_t ret_address[16]
         memset(ret_address + 8, 0, 8);
 }
 
+static bool is_local(const uint8_t address[16])
+{
+    static const uint8_t v6[16] = {[15] = 1};
+    return memcmp(address, v6, sizeof v6) == 0 ||
+           (memcmp(address, v4_mapped, sizeof v4_mapped) == 0 && address[12] == 127);
+}
+
 hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address)
 {
     uint8_t key[16];
@@ -73,6 +69,7 @@ hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address)
         if (!peer)
             return NULL;
         memcpy(peer->address, key, sizeof key);
+        peer->local = is_local(key);
         peer->budget.all = peers->all;
         peer->budget.max = peers->budget_max;
         peer->next = peers->first;
@@ -97,11 +94,4 @@ void hs__peer_leave(hs_peers *peers, hs_peer *peer)
     if (peer->next)
         peer->next->previous = peer->previous;
     free(peer);
-}
-
-bool hs__peer_is_local(const hs_peer *peer)
-{
-    static const uint8_t v6[16] = {[15] = 1};
-    return memcmp(peer->address, v6, sizeof v6) == 0 ||
-           (memcmp(peer->address, v4_mapped, sizeof v4_mapped) == 0 && peer->address[12] == 127);
 }

@@ -21,13 +21,8 @@ struct hs_client_memory {
 /* Reserves n_bytes. Returns false, without effect, if the limit would be exceeded. */
 bool hs__client_memory_take(hs_client_memory *budget, size_t n_bytes);
 
-/* Reserves n_bytes even over the limit, for memory that exists already. */
-void hs__client_memory_exceed(hs_client_memory *budget, size_t n_bytes);
-
-/* Ends a reservation of n_bytes. */
-void hs__client_memory_return(hs_client_memory *budget, size_t n_bytes);
-
-/* Replaces a reservation of *n_reserved bytes by n_bytes, even over the limit. */
+/* Replaces a reservation of *n_reserved bytes by n_bytes, even over the limit: for memory that exists
+ * already. 0 bytes end it. */
 void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes);
 
 struct sockaddr;
@@ -37,6 +32,7 @@ typedef struct hs_peer hs_peer;
 struct hs_peer {
     hs_peer *previous, *next;
     uint8_t address[16]; /* IPv4 as in ::ffff:a.b.c.d */
+    bool local;          /* 127.x.x.x or ::1 */
     size_t n_connections;
     hs_work_client tasks, disk_calls;
     hs_client_memory budget;
@@ -54,4 +50,3 @@ hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address);
 
 void hs__peer_join_again(hs_peer *peer); /* for an object that outlives its connection */
 void hs__peer_leave(hs_peers *peers, hs_peer *peer);
-bool hs__peer_is_local(const hs_peer *peer); /* 127.x.x.x or ::1 */

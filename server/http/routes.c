@@ -2,7 +2,6 @@
 #include "server/http/routes.h"
 
 #include "model/base/clock.h"
-#include "server/base/log.h"
 #include "server/base/version.h"
 #include "server/base/viewer_files.h"
 
@@ -14,49 +13,9 @@
  *
  * Health: the loop and the thread pool respond.
  *
- * libmicrohttpd alone could answer "ok" while other events of the loop starve. So an empty work item goes to
- * the pool and back every second, and a probe checks when the last one came back. The pool has a thread for
- * it, so busy workers and a slow disk do not delay it. */
+ * A probe checks when the last round through the loop and the thread pool ended (server.c). */
 
-enum { ROUND_MS = 1000, STALE_MS = 10000 };
-
-/* ---- the round ---- */
-
-static void on_thread(uv_work_t *work)
-{
-    (void)work;
-}
-
-static void on_loop(uv_work_t *work, int status)
-{
-    hs_server *server = work->data;
-    (void)status;
-    server->probe.running = false;
-    server->probe.round_ns = hs_clock_ns();
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    hs_server *server = timer->data;
-    if (server->probe.running)
-        return;
-    server->probe.running = true;
-    server->probe.work.data = server;
-    uv_queue_work(&server->loop, &server->probe.work, on_thread, on_loop);
-}
-
-void hs__probe_start(hs_server *server)
-{
-    uv_timer_init(&server->loop, &server->probe.timer);
-    server->probe.timer.data = server;
-    server->probe.round_ns = hs_clock_ns();
-    uv_timer_start(&server->probe.timer, on_timer, 0, ROUND_MS);
-}
-
-void hs__probe_stop(hs_server *server)
-{
-    uv_close((uv_handle_t *)&server->probe.timer, NULL);
-}
+enum { STALE_MS = 10000 };
 
 /* Refuses the exchange and returns false if the last round is too long ago. */
 static bool goes_round(hs_exchange *x)
@@ -93,74 +52,13 @@ static void probe_answer_ready(hs_exchange *x)
 
 /* ---- metrics ---- */
 
-static void gauges_print(const hs_server *server, FILE *out)
-{
-    hs_cache_stats cache = {0};
-    hs__metric_print(out, "headscope_ready", "1 while the server accepts requests.",
-                     server->state == HS_SERVER_SERVING);
-    hs__metric_print(out, "headscope_connections", "Open connections.", (double)server->n_connections);
-    hs__metric_print(out, "headscope_queue_depth", "Requests waiting for a worker.",
-                     (double)server->tasks.queue.n_waiting);
-    hs__metric_print(out, "headscope_queue_limit", "Limit of queue_depth.",
-                     (double)server->options->queue_max);
-    hs__metric_print(out, "headscope_disk_queue_depth", "Requests waiting for a disk or a database.",
-                     (double)server->disk.queue.n_waiting);
-    hs__metric_print(out, "headscope_queue_dropped_total",
-                     "Waiting requests refused for a client with fewer of them.",
-                     (double)(server->tasks.queue.n_dropped + server->disk.queue.n_dropped));
-    hs__metric_print(out, "headscope_packed_requests_total", "Requests computed in one pass with others.",
-                     (double)server->tasks.n_shared);
-    hs__metric_print(out, "headscope_workers", "Worker threads.", (double)server->tasks.options.n_workers);
-    hs__metric_print(out, "headscope_workers_busy", "Workers computing.", (double)server->tasks.n_running);
-    hs__metric_print(out, "headscope_held_bytes", "Request bodies and answers in memory.",
-                     (double)atomic_load(&server->budget.n_bytes));
-    hs__metric_print(out, "headscope_held_limit_bytes", "Limit of held_bytes, for all clients together.",
-                     (double)server->budget.max);
-    hs__metric_print(out, "headscope_log_lines_dropped_total",
-                     "Log lines dropped because standard error was full.", (double)hs__log_dropped());
-    hs__metric_print(out, "headscope_uptime_seconds", "Time since the start.",
-                     (double)(hs_clock_ns() - server->started_ns) / 1e9);
-    if (!server->api)
-        return;
-    hs_api_cache_stats(server->api, &cache);
-    hs__metric_print(out, "headscope_cache_hits_total", "Requests answered from the cache.",
-                     (double)cache.hits);
-    hs__metric_print(out, "headscope_cache_misses_total", "Requests that needed a forward pass.",
-                     (double)cache.misses);
-    hs__metric_print(out, "headscope_cache_evictions_total", "Texts removed to make space.",
-                     (double)cache.evictions);
-    hs__metric_print(out, "headscope_cache_bytes", "Size of the cached heads.", (double)cache.bytes);
-}
-
-static void runs_print(const hs_server *server, FILE *out)
-{
-    hs_runs_counts n;
-    if (!server->runs)
-        return;
-    hs__runs_count(server->runs, &n);
-    hs__metric_print(out, "headscope_corpus_running", "1 during a corpus run.", n.running);
-    hs__metric_print(out, "headscope_corpus_runs_done_total", "Corpus runs that completed.", (double)n.done);
-    hs__metric_print(out, "headscope_corpus_runs_failed_total", "Corpus runs that failed.", (double)n.failed);
-    hs__metric_print(out, "headscope_corpus_runs_cancelled_total", "Corpus runs that were cancelled.",
-                     (double)n.cancelled);
-    hs__metric_print(out, "headscope_corpus_texts_total", "Texts counted in corpus runs.", (double)n.texts);
-    hs__metric_print(out, "headscope_corpus_bad_lines_total", "Lines of corpus runs without a valid text.",
-                     (double)n.bad_lines);
-    hs__metric_print(out, "headscope_state_bytes",
-                     "Size of the files of corpus runs, reserved space included.", (double)n.bytes);
-    hs__metric_print(out, "headscope_state_limit_bytes", "Limit of state_bytes.", (double)n.bytes_max);
-}
-
 static void probe_answer_metrics(hs_exchange *x)
 {
     char *text = NULL;
     size_t n_bytes = 0;
     FILE *out = open_memstream(&text, &n_bytes);
     if (out) {
-        hs__metrics_print(&x->server->metrics, out);
-        gauges_print(x->server, out);
-        runs_print(x->server, out);
-        hs__metrics_print_process(out);
+        hs__metrics_print(x->server, out);
     }
     if (!out || fclose(out)) {
         free(text);
@@ -215,6 +113,24 @@ static char *framed_policy(const hs_exchange *x)
     return written < 0 ? NULL : policy;
 }
 
+/* Returns true if the ETag (with its quotes) is in If-None-Match (may be NULL). Weak comparison, as for GET.
+ */
+static bool etag_matches(const char *if_none_match, const char *etag)
+{
+    const size_t n = strlen(etag);
+    for (const char *at = if_none_match; at && *at;) {
+        at += strspn(at, ", \t");
+        if (*at == '*')
+            return true;
+        at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
+        const size_t item = strcspn(at, ", \t");
+        if (item == n && memcmp(at, etag, n) == 0)
+            return true;
+        at += item;
+    }
+    return false;
+}
+
 static void viewer_answer(hs_exchange *x)
 {
     const hs_viewer_file *file = hs__viewer_find(x->path);
@@ -229,7 +145,7 @@ static void viewer_answer(hs_exchange *x)
     /* Vite adds a content hash to the names under /assets. */
     x->cache_control =
         strncmp(file->path, "/assets/", 8) == 0 ? "public, max-age=31536000, immutable" : "no-cache";
-    if (hs__etag_matches(hs__header(x->mhd, MHD_HTTP_HEADER_IF_NONE_MATCH), file->etag)) {
+    if (etag_matches(hs__header(x->mhd, MHD_HTTP_HEADER_IF_NONE_MATCH), file->etag)) {
         hs__exchange_answer(x, MHD_HTTP_NOT_MODIFIED, NULL, NULL, 0, true);
         return;
     }

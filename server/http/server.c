@@ -8,7 +8,6 @@
 #include "server/base/second_signal.h"
 #include "server/base/version.h"
 #include "server/http/connection.h"
-#include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/routes.h"
 #include "server/http/service.h"
 #include "server/http/steps.h"
@@ -310,6 +309,50 @@ static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
     uv_queue_work(&server->loop, &loading->work, load, on_loaded);
 }
 
+/* ---- rounds ----
+ *
+ * libmicrohttpd alone could answer "ok" while other events of the loop starve. So an empty work item goes to
+ * the pool and back every second, and /health and /ready check when the last one came back. The pool has a
+ * thread for it, so busy workers and a slow disk do not delay it. */
+
+enum { ROUND_MS = 1000 };
+
+static void round_on_thread(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void round_on_loop(uv_work_t *work, int status)
+{
+    hs_server *server = work->data;
+    (void)status;
+    server->probe.running = false;
+    server->probe.round_ns = hs_clock_ns();
+}
+
+static void round_on_timer(uv_timer_t *timer)
+{
+    hs_server *server = timer->data;
+    if (server->probe.running)
+        return;
+    server->probe.running = true;
+    server->probe.work.data = server;
+    uv_queue_work(&server->loop, &server->probe.work, round_on_thread, round_on_loop);
+}
+
+static void round_start(hs_server *server)
+{
+    uv_timer_init(&server->loop, &server->probe.timer);
+    server->probe.timer.data = server;
+    server->probe.round_ns = hs_clock_ns();
+    uv_timer_start(&server->probe.timer, round_on_timer, 0, ROUND_MS);
+}
+
+static void round_stop(hs_server *server)
+{
+    uv_close((uv_handle_t *)&server->probe.timer, NULL);
+}
+
 /* ---- server ----
  *
  * Starts, drains and stops the service.
@@ -318,7 +361,6 @@ static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
  * requests, the second one cuts them. No connection and no call on a thread is left at the end. */
 
 enum {
-    HEADER_BYTES_MAX = 65536,           /* request line, headers, and a record of each argument and header */
     CONNECTIONS_TO_SHED = 64,           /* accepted over the limit and answered with 503 */
     DESCRIPTORS_RESERVED = 64,          /* for runs, models and the database */
     THREADS_MORE = HS_DISK_THREADS + 2, /* one loads, hashes and fetches models, one serves probes */
@@ -337,7 +379,7 @@ static void signals_stop(hs_server *server)
 static void server_stop(hs_server *server)
 {
     hs__loop_stop(server);
-    hs__probe_stop(server);
+    round_stop(server);
     MHD_stop_daemon(server->daemon);
     server->daemon = NULL;
     uv_close((uv_handle_t *)&server->end_check, NULL);
@@ -481,33 +523,10 @@ static hs_status descriptors_reserve(const hs_server_options *options, hs_error 
     return HS_OK;
 }
 
-static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
-{
-    const struct MHD_OptionItem items[] = {
-#if HS_MHD_IS_LENIENT
-        {MHD_OPTION_STRICT_FOR_CLIENT, !hs__mhd_0_9_75_runs(), NULL},
-#else
-        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL}, /* refuse what RFC 9112 allows to refuse */
-#endif
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)hs__library_logs, server},
-        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)hs__library_unescapes, server},
-        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
-        {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->options->connections_max + CONNECTIONS_TO_SHED, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES_MAX, NULL},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)hs__step_open, server},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)hs__step_completed, server},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)hs__step_connection, server},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                            hs__step_next, server, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
-}
-
 static void handles_start(hs_server *server)
 {
     hs__loop_start(server);
-    hs__probe_start(server);
+    round_start(server);
     uv_check_init(&server->loop, &server->end_check);
     server->end_check.data = server;
     uv_check_start(&server->end_check, on_check);
@@ -548,7 +567,7 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
     if (public && !server->tokens)
         hs__log("warning", "anyone who can reach %s can use this server; restrict it with --token-file",
                 server->address);
-    server->daemon = daemon_start(server, fd);
+    server->daemon = hs__daemon_start(server, fd, server->options->connections_max + CONNECTIONS_TO_SHED);
     if (server->daemon)
         return HS_OK;
     close(fd);
@@ -587,7 +606,7 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     server->budget.max = options->client_memory_max;
     server->peers = (hs_peers){.all = &server->budget, .budget_max = options->client_memory_max / 2};
     hs__disk_init(&server->disk, &server->loop);
-    hs__fetch_init(&server->fetch);
+    pthread_mutex_init(&server->fetch.lock, NULL);
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);
     hs__log_start(strcmp(options->log, "json") == 0);
@@ -603,7 +622,7 @@ static void server_finish(hs_server *server)
         _exit(server->exit_code); /* all acknowledged runs are on disk */
     uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
-    hs__fetch_finish(&server->fetch);
+    pthread_mutex_destroy(&server->fetch.lock);
     hs_api_destroy(server->api);
     free(server->tokens);
 }

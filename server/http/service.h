@@ -36,7 +36,7 @@ typedef enum hs_server_state {
 typedef struct hs_connection hs_connection;
 typedef struct hs_server hs_server;
 
-/* A round from the loop through the thread pool and back, every second; see routes.c. */
+/* A round from the loop through the thread pool and back, every second; see server.c. */
 typedef struct hs_probe {
     uv_timer_t timer;
     uv_work_t work;

@@ -2,13 +2,15 @@
 #include "server/http/steps.h"
 
 #include "model/base/clock.h"
-#include "server/base/identifier.h"
 #include "server/base/log.h"
 #include "server/http/admission.h"
 #include "server/http/connection.h"
 #include "server/http/socket_info.h"
 #include "server/http/stream.h"
 
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,7 @@ static void library_opens(hs_exchange *x, const char *target)
 }
 
 /* Decodes as the library does. The path comes last, after the arguments. */
-size_t hs__library_unescapes(void *server, struct MHD_Connection *connection, char *text)
+static size_t library_unescapes(void *server, struct MHD_Connection *connection, char *text)
 {
     (void)server, (void)connection;
     if (text == opening_target)
@@ -78,11 +80,11 @@ static void error_answer(hs_exchange *x, unsigned status)
         (void)!send(x->connection->fd, problem.body, problem.body_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     hs_response_finish(&problem);
     x->answered = true;
-    hs__access_record_unread(x->connection, x->target, (int)status);
+    hs__request_record_unread(x->connection, x->target, (int)status);
     hs__connection_cut(x->connection);
 }
 
-void hs__library_logs(void *cls, const char *format, va_list args)
+static void library_logs(void *cls, const char *format, va_list args)
 {
     static const char refusal[] = "Error processing request (HTTP response code is %u";
     if (strncmp(format, refusal, sizeof refusal - 1) != 0)
@@ -96,39 +98,96 @@ void hs__library_logs(void *cls, const char *format, va_list args)
  *
  * Moves an exchange through its phases.
  *
- * libmicrohttpd calls hs__step_next with the headers, with each piece of the body, and once more at its end.
+ * libmicrohttpd calls on_step with the headers, with each piece of the body, and once more at its end.
  * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 
 #define BODY_BYTES_MIN ((size_t)16 << 10)
 #define RECEIVED_BYTES ((size_t)192 << 10) /* size of a disk call for a route that receives */
 #define IDLE_MS        75000               /* between two requests of a connection, headers included */
 
+/* ---- the exchange ---- */
+
+/* Returns the fault of a target, or NULL. libmicrohttpd decodes valid escapes and keeps other bytes, blanks
+ * included; a NUL would end the path. */
+static const char *target_malformed(const char *target)
+{
+    for (const char *at = target; *at; at++) {
+        if (*at <= ' ' || *at > '~')
+            return "a byte of the path must be percent-encoded";
+        if (*at == '%' && (!isxdigit((unsigned char)at[1]) || !isxdigit((unsigned char)at[2])))
+            return "a percent sign of the path is not followed by two hexadecimal digits";
+        if (strncmp(at, "%00", 3) == 0)
+            return "there is a NUL in the path";
+    }
+    return NULL;
+}
+
+/* Returns NULL if memory is short. */
+static hs_exchange *exchange_create(hs_connection *connection, struct MHD_Connection *mhd, const char *target)
+{
+    hs_exchange *x = calloc(1, sizeof *x);
+    char *copy = x ? strdup(target) : NULL;
+    if (!copy) {
+        free(x);
+        return NULL;
+    }
+    x->server = connection->server;
+    x->connection = connection;
+    x->mhd = mhd;
+    x->target = copy;
+    x->malformed = target_malformed(copy);
+    char *query = strchr(copy, '?');
+    if (query) {
+        *query = '\0';
+        x->query = query + 1;
+    }
+    return x;
+}
+
+/* NULL is allowed. */
+static void exchange_destroy(hs_exchange *x)
+{
+    if (!x)
+        return;
+    assert(!x->suspended);
+    x->server->metrics.in_flight -= x->phase != HS_PHASE_OPENED;
+    hs__client_memory_replace(&x->connection->peer->budget, &x->reserved_bytes, 0);
+    hs_response_recycle(x->server->api, &x->response);
+    if (x->user_data)
+        x->user_data_free(x->user_data);
+    if (x->prepared)
+        MHD_destroy_response(x->prepared);
+    free(x->body);
+    free(x->target);
+    free(x);
+}
+
 /* ---- a connection opens, a request line is in ---- */
 
-void hs__step_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
-                         enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
 {
     hs_connection *connection = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *socket_context = hs__connection_open(cls, mhd);
     } else if (connection) {
-        if (!connection->has_request && hs__socket_sent(connection->fd))
-            hs__access_record_unread(connection, "", MHD_HTTP_BAD_REQUEST);
-        hs__exchange_destroy(connection->exchange);
+        if (!connection->has_request && hs__socket_bytes(connection->fd).sent)
+            hs__request_record_unread(connection, "", MHD_HTTP_BAD_REQUEST);
+        exchange_destroy(connection->exchange);
         hs__connection_close(connection);
         hs__loop_turn_again(cls);
     }
 }
 
-void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
+static void *on_request_line(void *cls, const char *target, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     hs_connection *connection = info ? info->socket_context : NULL;
     hs_server *server = cls;
     if (!connection)
         return NULL;
-    hs__exchange_destroy(connection->exchange);
-    connection->exchange = hs__exchange_create(connection, mhd, target);
+    exchange_destroy(connection->exchange);
+    connection->exchange = exchange_create(connection, mhd, target);
     connection->has_request = true;
     library_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
@@ -199,7 +258,7 @@ static bool on_disk(hs_exchange *x, void (*function)(hs_exchange *exchange))
     if (x->phase == HS_PHASE_ANSWERING)
         hs__connection_watch(x->connection, disk_end);
     else
-        hs__connection_end_late(x->connection, disk_end);
+        x->connection->end = disk_end; /* for the deadline alone */
     hs__connection_expect(x->connection, x->server->options->deadline_ms);
     return true;
 }
@@ -214,17 +273,6 @@ static const char *path_of(const char *url)
     return path ? path : "/";
 }
 
-/* Accepts request and trace ids from the client. */
-static void names_take(hs_exchange *x)
-{
-    const char *id = hs__header(x->mhd, "X-Request-Id");
-    hs__trace_read(hs__header(x->mhd, "traceparent"), &x->trace);
-    if (id && hs__request_id_valid(id))
-        snprintf(x->id, sizeof x->id, "%s", id);
-    else
-        hs__identifier_make(x->id);
-}
-
 static enum MHD_Result reply_and_close(hs_exchange *x)
 {
     x->close = true;
@@ -235,7 +283,7 @@ static enum MHD_Result reply_and_close(hs_exchange *x)
 static enum MHD_Result begun(hs_exchange *x)
 {
     x->phase = HS_PHASE_RECEIVING;
-    return x->answered && hs__admission_body_unwanted(x) ? reply_and_close(x) : MHD_YES;
+    return x->answered && x->body_unwanted ? reply_and_close(x) : MHD_YES;
 }
 
 static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method, const char *version)
@@ -246,7 +294,6 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
     x->head = strcmp(method, "HEAD") == 0;
     x->method = x->head ? "GET" : method;
     x->path = path_of(url);
-    names_take(x);
     hs__connection_expect(x->connection, x->server->options->body_ms);
     if (hs__admission_refuses(x, method, url, version))
         return reply_and_close(x);
@@ -279,8 +326,8 @@ static bool body_reserve(hs_exchange *x, size_t n_bytes)
 static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_bytes)
 {
     x->received_bytes += n_bytes;
-    if (!x->answered && x->received_bytes > hs__admission_body_max(x)) {
-        hs__admission_refuse_large(x);
+    if (!x->answered && x->received_bytes > x->body_bytes_max) {
+        hs__exchange_refuse_large(x);
     } else if (!x->answered && !body_reserve(x, x->body_bytes + n_bytes)) {
         hs__exchange_refuse_now(x, HS_MEMORY_IN_USE);
     }
@@ -309,7 +356,7 @@ static void on_task_done(hs_task *task)
     hs_exchange *x = task->data;
     x->response = task->response;
     if (task->work.end == HS_WORK_DONE && task->started_ns) {
-        hs__access_stages(x);
+        hs__request_stages(x);
         if (x->response.status >= 500 && *x->response.error.text)
             hs__log("error", "request %s: %s", x->id, x->response.error.text);
     }
@@ -373,8 +420,8 @@ static enum MHD_Result route_answer(hs_exchange *x)
     return x->suspended ? MHD_YES : hs__reply(x);
 }
 
-enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                              const char *version, const char *upload, size_t *upload_bytes, void **con_cls)
+static enum MHD_Result on_step(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *upload, size_t *upload_bytes, void **con_cls)
 {
     hs_exchange *x = *con_cls;
     const size_t n_bytes = *upload_bytes;
@@ -398,23 +445,46 @@ enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char 
 
 /* ---- the end ---- */
 
-void hs__step_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
-                        enum MHD_RequestTerminationCode code)
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                         enum MHD_RequestTerminationCode code)
 {
     hs_exchange *x = *con_cls;
     (void)cls, (void)mhd, (void)code;
     if (!x)
         return;
-    if (x->phase == HS_PHASE_OPENED) {
-        const int status = hs__access_status_of_library(x);
-        if (status)
-            hs__access_record_unread(x->connection, x->target, status);
+    hs__request_record(x);
+    if (x->phase == HS_PHASE_OPENED)
         return;
-    }
-    hs__access_record(x);
     *con_cls = NULL;
     x->connection->exchange = NULL;
     hs__connection_flush(x->connection, IDLE_MS);
     hs__connection_watch(x->connection, NULL);
-    hs__exchange_destroy(x);
+    exchange_destroy(x);
+}
+
+/* ---- the daemon ---- */
+
+enum { HEADER_BYTES_MAX = 65536 }; /* request line, headers, and a record of each argument and header */
+
+struct MHD_Daemon *hs__daemon_start(hs_server *server, int fd, size_t connections_max)
+{
+    const struct MHD_OptionItem items[] = {
+#if HS_MHD_IS_LENIENT
+        {MHD_OPTION_STRICT_FOR_CLIENT, !hs__mhd_0_9_75_runs(), NULL},
+#else
+        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL}, /* refuse what RFC 9112 allows to refuse */
+#endif
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_logs, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)library_unescapes, server},
+        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+        {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES_MAX, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+                            on_step, server, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
 }

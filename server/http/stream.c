@@ -283,9 +283,9 @@ static void stream_destroy(line_stream *s)
 {
     for (size_t i = 0; i < CHUNKS_MAX; i++) {
         hs_response_finish(&s->chunks[i].task.response);
-        hs__client_memory_return(&s->peer->budget, s->chunks[i].n_reserved);
+        hs__client_memory_replace(&s->peer->budget, &s->chunks[i].n_reserved, 0);
     }
-    hs__client_memory_return(&s->peer->budget, s->n_reserved);
+    hs__client_memory_replace(&s->peer->budget, &s->n_reserved, 0);
     hs__peer_leave(&s->server->peers, s->peer);
     free(s->body);
     free(s);
@@ -298,6 +298,12 @@ static bool is_first(const chunk *c)
     return c == &c->stream->chunks[c->stream->first];
 }
 
+/* Replaces what is reserved for the answer. */
+static void chunk_reserve_only(chunk *c, size_t n_bytes)
+{
+    hs__client_memory_replace(&c->stream->peer->budget, &c->n_reserved, n_bytes);
+}
+
 /* Reserves memory for an answer; called on the worker. Chunks computed ahead may use half of the client's
  * limit, so that the first chunk can always go on. */
 static bool chunk_reserve(void *data, size_t n_bytes)
@@ -306,18 +312,11 @@ static bool chunk_reserve(void *data, size_t n_bytes)
     hs_client_memory *budget = &c->stream->peer->budget;
     if (!hs__client_memory_take(budget, n_bytes))
         return false;
-    if (c->task.patient && atomic_load(&budget->n_bytes) > budget->max / 2) {
-        hs__client_memory_return(budget, n_bytes);
-        return false;
-    }
     c->n_reserved += n_bytes;
-    return true;
-}
-
-/* Replaces the reserved upper bound by the actual size. */
-static void chunk_reserve_only(chunk *c, size_t n_bytes)
-{
-    hs__client_memory_replace(&c->stream->peer->budget, &c->n_reserved, n_bytes);
+    if (!c->task.patient || atomic_load(&budget->n_bytes) <= budget->max / 2)
+        return true;
+    chunk_reserve_only(c, c->n_reserved - n_bytes);
+    return false;
 }
 
 static void wake(line_stream *s)
@@ -344,7 +343,7 @@ static void on_chunk_done(hs_task *task)
     if (*r->error.text)
         hs__log("error", "request %s: %s", s->id, r->error.text);
     s->broken |= r->status == MHD_HTTP_INTERNAL_SERVER_ERROR || task->work.end == HS_WORK_ABANDONED;
-    chunk_reserve_only(c, r->body_bytes);
+    chunk_reserve_only(c, r->body_bytes); /* instead of an upper bound */
     if (s->released && s->n_running == 0)
         stream_destroy(s);
     else if (s->x && (s->broken || is_first(c)))
@@ -417,7 +416,7 @@ static size_t chunk_send(chunk *c, char *to, size_t n_max)
         return 0;
     memcpy(to, r->body + c->n_sent, n);
     c->n_sent += n;
-    hs__connection_extend_reader(c->stream->x->connection, 1000 * (uint64_t)n / READER_BYTES_PER_S);
+    c->stream->x->connection->sent_by_ms += 1000 * (uint64_t)n / READER_BYTES_PER_S;
     c->stream->x->response.body_bytes += n; /* for the log */
     if (n == left) {
         hs_response_finish(r);
@@ -504,10 +503,9 @@ static line_stream *line_stream_create(hs_exchange *x)
     memcpy(s->id, x->id, sizeof s->id);
     s->body = x->body;
     s->n_body = x->body_bytes;
-    s->n_reserved = x->body_capacity;
     x->body = NULL;
-    hs__client_memory_exceed(&s->peer->budget,
-                             s->n_reserved); /* the exchange returns its own when it replies */
+    /* The exchange returns its own reservation when it replies. */
+    hs__client_memory_replace(&s->peer->budget, &s->n_reserved, x->body_capacity);
     hs__peer_join_again(s->peer);
     return s;
 }
