@@ -105,6 +105,10 @@ typedef struct hs_corpus_observation {
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
                           hs_corpus_observation *ret_observation);
 
+/* Returns the number of high pairs of the last head at threshold t by distance j - i: [n_tokens] of its text.
+ * Borrowed from stats, valid until the next head. */
+const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t);
+
 /* Adds a text's predictions of masked tokens: their number, how many were the most probable token, and
  * the sum of -ln p. */
 void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss);

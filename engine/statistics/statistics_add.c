@@ -629,6 +629,11 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
         layer_end(stats, k, l);
 }
 
+const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t)
+{
+    return stats->scratch->map.distances + t * stats->scratch->stride;
+}
+
 void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss)
 {
     int64_t *sums = stats->fields[HS__F_MASKED];

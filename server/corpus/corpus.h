@@ -106,8 +106,17 @@ typedef struct hs__text {
 /* Copies the text up to its last token, if that was not done yet. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__text_reach(hs__text *text, hs_error *err);
 
+/* Returns the tokens of a text that are counted; borrowed from it. */
+static inline hs_corpus_text hs__text_counted(const hs__text *t)
+{
+    const hs_encoding *e = &t->encoding;
+    return (hs_corpus_text){t->record.number, t->end - t->first, e->ids + t->first, e->special + t->first,
+                            e->roles + t->first};
+}
+
 /* One head of a text, as it is computed. */
 typedef struct hs__text_head {
+    const hs_corpus_stats *statistics;        /* that the head was just added to */
     size_t l, h, map;                         /* map: l times the number of heads, plus h */
     hs_observed_head maps;                    /* of the counted tokens: [n][n] with n = end - first */
     const hs_corpus_observation *observation; /* set if the text is observed */

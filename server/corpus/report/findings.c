@@ -5,11 +5,14 @@
  * as in the paper's figures. */
 #include "server/corpus/report/report.h"
 
+#include "server/corpus/counters/same_distance.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 typedef struct view {
+    const hs__corpus_results *results;
     const hs_corpus_stats *stats;
     hs_corpus_options o;
     size_t t, early, middle, last; /* indices of layers */
@@ -91,18 +94,29 @@ static json_t *distance_finding(const view *v)
                    number_of(v, v->last), high);
 }
 
+/* Judged by chance at the same distance: near pairs are in one sentence anyway. */
 static json_t *sentence_finding(const view *v)
 {
-    const double chance = hs_corpus_chance_read(v->stats).same_sentence;
+    const double anywhere = hs_corpus_chance_read(v->stats).same_sentence;
     const double share = hs_corpus_layer_read(v->stats, v->t, v->last).same_sentence_share;
+    double expected = 0, high = 0;
     size_t above = 0;
-    for (size_t h = 0; h < v->o.n_heads; h++)
-        above += hs_corpus_head_read(v->stats, v->t, v->last, h).same_sentence_share.value > chance;
+    for (size_t h = 0; h < v->o.n_heads; h++) {
+        const hs_corpus_head head = hs_corpus_head_read(v->stats, v->t, v->last, h);
+        const double number =
+            hs__same_distance_expected(v->results, HS_CHANCE_SAME_SENTENCE, v->t, v->last, h);
+        above += head.same_sentence_share.value * (double)head.high > number;
+        expected += number;
+        high += (double)head.high;
+    }
+    const double chance = expected / high;
     return finding("High similarities of the last layer prefer the same sentence", "Fig. 8",
-                   "the layer's share is above chance, and so are nine heads of ten",
-                   isfinite(share) ? share > chance && 10 * above >= 9 * v->o.n_heads : UNKNOWN,
-                   "%.1f %% against %.1f %% by chance (lift %.2f); %zu of %zu heads of layer %d above",
-                   100 * share, 100 * chance, share / chance, above, v->o.n_heads, number_of(v, v->last));
+                   "the layer's share is above chance at the same distance, and so are nine heads of ten",
+                   isfinite(chance) ? share > chance && 10 * above >= 9 * v->o.n_heads : UNKNOWN,
+                   "%.1f %% against %.1f %% by chance at the same distance (lift %.2f) and %.1f %% by chance "
+                   "anywhere; %zu of %zu heads of layer %d above",
+                   100 * share, 100 * chance, share / chance, 100 * anywhere, above, v->o.n_heads,
+                   number_of(v, v->last));
 }
 
 static json_t *focal_finding(const view *v)
@@ -199,9 +213,10 @@ static json_t *inapplicable(json_t *claim)
 
 /* A causal model's texts have no separator behind them that every token could attend to. The other claims are
  * about similarities, which are defined as for encoders. */
-json_t *hs__corpus_findings(const hs_corpus_stats *stats, bool is_causal)
+json_t *hs__corpus_findings(const hs__corpus_results *results)
 {
-    view v = {.stats = stats, .o = hs_corpus_stats_options(stats)};
+    const bool is_causal = json_is_true(json_object_get(results->names, "causal"));
+    view v = {.results = results, .stats = results->stats, .o = hs_corpus_stats_options(results->stats)};
     v.t = v.o.threshold_main;
     v.last = v.o.n_layers - 1;
     v.middle = v.o.n_layers / 2;

@@ -265,11 +265,10 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
         json_decref(report);
         return NULL;
     }
-    const bool is_causal = json_is_true(json_object_get(results->names, "causal"));
     json_object_set_new(report, "threshold_main", json_integer((json_int_t)o.threshold_main));
     json_object_set_new(report, "heads", json_integer((json_int_t)o.n_heads));
     json_object_set_new(report, "chance", chance_json(results->stats));
-    json_object_set_new(report, "findings", hs__corpus_findings(results->stats, is_causal));
+    json_object_set_new(report, "findings", hs__corpus_findings(results));
     json_t *tokens = json_object_get(results->names, "tokens");
     json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
     figures_add(report, results->stats);

@@ -24,7 +24,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results);
 bool hs__report_lists(const hs_corpus_array *array);
 
 /* Returns [{claim, paper, measured, criterion, holds}]; holds is null if the run cannot decide it. */
-json_t *hs__corpus_findings(const hs_corpus_stats *stats, bool is_causal);
+json_t *hs__corpus_findings(const hs__corpus_results *results);
 
 /* Writes report.npz. provenance: JSON text for the array of that name. */
 HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs__corpus_results *results,

@@ -223,7 +223,10 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     fprintf(
         out,
         "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "
-        "at threshold <span data-pick=\"threshold\">%.3g</span></h2><div class=\"panels\">\n",
+        "at threshold <span data-pick=\"threshold\">%.3g</span></h2><p class=\"muted\">A lift over chance "
+        "compares with all pairs of the same texts; at the same distance, with pairs that are as far apart "
+        "as "
+        "the head's: near tokens share a sentence anyway.</p><div class=\"panels\">\n",
         layer, threshold);
     hs__heads_write(d, at, out);
     fputs("</div></section>\n", out);

@@ -339,7 +339,8 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     hs__corpus_worker *worker = data;
     hs__text *t = &worker->texts[k];
     hs_corpus_observation observation = {0};
-    hs__text_head head = {.l = l,
+    hs__text_head head = {.statistics = worker->stats,
+                          .l = l,
                           .h = h,
                           .map = l * worker->shared->options.n_heads + h,
                           .maps = *shown,
@@ -370,8 +371,7 @@ static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass 
                       .capture = worker->captures[k],
                       .interventions = worker->shared->job->settings.fields.interventions,
                       .n_interventions = worker->shared->job->settings.fields.n_interventions};
-    pass->counted[k] = (hs_corpus_text){t->record.number, t->end - t->first, e->ids + t->first,
-                                        e->special + t->first, e->roles + t->first};
+    pass->counted[k] = hs__text_counted(t);
     return st;
 }
 

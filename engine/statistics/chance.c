@@ -1,0 +1,102 @@
+/* chance.c - counts a text's pairs at each distance, and sums shares over high pairs. */
+#include "engine/statistics/chance.h"
+
+#include "engine/analysis/analysis.h"
+#include "engine/arena.h"
+#include "model/base/clones.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hs_chance {
+    size_t n_tokens;
+    uint32_t *shares[HS_CHANCE_KINDS]; /* [tokens_max], by distance */
+    int32_t *first, *sentences;        /* [tokens_max] */
+    uint8_t *ends;                     /* [tokens_max]: tokens that end a sentence */
+};
+
+static void layout(hs_chance *c, size_t tokens_max, hs__arena *arena)
+{
+    for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+        c->shares[kind] = hs__arena_take(arena, tokens_max * sizeof *c->shares[kind]);
+    c->first = hs__arena_take(arena, tokens_max * sizeof *c->first);
+    c->sentences = hs__arena_take(arena, tokens_max * sizeof *c->sentences);
+    c->ends = hs__arena_take(arena, tokens_max);
+}
+
+/* The struct has the first line of the block. */
+static size_t struct_bytes(void)
+{
+    return (sizeof(hs_chance) + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
+}
+
+size_t hs_chance_bytes(size_t tokens_max)
+{
+    hs_chance unused;
+    hs__arena arena = {0};
+    layout(&unused, tokens_max, &arena);
+    return struct_bytes() + arena.used;
+}
+
+hs_chance *hs_chance_create(size_t tokens_max)
+{
+    hs_chance *chance = calloc(1, hs_chance_bytes(tokens_max));
+    if (chance) {
+        hs__arena arena = {.base = (char *)chance + struct_bytes()};
+        layout(chance, tokens_max, &arena);
+    }
+    return chance;
+}
+
+void hs_chance_destroy(hs_chance *chance)
+{
+    free(chance);
+}
+
+/* Counts the pairs at distance d of each kind. */
+static HS_CLONES void pairs_count(const int32_t *restrict first, const int32_t *restrict sentences, size_t n,
+                                  size_t d, uint32_t ret_counts[HS_CHANCE_KINDS])
+{
+    uint32_t repeated = 0, same_sentence = 0, both = 0;
+    for (size_t i = 0; i + d < n; i++) {
+        const uint32_t is_repeated = first[i] == first[i + d], is_same = sentences[i] == sentences[i + d];
+        repeated += is_repeated;
+        same_sentence += is_same;
+        both += is_repeated & is_same;
+    }
+    ret_counts[HS_CHANCE_REPEATED] = repeated;
+    ret_counts[HS_CHANCE_SAME_SENTENCE] = same_sentence;
+    ret_counts[HS_CHANCE_BOTH] = both;
+}
+
+void hs_chance_find(hs_chance *c, const hs_corpus_text *text)
+{
+    const size_t T = c->n_tokens = text->n_tokens;
+    uint32_t counts[HS_CHANCE_KINDS];
+    for (size_t i = 0; i < T; i++)
+        c->ends[i] = text->roles[i] == HS_ROLE_SENTENCE_END;
+    hs_sentences_find(c->ends, NULL, text->special, T, c->sentences);
+    hs_repeats_find(text->ids, T, c->first);
+    for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+        c->shares[kind][0] = 0;
+    for (size_t d = 1; d < T; d++) {
+        const uint64_t n = T - d;
+        pairs_count(c->first, c->sentences, T, d, counts);
+        for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+            c->shares[kind][d] = (uint32_t)((((uint64_t)counts[kind] << HS_CHANCE_BITS) + n / 2) / n);
+    }
+}
+
+static HS_CLONES uint64_t product_sum(const uint32_t *restrict a, const uint32_t *restrict b, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (uint64_t)a[i] * b[i];
+    return sum;
+}
+
+void hs_chance_expect(const hs_chance *c, const uint32_t *distances, uint64_t ret_expected[HS_CHANCE_KINDS])
+{
+    for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+        ret_expected[kind] = product_sum(c->shares[kind], distances, c->n_tokens);
+}
