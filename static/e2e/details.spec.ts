@@ -126,7 +126,7 @@ test("sorting and searching are steps that Ctrl+Z and Back undo", async ({ watch
 
 test("links name text, model and checksum, and say when the weights differ", async ({ watched: page, home }) => {
   await open(page, home);
-  await expect(page).toHaveURL(/text=The\+harbour.*model=mini.*sha=[0-9a-f]{12}/);
+  await expect(page).toHaveURL(/text=The\+town\+had.*model=mini.*sha=[0-9a-f]{12}/);
   await open(page, home, `${query}&model=mini&sha=0123456789ab`);
   await reload(page);
   await expect(page.getByText("The link was made with other weights of mini (checksum 0123456789ab")).toBeVisible();

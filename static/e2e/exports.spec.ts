@@ -14,7 +14,7 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
   const maps = async (): Promise<string[]> => {
     await settled(page);
     const text = (await save(page, "SVG")).toString();
-    expect(text).toContain(">linear, ");
+    expect(text).toContain(">square root, ");
     const images = [...text.matchAll(/href="(data:image\/png[^"]*)"/g)].map((m) => m[1]!);
     expect(images).toHaveLength(4);
     return images;

@@ -51,7 +51,7 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
   for (const tokens of ["128", "512"]) {
     visitor = await arrive(page, home);
     await page.locator("#max").fill(tokens);
-    if (tokens === "512") await page.locator("#text").fill(`${EXAMPLES[0].text} `.repeat(6));
+    await page.locator("#text").fill(`${EXAMPLES[1]!.text} `.repeat(6));
     await page.keyboard.press("Control+Enter");
     await expect(page.locator(".facts-line")).toContainText(`${tokens} tokens`);
     await visitor.click(page.locator(".thumb").first());
@@ -64,7 +64,7 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
 
 test("experiments and comparisons: a masked word, heads off, two texts, two models", { tag: "@slow" }, async ({ watched: page, home }) => {
   let visitor = await arrive(page, home);
-  await visitor.choose("Examples", "2");
+  await visitor.choose("Examples", "3");
   await visitor.tab("Experiment");
   await expect(page.locator(".prediction tbody tr").first()).toContainText("was");
   await visitor.click(page.locator(".switches [role=gridcell] button").first());

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { drawn, expect, findings, open, readout, reload, settled, test, view } from "./viewer";
+import { drawn, expect, findings, LONG, open, readout, reload, settled, test, view } from "./viewer";
 
 for (const [name, width, fragment, act] of [
   ["sorted overview", 1280, "sort=repeated_share", ""],
@@ -107,7 +107,7 @@ test("without JavaScript the page says what it needs", async ({ browser, home })
 });
 
 test("axes say which tokens they name, and their positions when asked", async ({ watched: page, home }) => {
-  await open(page, home, "view=head&layer=1&head=4");
+  await open(page, home, `view=head&layer=1&head=4&${LONG}`);
   await expect(page.locator(".map-note").first()).toHaveText(/One token in \d is named\./);
   const map = (): Promise<string> =>
     page.locator(".heatmap canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());

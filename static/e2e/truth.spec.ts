@@ -56,8 +56,8 @@ test("similarities below 0 have colours of their own, and every bar says its sca
   await open(page, home, `view=head&layer=${layer}&head=${head}`);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   const bars = page.locator(".plate .colour-bar");
-  await expect(bars.first()).toContainText(/linear, 0 to [\d.]+/);
-  await expect(bars.nth(1)).toContainText(/linear, −[\d.]+ to [\d.]+/);
+  await expect(bars.first()).toContainText(/square root, 0 to 1/);
+  await expect(bars.nth(1)).toContainText(/square root, −[\d.]+ to [\d.]+/);
   const most = Number((await bars.nth(1).locator(".ticks .first").textContent())!.replace("−", "-"));
   const range = least(similarities[layer][head]);
   expect(Math.abs(most - range)).toBeLessThan(-0.01 * range); // the most negative sets the range

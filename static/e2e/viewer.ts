@@ -120,6 +120,9 @@ export const ranked = <T>(perHead: readonly T[][], valueOf: (one: T) => number):
     .flatMap((row, layer) => row.map((one, head) => ({ layer, head, name: `${layer}·${head}`, value: valueOf(one) })))
     .sort((a, b) => b.value - a.value);
 
+// A state with a text that is cut at 128 tokens.
+export const LONG = `text=${encodeURIComponent(EXAMPLES[1]!.text)}`;
+
 // The service's answer for all heads of the first text.
 export const firstText = async (request: APIRequestContext, home: string, body: object) =>
   (await request.post(`${home}analyze`, { data: { text: EXAMPLES[0]!.text, layers: "all", ...body } })).json();

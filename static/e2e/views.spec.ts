@@ -1,5 +1,5 @@
 // Each view's main path.
-import { colours, drawn, expect, open, readout, reload, test, view, saved } from "./viewer";
+import { colours, drawn, expect, LONG, open, readout, reload, test, view, saved } from "./viewer";
 
 test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -223,7 +223,7 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
   home,
   request,
 }) => {
-  await open(page, home, "view=pairs&layer=1&head=4");
+  await open(page, home, `view=pairs&layer=1&head=4&${LONG}`);
   const rows = page.locator("table.pairs tbody tr:not(.space)");
   await expect(rows.first()).toBeVisible();
   const text = await page.locator("#text").inputValue();

@@ -1,5 +1,5 @@
 // Tests for every view: the address, the keyboard, errors, long texts, accessibility, appearance.
-import { colours, drawn, expect, findings, open, readout, reload, settled, test, view } from "./viewer";
+import { colours, drawn, expect, findings, LONG, open, readout, reload, settled, test, view } from "./viewer";
 
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 
@@ -72,7 +72,7 @@ test("everything can be done with the keyboard", async ({ watched: page, home })
 });
 
 test("an error of the server stands beside its field", async ({ watched: page, home }) => {
-  await open(page, home);
+  await open(page, home, LONG);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await page.locator("#max").fill("9999");
   await page.getByRole("button", { name: "Analyse" }).click();

@@ -103,6 +103,7 @@ test("token hues differ from their neighbours", () => {
 test("scales: ends, middle, nothing below 0", () => {
   assert.equal(position(5, 10, "linear"), 0.5);
   assert.equal(position(1, 10, "log"), 0.75);
+  assert.equal(position(2.5, 10, "root"), 0.5);
   assert.equal(position(1e-9, 10, "log"), 0);
   assert.equal(position(-1, 10, "linear"), 0);
   assert.equal(position(1, 0, "linear"), 0);
@@ -113,6 +114,8 @@ test("colour indices of a map: linear, log, per row", () => {
   const map = Float32Array.of(0, 1, 2, 4, 0, 0);
   assert.deepEqual([...indicesOf(map, 2, 3, 4, "linear")], [0, 64, 128, 255, 0, 0]);
   assert.deepEqual([...indicesOf(map, 2, 3, 4, "row")], [0, 128, 255, 255, 0, 0]);
+  assert.deepEqual([...indicesOf(map, 2, 3, 4, "root")], [0, 128, 180, 255, 0, 0]);
+  assert.deepEqual([...signedIndicesOf([-1, 1, -4, 4], 2, 2, 4, "root")], [64, 192, 0, 255]);
   const log = indicesOf(map, 2, 3, 4, "log");
   assert.equal(log[3], 255);
   assert.ok(log[1] > 200 && log[0] === 0);

@@ -1,5 +1,6 @@
-// Texts to begin with. The first is what the paper's Fig. 9 asks for: a name or two that come again and again, in
-// several sentences, long enough to be cut at 128 tokens.
+// Texts to begin with. The first is short enough for every token to be named, and repeats words within and across its
+// sentences. The second is what the paper's Fig. 9 asks for: a name or two that come again and again, in several
+// sentences, long enough to be cut at 128 tokens.
 
 interface Example {
   name: string;
@@ -9,7 +10,11 @@ interface Example {
 
 export const EXAMPLES: readonly [Example, ...Example[]] = [
   {
-    name: "The harbour police",
+    name: "Two sentences",
+    text: "The town had one harbour. The harbour had two piers, and the town paid for one.",
+  },
+  {
+    name: "A long text: the harbour police",
     text:
       "The harbour of the old town was built for fishing boats. When the first steamers came, the town asked the " +
       "harbour master for a longer pier, and the harbour master asked the state for money. The state paid for one " +

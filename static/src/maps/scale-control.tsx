@@ -2,6 +2,11 @@
 import { StateSegmented } from "../ui/state-controls";
 
 const CHOICES = [
+  {
+    value: "root",
+    label: "Root",
+    title: "Square root, as in the overview: faint values show, and heads can be compared",
+  },
   { value: "linear", label: "Linear" },
   { value: "log", label: "Log", title: "Four decades below the maximum" },
   { value: "row", label: "Per row", title: "Each query's row to its own maximum" },

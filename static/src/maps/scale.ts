@@ -1,7 +1,7 @@
 // Values -> colour indices 0..255, and the ticks that explain them.
 import { MIDDLE } from "./colour";
 
-export const SCALES = ["linear", "log", "row"] as const;
+export const SCALES = ["root", "linear", "log", "row"] as const;
 export type Scale = (typeof SCALES)[number];
 
 const DECADES = 4; // the log scale spans max / 10^4 .. max
@@ -11,7 +11,7 @@ export function position(value: number, top: number, scale: Scale): number {
   if (!(top > 0) || !(value > 0)) return 0;
   const share = value / top;
   if (scale === "log") return Math.min(1, Math.max(0, 1 + Math.log10(share) / DECADES));
-  return Math.min(1, share);
+  return Math.min(1, scale === "root" ? Math.sqrt(share) : share);
 }
 
 // Colour indices of a whole [rows][columns] map. Values at or below 0 get index 0.
@@ -27,7 +27,7 @@ export function indicesOf(
     const at = i * columns;
     const rowTop = scale === "row" ? maximumOf(values, at, at + columns) : top;
     if (!(rowTop > 0)) continue;
-    if (scale === "log")
+    if (scale === "log" || scale === "root")
       for (let j = at; j < at + columns; j++) out[j] = 255 * position(values[j]!, rowTop, scale) + 0.5;
     else
       for (let j = at; j < at + columns; j++) {
@@ -84,7 +84,12 @@ export interface Tick {
   label: string;
 }
 
-const HALVES: Record<Scale, readonly number[]> = { linear: [0, 0.5, 1], log: [0, 0.5, 1], row: [0, 1] };
+const HALVES: Record<Scale, readonly number[]> = {
+  root: [0, 0.5, 1],
+  linear: [0, 0.5, 1],
+  log: [0, 0.5, 1],
+  row: [0, 1],
+};
 
 export function ticksOf(top: number, scale: Scale): Tick[] {
   if (!(top > 0)) return [{ at: 0, label: "0" }];
@@ -93,6 +98,7 @@ export function ticksOf(top: number, scale: Scale): Tick[] {
 
 function tickLabel(at: number, top: number, scale: Scale): string {
   if (scale === "row") return at ? "row max" : "0";
+  if (scale === "root") return format(top * at ** 2);
   return format(scale === "log" ? top / 10 ** ((1 - at) * DECADES) : top * at);
 }
 
@@ -106,15 +112,16 @@ export function signedTicksOf(top: number, scale: Scale): Tick[] {
 }
 
 const KINDS: Record<Scale, string> = {
+  root: "square root",
   linear: "linear",
   log: "logarithmic, four decades",
   row: "linear in each row",
 };
 // The kind of a scale and its range, in words.
-export const wordsOf = (scale: Scale | "root", low: number, high: number): string =>
+export const wordsOf = (scale: Scale, low: number, high: number): string =>
   scale === "row"
     ? `${KINDS.row}, ${low < 0 ? "± the row’s largest" : "0 to the row’s largest"}`
-    : `${scale === "root" ? "square root" : KINDS[scale]}, ${format(low)} to ${format(high)}`;
+    : `${KINDS[scale]}, ${format(low)} to ${format(high)}`;
 
 // Three significant digits, without a tail of zeros or an exponent where none is needed.
 export function format(value: number | null | undefined): string {

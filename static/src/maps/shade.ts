@@ -26,6 +26,7 @@ interface Paints {
   map: MapName;
   theme: Theme;
   scale: Scale;
+  weigh?: boolean; // attention is weighted by norms
 }
 
 // reach: the maps whose largest value means full colour. Values below 0 bring in the second side.
@@ -33,11 +34,13 @@ export function shadeOf(
   values: Float32Array,
   n: number,
   quantity: "attention" | "similarity",
-  { map, theme, scale }: Paints,
+  { map, theme, scale, weigh }: Paints,
   reach: readonly Float32Array[] = [values],
 ): Shade {
+  // Weights reach 1, as in thumbnails, so that all heads' roots have the same colours.
+  const least = quantity === "attention" && scale === "root" && !weigh ? 1 : 0;
   const low = Math.min(0, ...reach.map(minimumOf)),
-    high = Math.max(0, ...reach.map((v) => maximumOf(v)));
+    high = Math.max(least, ...reach.map((v) => maximumOf(v)));
   const words = wordsOf(scale, low, high);
   if (low < 0) {
     const top = Math.max(...reach.map((v) => sizeOf(v)));

@@ -171,7 +171,7 @@ const ABOUT = {
   },
   scale: {
     name: "Scale",
-    text: "Linear colours keep the proportions of the values; log also shows four decades below the largest. Per row colours each query’s row up to its own maximum.",
+    text: "The square root, as in the overview, also shows faint values. Linear colours keep the proportions; log shows four decades below the largest. Per row colours each query’s row up to its own maximum.",
     picture: (_, j) => j / SIDE,
   },
   overlay: {

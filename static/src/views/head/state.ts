@@ -8,7 +8,7 @@ const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
 const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
 
 export const HEAD_FIELDS = {
-  scale: oneOf(SCALES, "linear"),
+  scale: oneOf(SCALES, "root"),
   space: oneOf(SPACES, "head"), // of similarities
   weigh: flag(), // attention weighted by norms
   diag: oneOf(DIAGONALS, "paper"),

@@ -1,0 +1,41 @@
+// Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
+import { EXAMPLES } from "../src/app/examples";
+import { colours, expect, firstText, open, ranked, settled, test, view } from "./viewer";
+
+for (const width of [1280, 390])
+  test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, async ({
+    watched: page,
+    home,
+    request,
+  }) => {
+    await page.setViewportSize({ width, height: 844 });
+    const { tokens, summary } = await firstText(request, home, { outputs: ["summary"] });
+    expect(tokens.length).toBeLessThanOrEqual(25);
+    const telling = ranked(
+      summary as { snr_dprime: number | null; high_pairs: number }[][],
+      ({ snr_dprime, high_pairs }) => (high_pairs < 10 ? -Infinity : (snr_dprime ?? -Infinity)),
+    )[0]!;
+    await open(page, home, "view=head");
+    await expect.poll(() => colours(page, ".plate .heatmap canvas")).toBeGreaterThan(5);
+    await settled(page);
+    await expect(page.locator(".head-picker select")).toHaveValue(String(telling.layer));
+    await expect(page.locator(".strip-heads [aria-pressed=true]")).toContainText(String(telling.head));
+    await expect(page.locator(".map-note").first()).toHaveText("");
+  });
+
+test("a long text is one choice away", async ({ watched: page, home }) => {
+  await open(page, home);
+  await page.getByLabel("Examples").selectOption({ label: EXAMPLES[1]!.name });
+  await expect(page.locator(".facts-line")).toContainText("128 tokens (cut)");
+});
+
+test("a head opens in the colours of its thumbnail: the square root, attention from 0 to 1", async ({ watched: page, home }) => {
+  await open(page, home);
+  await settled(page);
+  await page.locator(".thumb.chosen").click();
+  await expect(view(page, "Head")).toBeVisible();
+  await expect(page.getByRole("radio", { name: "Root" })).toBeChecked();
+  const bars = page.locator(".plate .colour-bar");
+  await expect(bars.first()).toContainText("square root, 0 to 1.00");
+  await expect(bars.nth(1)).toContainText("square root, −");
+});
