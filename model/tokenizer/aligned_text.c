@@ -171,14 +171,7 @@ bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source)
     return true;
 }
 
-/* ---- running the parts ---- */
-
-/* Returns true if the text is within its limit; otherwise sets too_long. */
-static bool fits(hs__aligned_text *text)
-{
-    text->too_long |= text->bytes_max > 0 && text->n_bytes > text->bytes_max;
-    return !text->too_long;
-}
+/* ---- running the normalizers ---- */
 
 /* Runs one part. Its output is at most n_more_max bytes long. The buffer may have more capacity from an
  * earlier text, so the length is checked at the end too: the same text always has the same result. */
@@ -186,7 +179,7 @@ static bool part_normalize(const hs__part *part, const hs__text_view *from, size
                            hs__aligned_text *to)
 {
     to->bytes_max = to->n_bytes + n_more_max;
-    const bool ok = part->type->normalize(part, from, to) && fits(to);
+    const bool ok = part->type->normalize(part, from, to) && hs__aligned_text_fits(to);
     to->bytes_max = 0;
     return ok;
 }
@@ -207,37 +200,4 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
         from = (hs__text_view){.bytes = to->bytes, .n_bytes = to->n_bytes, .sources = to->sources};
     }
     return ok && part_normalize(parts->items[parts->n - 1], &from, n_more_max, ret_text);
-}
-
-static bool part_split(const hs__part *part, hs__split *split)
-{
-    const hs__aligned_text *from = split->text;
-    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
-    const hs__spans uncut = split->words;
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    to->n_bytes = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = part->type->split(part, from, uncut.items[i], to, &split->words);
-    if (part->type->rewrites)
-        split->text = to;
-    return ok && fits(to);
-}
-
-bool hs__parts_split(const hs__parts *parts, hs__split *split)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < parts->n; i++)
-        ok = part_split(parts->items[i], split);
-    return ok;
-}
-
-void hs__split_finish(hs__split *split)
-{
-    free(split->words.items);
-    free(split->uncut.items);
-    hs__aligned_text_finish(&split->rewritten[0]);
-    hs__aligned_text_finish(&split->rewritten[1]);
 }

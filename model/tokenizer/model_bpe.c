@@ -377,4 +377,5 @@ const hs__part_type hs__bpe = {.stage = HS__MODEL,
                                .finish = finish,
                                .tokenize = tokenize,
                                .recognize = recognize,
+                               .list = hs__entries_read,
                                .unknown = unknown};

@@ -52,6 +52,7 @@ const hs__part_type hs__word_level = {.stage = HS__MODEL,
                                       .configure = configure_word_level,
                                       .bind = bind_word_level,
                                       .tokenize = tokenize_word_level,
+                                      .list = hs__entries_read,
                                       .unknown = unknown_word_level};
 
 /* ---- WordPiece ----
@@ -157,4 +158,5 @@ const hs__part_type hs__wordpiece = {.stage = HS__MODEL,
                                      .bind = bind_wordpiece,
                                      .tokenize = tokenize_wordpiece,
                                      .recognize = recognize,
+                                     .list = hs__entries_read,
                                      .unknown = unknown_wordpiece};

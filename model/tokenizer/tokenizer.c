@@ -172,9 +172,7 @@ static hs_status list_entries(const hs__part *model, hs__description *d, hs_erro
     assert(model);
     if (d->entries.items)
         return HS_OK;
-    if (model->type->list)
-        return model->type->list(options, d->vocab_size, &d->entries, err);
-    return hs__entries_read(json_object_get(options, "vocab"), d->vocab_size, &d->entries, err);
+    return model->type->list(options, d->vocab_size, &d->entries, err);
 }
 
 /* Creates each stage from its own object. */
@@ -295,7 +293,7 @@ static hs_status check_template(const hs_tokenizer *tokenizer, hs_error *err)
     return HS_OK;
 }
 
-static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *err)
+hs_status hs__tokenizer_build(hs__description *d, hs_tokenizer *tokenizer, hs_error *err)
 {
     hs__vocabulary *vocabulary = &tokenizer->vocabulary;
     tokenizer->n_rows = d->vocab_size;
@@ -303,10 +301,8 @@ static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *er
     if (!st)
         st = find_template(tokenizer, err);
     if (!st)
-        st = hs__vocabulary_build(&d->entries, &d->added, ids_end(d), d->vocab_file, vocabulary, err);
-    if (!st)
-        st = hs__added_tokens_build(&d->added, &tokenizer->stages[HS__NORMALIZER], vocabulary->size,
-                                    &tokenizer->added, err);
+        st = hs__vocabulary_build(&d->entries, &d->added, &tokenizer->stages[HS__NORMALIZER], ids_end(d),
+                                  d->vocab_file, vocabulary, err);
     if (!st)
         st = bind_parts(tokenizer, err);
     if (!st)
@@ -318,26 +314,6 @@ static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *er
     return st;
 }
 
-hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
-                               hs_tokenizer **ret_tokenizer, hs_error *err)
-{
-    hs__description description;
-    hs_tokenizer *tokenizer = NULL;
-    hs_status st = hs__description_read(files, vocab_size, &description, err);
-    if (st)
-        goto out;
-    tokenizer = calloc(1, sizeof *tokenizer);
-    st = tokenizer ? build(tokenizer, &description, err) : hs_fail(err, HS_NO_MEMORY, "out of memory");
-    if (st)
-        goto out;
-    *ret_tokenizer = tokenizer;
-    tokenizer = NULL;
-out:
-    hs__tokenizer_destroy(tokenizer);
-    hs__description_finish(&description);
-    return st;
-}
-
 void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
 {
     if (!tokenizer)
@@ -345,7 +321,6 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
     for (size_t stage = 0; stage < HS__N_STAGES; stage++)
         finish_parts(&tokenizer->stages[stage]);
     hs__vocabulary_finish(&tokenizer->vocabulary);
-    hs__added_tokens_finish(&tokenizer->added);
     free(tokenizer->roles);
     free(tokenizer);
 }
@@ -376,7 +351,7 @@ bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id)
 {
     const hs_special_ids *s = &tokenizer->special;
     return id >= 0 && (size_t)id < tokenizer->n_rows && tokenizer->vocabulary.text_at[id] != UINT32_MAX &&
-           !(tokenizer->added.flags[id] & HS__ADDED_SPECIAL) && id != s->cls && id != s->sep &&
+           !(tokenizer->vocabulary.added.flags[id] & HS__ADDED_SPECIAL) && id != s->cls && id != s->sep &&
            id != s->pad && id != s->unk && id != s->mask;
 }
 

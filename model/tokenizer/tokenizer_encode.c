@@ -29,7 +29,118 @@ typedef struct passage {
     bool enough;     /* that word is complete: ignore the rest */
 } passage;
 
+/* ---- finding added tokens ---- */
+
+/* A search for the tokens of one set in a text. */
+typedef struct added_search {
+    const hs__added_set *set;
+    const uint8_t *flags;       /* [vocab_size] */
+    uint8_t skipped;            /* tokens with these flags are treated as ordinary text */
+    const unsigned char *begin; /* the start of the text */
+    const unsigned char *from;  /* the next match starts here or later */
+    /* The last match: */
+    int32_t id;
+    const unsigned char *start, *end; /* including the white space that it takes */
+} added_search;
+
+static const unsigned char *character_before(const unsigned char *at)
+{
+    do
+        at--;
+    while (hs_utf8_continues(*at));
+    return at;
+}
+
+static bool is_space(const unsigned char *at)
+{
+    return hs__unicode_class(hs_utf8_next(&at)) & HS__SPACE;
+}
+
+static bool is_word(const unsigned char *at)
+{
+    return hs__unicode_kind(hs_utf8_next(&at)) & HS__WORD;
+}
+
+static bool is_single_word(const added_search *search, const unsigned char *end)
+{
+    return !(search->start > search->begin && is_word(character_before(search->start))) &&
+           !(search->end < end && is_word(search->end));
+}
+
+static void strip(added_search *search, uint8_t flags, const unsigned char *at, const unsigned char *end)
+{
+    if (flags & HS__ADDED_LSTRIP)
+        while (search->start > at && is_space(character_before(search->start)))
+            search->start = character_before(search->start);
+    if (flags & HS__ADDED_RSTRIP)
+        while (search->end < end && is_space(search->end)) {
+            const unsigned char *next = search->end;
+            hs_utf8_next(&next);
+            search->end = next;
+        }
+}
+
+/* Returns true if a token is at search->from, and moves past it. A skipped token and a failed single word
+ * return false, but the oracle's search continues after them. */
+static bool match(added_search *search, const unsigned char *at, const unsigned char *end)
+{
+    size_t n_bytes = 1;
+    search->id = hs__trie_longest(&search->set->trie, HS__TRIE_ROOT, search->from,
+                                  (size_t)(end - search->from), &n_bytes);
+    search->start = search->from;
+    search->from += n_bytes;
+    search->end = search->from;
+    if (search->id < 0)
+        return false;
+    const uint8_t flags = search->flags[search->id];
+    if ((flags & search->skipped) || ((flags & HS__ADDED_SINGLE_WORD) && !is_single_word(search, end)))
+        return false;
+    strip(search, flags, at, end);
+    return true;
+}
+
+/* Finds the next token that starts before `stop`; it may reach up to `end`. It takes white space back to `at`
+ * at most. A token after white space that another one has taken may start before `at`, as in the oracle. */
+static bool added_search_next(added_search *search, const unsigned char *at, const unsigned char *stop,
+                              const unsigned char *end)
+{
+    while (search->from < stop) {
+        if (!search->set->starts[*search->from])
+            search->from++;
+        else if (match(search, at, end))
+            return true;
+    }
+    return false;
+}
+
 /* ---- words ---- */
+
+static bool part_split(const hs__part *part, hs__split *split)
+{
+    const hs__aligned_text *from = split->text;
+    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
+    const hs__spans uncut = split->words;
+    split->words = split->uncut;
+    split->uncut = uncut;
+    split->words.n = 0;
+    to->n_bytes = 0;
+    bool ok = true;
+    for (size_t i = 0; i < uncut.n && ok; i++)
+        ok = part->type->split(part, from, uncut.items[i], to, &split->words);
+    if (part->type->rewrites)
+        split->text = to;
+    return ok && hs__aligned_text_fits(to);
+}
+
+/* Cuts split->words by each part in turn. Returns false if memory is short or a rewritten text is over its
+ * limit. */
+static bool cut_words(const hs__parts *parts, hs__split *split)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < parts->n; i++)
+        ok = part_split(parts->items[i], split);
+    return ok;
+}
 
 /* Cuts bytes [start, end) of the normalised segment by each pre-tokenizer in turn. A rewritten text has the
  * same size limit as a normalised one. */
@@ -38,7 +149,7 @@ static bool split_words(passage *p, size_t start, size_t end)
     p->split.text = &p->normalized;
     p->split.words.n = 0;
     return hs__spans_put(&p->split.words, start, end) &&
-           hs__parts_split(&p->tokenizer->stages[HS__PRE_TOKENIZER], &p->split);
+           cut_words(&p->tokenizer->stages[HS__PRE_TOKENIZER], &p->split);
 }
 
 /* Removes white space, or its substitute, at both ends of a token from its offsets. Counts in characters. */
@@ -93,7 +204,7 @@ static bool words_put(passage *p, size_t start, size_t end)
 
 /* Puts an added token as a separate word; it was found as `start` to `end`. As in the oracle, it counts
  * towards n_enough only when the next word ends. */
-static bool added_put(passage *p, const hs__added_search *found, hs__range source)
+static bool added_put(passage *p, const added_search *found, hs__range source)
 {
     if (p->enough)
         return true;
@@ -107,10 +218,13 @@ static bool added_put(passage *p, const hs__added_search *found, hs__range sourc
 
 /* ---- segments ---- */
 
-static hs__added_search search_in(const passage *p, const hs__added_set *set, const unsigned char *bytes)
+static added_search search_in(const passage *p, const hs__added_set *set, const unsigned char *bytes)
 {
-    return (hs__added_search){
-        .set = set, .flags = p->tokenizer->added.flags, .skipped = p->skipped, .begin = bytes, .from = bytes};
+    return (added_search){.set = set,
+                          .flags = p->tokenizer->vocabulary.added.flags,
+                          .skipped = p->skipped,
+                          .begin = bytes,
+                          .from = bytes};
 }
 
 /* Cuts the added tokens out of the normalised segment and the text between them into words. */
@@ -119,9 +233,9 @@ static bool normalized_put(passage *p)
     const unsigned char *bytes = p->normalized.bytes;
     const unsigned char *end = bytes + p->normalized.n_bytes;
     const unsigned char *at = bytes;
-    hs__added_search search = search_in(p, &p->tokenizer->added.normalized, bytes);
+    added_search search = search_in(p, &p->tokenizer->vocabulary.added.normalized, bytes);
     bool ok = true;
-    while (ok && !p->enough && hs__added_search_next(&search, at, end, end)) {
+    while (ok && !p->enough && added_search_next(&search, at, end, end)) {
         const hs__range *sources = p->normalized.sources;
         if (search.start > at)
             ok = words_put(p, (size_t)(at - bytes), (size_t)(search.start - bytes));
@@ -140,7 +254,7 @@ static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, 
     p->split.rewritten[0].bytes_max = p->split.rewritten[1].bytes_max = hs__aligned_text_limit(n_bytes);
     if (!hs__parts_normalize(&p->tokenizer->stages[HS__NORMALIZER], &view, p->scratch, &p->normalized))
         return false;
-    if (!p->tokenizer->added.normalized.any || !p->normalized.n_bytes)
+    if (!p->tokenizer->vocabulary.added.normalized.any || !p->normalized.n_bytes)
         return words_put(p, 0, p->normalized.n_bytes);
     return normalized_put(p);
 }
@@ -161,7 +275,7 @@ static bool has_stretches(const hs_tokenizer *tokenizer)
 {
     return all_cut_at_punctuation(&tokenizer->stages[HS__NORMALIZER]) &&
            all_cut_at_punctuation(&tokenizer->stages[HS__PRE_TOKENIZER]) &&
-           !tokenizer->added.normalized.any && !tokenizer->added.looks_around;
+           !tokenizer->vocabulary.added.normalized.any && !tokenizer->vocabulary.added.looks_around;
 }
 
 /* Returns the size of the next stretch, from the number of missing pieces. */
@@ -206,12 +320,12 @@ static bool passage_run(passage *p, const hs_text *text)
     const bool stretches = has_stretches(p->tokenizer);
     const unsigned char *at = (const unsigned char *)(text->n_bytes ? text->bytes : "");
     const unsigned char *end = at + text->n_bytes;
-    hs__added_search search = search_in(p, &p->tokenizer->added.raw, at);
+    added_search search = search_in(p, &p->tokenizer->vocabulary.added.raw, at);
     uint32_t index = 0; /* code points before `at` */
     bool ok = true;
     while ((at < end || search.from < end) && ok && !p->enough) {
         const unsigned char *stretch = stretches ? stretch_end(at, end, stretch_bytes(p)) : end;
-        const bool hit = hs__added_search_next(&search, at, stretch, end);
+        const bool hit = added_search_next(&search, at, stretch, end);
         const unsigned char *stop = hit ? search.start : stretch;
         ok = stop <= at || segment_put(p, at, (size_t)(stop - at), index);
         move(&at, &index, stop);
@@ -244,6 +358,14 @@ static size_t enough_pieces(size_t tokens_max, size_t n_kept)
     return tokens_max == n_kept && n_kept < SIZE_MAX ? n_kept + 1 : tokens_max;
 }
 
+static void split_finish(hs__split *split)
+{
+    free(split->words.items);
+    free(split->uncut.items);
+    hs__aligned_text_finish(&split->rewritten[0]);
+    hs__aligned_text_finish(&split->rewritten[1]);
+}
+
 /* Finds the pieces of one text, or of n_texts > 0 separate words. */
 static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts, size_t n_texts, bool words,
                              const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
@@ -263,7 +385,7 @@ static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts
     hs__aligned_text_finish(&p.normalized);
     hs__aligned_text_finish(&p.scratch[0]);
     hs__aligned_text_finish(&p.scratch[1]);
-    hs__split_finish(&p.split);
+    split_finish(&p.split);
     if (too_long)
         return hs_fail(
             err, HS_TOO_LARGE,

@@ -380,8 +380,9 @@ static hs_status read_documents(const hs_tokenizer_files *files, hs__description
     return st ? st : read_special_map(files, d, err);
 }
 
-hs_status hs__description_read(const hs_tokenizer_files *files, size_t vocab_size, hs__description *ret,
-                               hs_error *err)
+/* Reads the description. The caller finishes *ret, even after an error. */
+static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_size, hs__description *ret,
+                                  hs_error *err)
 {
     *ret = (hs__description){.vocab_file = HS__TOKENIZER_JSON, .vocab_size = vocab_size};
     bool generic = false;
@@ -397,7 +398,7 @@ hs_status hs__description_read(const hs_tokenizer_files *files, size_t vocab_siz
     return st ? st : read_added(ret, err);
 }
 
-void hs__description_finish(hs__description *d)
+static void description_finish(hs__description *d)
 {
     free(d->entries.items);
     free(d->added.items);
@@ -405,4 +406,27 @@ void hs__description_finish(hs__description *d)
     json_decref(d->config);
     json_decref(d->added_json);
     json_decref(d->added_by);
+}
+
+/* ---- create ---- */
+
+hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
+                               hs_tokenizer **ret_tokenizer, hs_error *err)
+{
+    hs__description description;
+    hs_tokenizer *tokenizer = NULL;
+    hs_status st = description_read(files, vocab_size, &description, err);
+    if (st)
+        goto out;
+    tokenizer = calloc(1, sizeof *tokenizer);
+    st = tokenizer ? hs__tokenizer_build(&description, tokenizer, err)
+                   : hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (st)
+        goto out;
+    *ret_tokenizer = tokenizer;
+    tokenizer = NULL;
+out:
+    hs__tokenizer_destroy(tokenizer);
+    description_finish(&description);
+    return st;
 }

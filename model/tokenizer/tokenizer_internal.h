@@ -4,8 +4,8 @@
  *     tokenizer_files.c    tokenizer.json, tokenizer_config.json, added tokens -> hs__description
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
- *     tokenizer_encode.c   texts -> hs_encoding
- *     vocabulary.c         ids and texts of tokens, the trie that finds them, and added tokens
+ *     tokenizer_encode.c   texts -> hs_encoding, which begins with finding added tokens
+ *     vocabulary.c         ids and texts of tokens, the tries that find them, and added tokens
  *     aligned_text.c       texts and words on their way through the parts
  *     normalizer_*.c, pre_tokenizer*.c, model_*.c, post_processors.c   the parts */
 #pragma once
@@ -69,6 +69,13 @@ static inline bool hs__aligned_text_put(hs__aligned_text *text, uint32_t code_po
     for (size_t i = 0; i < length; i++)
         text->sources[text->n_bytes++] = source;
     return true;
+}
+
+/* Returns true if the text is within its limit; otherwise sets too_long. */
+static inline bool hs__aligned_text_fits(hs__aligned_text *text)
+{
+    text->too_long |= text->bytes_max > 0 && text->n_bytes > text->bytes_max;
+    return !text->too_long;
 }
 
 /* The input of a normalizer: the given text from code point `first` on, or the output of another
@@ -309,20 +316,45 @@ typedef struct hs__added_list {
     size_t n;
 } hs__added_list;
 
+/* Finds added tokens in a text. */
+typedef struct hs__added_set {
+    hs__trie trie;
+    bool starts[256]; /* first bytes of the tokens */
+    bool any;
+} hs__added_set;
+
+/* Properties of an added token, a set of bits. */
+enum { HS__ADDED_SPECIAL = 1, HS__ADDED_SINGLE_WORD = 2, HS__ADDED_LSTRIP = 4, HS__ADDED_RSTRIP = 8 };
+
+/* The added tokens are cut out of the text before the model cuts words.
+ *
+ * Most are searched for in the given text, and the text between them is normalised. The others are normalised
+ * themselves and searched for in the normalised text. The leftmost match counts; of several, the longest. */
+typedef struct hs__added_tokens {
+    hs__added_set raw, normalized;
+    uint8_t *flags;    /* [size] */
+    bool looks_around; /* true if a token depends on the characters next to it */
+} hs__added_tokens;
+
 typedef struct hs__vocabulary {
-    hs__trie entries;  /* the model's entries */
-    hs__trie added;    /* the names of added tokens */
+    hs__trie entries;     /* the model's entries */
+    hs__trie added_names; /* the texts of added tokens */
+    hs__added_tokens added;
     char *texts;       /* every token, NUL-terminated */
     uint32_t *text_at; /* [size]: offset in texts; UINT32_MAX: unused id */
     size_t size;       /* ids are below this */
     const char *file;  /* the file it was read from, for messages */
 } hs__vocabulary;
 
+typedef struct hs__parts hs__parts; /* defined with the parts */
+
 /* Builds the vocabulary: sorts the entries and gives each added token its id. Drops added tokens that get no
  * id, because they must be in the vocabulary or no id is free. Fails with HS_BAD_MODEL if an id has two texts
- * or an added token two ids. The caller finishes *ret_vocabulary, even after an error. */
-HS_MUST_USE hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size_t size,
-                                           const char *file, hs__vocabulary *ret_vocabulary, hs_error *err);
+ * or an added token two ids, or if normalising leaves nothing of an added token. The caller finishes
+ * *ret_vocabulary, even after an error. */
+HS_MUST_USE hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added,
+                                           const hs__parts *normalizers, size_t size, const char *file,
+                                           hs__vocabulary *ret_vocabulary, hs_error *err);
 void hs__vocabulary_finish(hs__vocabulary *vocabulary);
 
 /* Returns the id of a token, or -1. */
@@ -342,9 +374,10 @@ HS_MUST_USE hs_status hs__token_check(const char *text, size_t n_bytes, const ch
 HS_MUST_USE hs_status hs__token_id_read(const json_t *json, const char *key, const char *text, size_t size,
                                         int32_t *ret_id, hs_error *err);
 
-/* Reads a model's "vocab" object, from text to id. The caller frees ret_entries->items, even after an
- * error. */
-HS_MUST_USE hs_status hs__entries_read(json_t *vocab, size_t size, hs__entries *ret_entries, hs_error *err);
+/* Lists the entries of a model whose "vocab" is an object from text to id. The caller frees
+ * ret_entries->items, even after an error. */
+HS_MUST_USE hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries *ret_entries,
+                                       hs_error *err);
 
 /* ---- the template ----
  *
@@ -407,8 +440,6 @@ typedef struct hs__split {
         rewritten[2]; /* for parts that rewrite the text; text points to neither or one of them */
 } hs__split;
 
-void hs__split_finish(hs__split *split);
-
 /* A post-processor's changes to offsets. */
 typedef struct hs__trim {
     bool spaces;      /* offsets leave out the white space at both ends of a token */
@@ -449,8 +480,7 @@ typedef struct hs__part_type {
     bool (*tokenize)(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces);
     /* Returns true if an object is of this type: models of old files name no type. */
     bool (*recognize)(const json_t *options);
-    /* Lists the model's entries. The caller frees ret_entries->items, even after an error. NULL: "vocab" is
-     * an object from text to id. */
+    /* Lists the model's entries. The caller frees ret_entries->items, even after an error. */
     hs_status (*list)(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err);
     /* Returns the id of the unknown token, or -1. */
     int32_t (*unknown)(const hs__part *part);
@@ -468,18 +498,14 @@ struct hs__part {
 #define HS__STAGE_PARTS_MAX 16
 
 /* The parts of a stage, in order. */
-typedef struct hs__parts {
+struct hs__parts {
     hs__part *items[HS__STAGE_PARTS_MAX]; /* [n] */
     size_t n;
-} hs__parts;
+};
 
 /* Appends the view to ret_text, normalised by each part in turn. Returns false if memory is short. */
 bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
                          hs__aligned_text *ret_text);
-
-/* Cuts split->words by each part in turn. Returns false if memory is short or a rewritten text is over its
- * limit. */
-bool hs__parts_split(const hs__parts *parts, hs__split *split);
 
 /* One line each, in tokenizer.c too. */
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
@@ -488,51 +514,6 @@ extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte
     hs__precompiled, hs__replace, hs__strip, hs__strip_accents, hs__metaspace, hs__whitespace_split,
     hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer;
 
-/* ---- added tokens ----
- *
- * Finds added tokens, which are cut out of the text before the model cuts words.
- *
- * Most are searched for in the given text, and the text between them is normalised. The others are normalised
- * themselves and searched for in the normalised text. The leftmost match counts; of several, the longest. */
-
-typedef struct hs__added_set {
-    hs__trie trie;
-    bool starts[256]; /* first bytes of the tokens */
-    bool any;
-} hs__added_set;
-
-/* Properties of an added token, a set of bits. */
-enum { HS__ADDED_SPECIAL = 1, HS__ADDED_SINGLE_WORD = 2, HS__ADDED_LSTRIP = 4, HS__ADDED_RSTRIP = 8 };
-
-typedef struct hs__added_tokens {
-    hs__added_set raw, normalized;
-    uint8_t *flags;    /* [vocab_size] */
-    bool looks_around; /* true if a token depends on the characters next to it */
-} hs__added_tokens;
-
-/* Builds the search structures. The list's ids must be set. Fails with HS_BAD_MODEL if normalising leaves
- * nothing of a token. The caller finishes the result, even after an error. */
-HS_MUST_USE hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers,
-                                             size_t vocab_size, hs__added_tokens *ret_added, hs_error *err);
-void hs__added_tokens_finish(hs__added_tokens *added);
-
-/* A search for the tokens of one set in a text. */
-typedef struct hs__added_search {
-    const hs__added_set *set;
-    const uint8_t *flags;       /* [vocab_size] */
-    uint8_t skipped;            /* tokens with these flags are treated as ordinary text */
-    const unsigned char *begin; /* the start of the text */
-    const unsigned char *from;  /* the next match starts here or later */
-    /* The last match: */
-    int32_t id;
-    const unsigned char *start, *end; /* including the white space that it takes */
-} hs__added_search;
-
-/* Finds the next token that starts before `stop`; it may reach up to `end`. It takes white space back to `at`
- * at most. A token after white space that another one has taken may start before `at`, as in the oracle. */
-bool hs__added_search_next(hs__added_search *search, const unsigned char *at, const unsigned char *stop,
-                           const unsigned char *end);
-
 /* ---- a tokenizer ---- */
 
 #define HS__TOKENIZER_JSON   "tokenizer.json"
@@ -540,7 +521,6 @@ bool hs__added_search_next(hs__added_search *search, const unsigned char *at, co
 
 struct hs_tokenizer {
     hs__vocabulary vocabulary;
-    hs__added_tokens added;
     hs__parts stages[HS__N_STAGES];
     const hs__template *template;
     hs__trim trim;
@@ -575,10 +555,9 @@ typedef struct hs__description {
     const char *pad, *mask; /* NULL: look for the default names */
 } hs__description;
 
-/* Reads the description. The caller finishes *ret, even after an error. */
-HS_MUST_USE hs_status hs__description_read(const hs_tokenizer_files *files, size_t vocab_size,
-                                           hs__description *ret, hs_error *err);
-void hs__description_finish(hs__description *description);
+/* Builds a zeroed tokenizer from its description. The caller destroys it, even after an error. */
+HS_MUST_USE hs_status hs__tokenizer_build(hs__description *description, hs_tokenizer *ret_tokenizer,
+                                          hs_error *err);
 
 /* Fills json, vocab_file, entries and names from the files of a folder without tokenizer.json. */
 HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *description,
