@@ -35,6 +35,9 @@ PATIENCE, TEST_PATIENCE = 600, 1800
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: a proof that takes minutes; `make test-slow` runs it, `make test` does not")
+    # A thread that raises fails the test that it serves.
+    for warning in ("PytestUnhandledThreadExceptionWarning", "PytestUnraisableExceptionWarning"):
+        config.addinivalue_line("filterwarnings", f"error::pytest.{warning}")
 
 
 def slow_if(condition, *values):

@@ -65,25 +65,27 @@ def test_a_model_is_fetched_served_and_removed(server):
 
 
 def test_models_change_while_requests_run(server):
-    wrong, over = [], threading.Event()
+    statuses, over = [[], [], []], threading.Event()
 
-    def ask():
+    def ask(mine):
         while not over.is_set():
-            answer = server.post("/analyze", TEXT)
-            if answer.status != 200:
-                wrong.append(answer.body)
+            mine.append(server.post("/analyze", TEXT).status)
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
+    threads = [threading.Thread(target=ask, args=(mine,)) for mine in statuses]
     for thread in threads:
         thread.start()
-    for _ in range(4):
-        assert fetch(server, NAME)["state"] == "done"
-        assert fetch(server, "mini")["state"] == "done"  # the default, loaded again
-        assert server.request("DELETE", "/models/small-bert").status == 204
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    try:
+        for _ in range(4):
+            answered = sum(map(len, statuses))
+            assert fetch(server, NAME)["state"] == "done"
+            assert fetch(server, "mini")["state"] == "done"  # the default, loaded again
+            assert server.request("DELETE", "/models/small-bert").status == 204
+            until(lambda: sum(map(len, statuses)) > answered)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert all(set(mine) == {200} for mine in statuses), statuses
 
 
 def test_a_change_does_not_wait_for_a_long_request(start_server, place):
