@@ -76,8 +76,9 @@ test: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@$(MAKE) --no-print-directory check
 
-.PHONY: packages-build packages-test packages-lint packages-wheel
-packages-build packages-test packages-lint packages-wheel: packages-%:
+PACKAGE_SETS := $(addprefix packages-,build test lint coverage wheel)
+.PHONY: $(PACKAGE_SETS)
+$(PACKAGE_SETS): packages-%:
 	@deploy/packages.sh $*
 
 ## make                 build/headscope, viewer and embedded model linked in

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a group of make targets needs, and only those that are missing.
-#     deploy/packages.sh build|test|lint|wheel|runtime|arm64
+#     deploy/packages.sh build|test|lint|coverage|wheel|runtime|arm64
 #     deploy/packages.sh list runtime       only their names
 set -eu
 
@@ -10,6 +10,7 @@ build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenbla
 test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
       python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-dev python3-venv"
+coverage="gcovr"
 # For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
 arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
        libmicrohttpd-dev:arm64 libjansson-dev:arm64 libopenblas-dev:arm64 libuv1-dev:arm64
@@ -50,10 +51,11 @@ case "${1:-}" in
 build) packages=$build why="to build headscope" ;;
 test) packages=$test why="to run its tests" ;;
 lint) packages=$lint why="to check its sources" ;;
+coverage) packages=$coverage why="to count the lines that tests reach" ;;
 wheel) packages=$wheel why="to build Python packages" ;;
 runtime) packages=$runtime why="to run headscope" ;;
 arm64) packages=$arm64 why="to build and run it for arm64" ;;
-*) echo "usage: $0 [list] build|test|lint|wheel|runtime|arm64" >&2; exit 2 ;;
+*) echo "usage: $0 [list] build|test|lint|coverage|wheel|runtime|arm64" >&2; exit 2 ;;
 esac
 if [ "$only_list" ]; then
     # shellcheck disable=SC2086 # a list of words

@@ -12,6 +12,18 @@ sanitize-thread: sanitize-thread-build
 sanitize sanitize-thread:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
+## make coverage        lines and branches that unit, fuzz corpora and API tests reach, into docs/explanation/reliability.md
+# Processes that a test kills write no counts. Lines are kept as written: -O0.
+COVERAGE := BUILD=build/coverage BINARY=build/coverage/headscope CC='gcc --coverage -fprofile-update=atomic' CFLAGS='-O0 -g'
+.PHONY: coverage
+coverage: packages-test packages-coverage
+	@$(MAKE) --no-print-directory $(COVERAGE) -j$(JOBS) all test-programs
+	find build/coverage -name '*.gcda' -delete
+	-@$(MAKE) --no-print-directory $(COVERAGE) -k unit fuzz-smoke api-test
+	gcovr --root . --object-directory build/coverage $(FOLDERS:%=--filter '%/') --exclude-throw-branches -j $(JOBS) \
+	    --json-summary build/coverage/summary.json --html-details build/coverage/lines.html --print-summary
+	$(PYTHON) tests/coverage/table.py build/coverage/summary.json docs/explanation/reliability.md
+
 ## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients
 MINUTES ?= 60
 .PHONY: soak overload

@@ -26,7 +26,7 @@ import pytest
 
 HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" / "headscope"))
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
-SANITIZED = not HEADSCOPE.endswith("build/headscope")  # slow, and memory of its own
+SANITIZED = not re.search(r"build/(coverage/)?headscope$", HEADSCOPE)  # slow, and memory of its own
 unsanitized = pytest.mark.skipif(SANITIZED, reason="a sanitizer finds nothing here: nothing of the program runs, or it is killed")
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
 # Limits for what would otherwise hang for ever: one wait, and one test. No test measures time with them.
