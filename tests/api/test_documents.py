@@ -1,9 +1,11 @@
-"""Every relative link of README and docs leads to a file of the tree, and the embedded
-model's card is that of the files beside it."""
+"""Every relative link of README and docs leads to a file of the tree and to a heading in it. Requests in documents
+follow openapi.json. The embedded model's card is that of the files beside it."""
+import json
 import re
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +17,39 @@ def test_links(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def anchors(page):
+    """The names that GitHub gives the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    seen, names = {}, set()
+    for heading in re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w -]", "", plain.lower()).replace(" ", "-")
+        seen[name] = seen.get(name, -1) + 1
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
+    return names | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors(page):
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    missing = [(file, anchor) for file, anchor in links
+               if "://" not in file and (file == "" or file.endswith(".md")) and anchor not in anchors(page.parent / file if file else page)]
+    assert not missing
+
+
+def blocks_of_json():
+    for page in PAGES:
+        for number, block in enumerate(re.findall(r"^ *```json\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)):
+            yield pytest.param(block, id=f"{page.relative_to(ROOT)}:{number}")
+
+
+@pytest.mark.parametrize("block", blocks_of_json())
+def test_requests_are_of_the_schema(block):
+    api = json.loads((ROOT / "api" / "openapi.json").read_text(encoding="utf-8"))
+    schema = {"$ref": "#/components/schemas/AnalyzeRequest", "components": api["components"]}
+    jsonschema.Draft202012Validator(schema).validate(json.loads(block))
 
 
 def test_card_is_of_these_weights():

@@ -13,13 +13,21 @@ from pathlib import Path
 
 import pytest
 from conftest import HEADSCOPE, PATIENCE, Server
-from corpus_runs import ndjson, texts
+from corpus_runs import corpus, ndjson, texts
 from hub import Hub
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), ROOT / "clients" / "python" / "README.md"]
 BLOCK = re.compile(r"(?:<!-- not pasted: ([^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
 HUB_MODEL = "google-bert/bert-base-uncased"
+SENTENCE = """# text = The war ended in %d .
+1 The the DET DT _ 2 det _ _
+2 war war NOUN NN _ 3 nsubj _ _
+3 ended end VERB VBD _ 0 root _ _
+4 in in ADP IN _ 3 prep _ _
+5 %d _ NUM CD _ 4 pobj _ _
+6 . . PUNCT . _ 3 punct _ _
+"""
 
 
 def blocks():
@@ -50,6 +58,13 @@ def place(tmp_path_factory):
     (folder / "path" / "to").mkdir(parents=True)
     (folder / "path" / "to" / "checkpoint").symlink_to(ROOT / "model" / "mini")
     ndjson(folder / "texts.jsonl", texts(20))
+    (folder / "treebank.conllu").write_text("\n".join(
+        re.sub(r"(?m)^\d.*$", lambda row: row[0].replace(" ", "\t"), SENTENCE % (1900 + n, 1900 + n)) for n in range(12)))
+    (folder / "ckpt").mkdir()
+    for step in ("1000", "8000", "64000"):
+        (folder / "ckpt" / step).symlink_to(ROOT / "model" / "mini")
+    for seed in ("0", "1", "2"):
+        assert corpus(HEADSCOPE, folder / "texts.jsonl", "-o", folder / "seeds" / seed).returncode == 0
     hub = Hub({HUB_MODEL: {file.name: file.read_bytes() for file in (ROOT / "model" / "mini").iterdir()
                            if file.suffix in (".json", ".txt", ".safetensors")}})
     server = Server("--state", str(folder / "state"))
@@ -120,6 +135,8 @@ def test_block(place, language, text):
     for command in re.split(r"\n(?! )", text.replace("\\\n", " ").replace("|\n", "| ").strip()):
         if " serve " in command:
             serve(command, place)
+        elif command.startswith("sqlite3 ") and not shutil.which("sqlite3"):
+            pytest.skip("sqlite3 is not installed, so the last command is not run")
         else:
             assert run(command, place) or "-o " in command
 
