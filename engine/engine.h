@@ -69,7 +69,7 @@ typedef struct hs_run_control {
 } hs_run_control;
 
 /* Computes and keeps the factors of output weights (engine/pass/pass.h) that a plan needs if it
- * measures lengths in the hidden state: VALUE_NORMS, RESIDUAL_SIMILARITY, or an observer's residual. Does
+ * measures lengths in the hidden state: VALUE_NORMS or a residual similarity, kept or of an observer. Does
  * nothing for other plans and for layers that are prepared. Allocates, and waits for a thread that
  * prepares the same engine. Fails with HS_NO_MEMORY. Any thread may call it. */
 HS_MUST_USE hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err);

@@ -48,6 +48,8 @@ static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, siz
  *     HEAD_OUTPUT    [l][h][T][d]   O = A V
  *     SIMILARITY     [l][h][T][T]   S = O O', its diagonal 0
  *     RESIDUAL_SIMILARITY  the same of O W_O, what the head writes into the state
+ *     CENTERED_SIMILARITY  S of Oc = O - m, with m the mean of O over the text's tokens
+ *     CENTERED_RESIDUAL_SIMILARITY  the same of Oc W_O
  *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
  *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
  *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers
@@ -69,6 +71,8 @@ typedef enum hs_tap {
     HS_TAP_HEAD_OUTPUT,
     HS_TAP_SIMILARITY,
     HS_TAP_RESIDUAL_SIMILARITY,
+    HS_TAP_CENTERED_SIMILARITY,
+    HS_TAP_CENTERED_RESIDUAL_SIMILARITY,
     HS_TAP_HIDDEN_STATE,
     HS_TAP_LAST_STATE,
     HS_TAP_EVERY_STATE,
@@ -76,6 +80,13 @@ typedef enum hs_tap {
 } hs_tap;
 
 #define HS_KEEP(tap) (1U << HS_TAP_##tap)
+
+/* Which of its taps S is: of O W_O with `residual`, of Oc with `centered`. */
+typedef struct hs_similarity {
+    bool residual, centered;
+} hs_similarity;
+hs_tap hs_similarity_tap(hs_similarity kind);
+
 /* KV_HEAD is only of answers: captures keep keys and values once for each head that reads them. STATE is one
  * longer than the selected layers, DEPTH one longer than the model's layers. */
 typedef enum hs_axis {
@@ -251,9 +262,9 @@ typedef struct hs_observer {
     /* l and h are positions in the capture. `head` and its maps are valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
-    size_t n_threads; /* threads that may call show at once; 0 or 1: only the caller's, which then runs the
-                         whole pass */
-    bool residual;    /* similarity is RESIDUAL_SIMILARITY of plan.h */
+    size_t n_threads;   /* threads that may call show at once; 0 or 1: only the caller's, which then runs the
+                           whole pass */
+    hs_similarity kind; /* of similarity */
 } hs_observer;
 
 typedef struct hs_plan {

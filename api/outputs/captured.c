@@ -60,8 +60,7 @@ hs_sequence hs__answer_sequence(const hs__answer *a)
 
 hs_tap hs__answer_similarity(const hs__answer *a)
 {
-    return a->analysis->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY
-                                                               : HS_TAP_SIMILARITY;
+    return hs_similarity_tap(hs__similarity_kind(a->analysis));
 }
 
 size_t hs__answer_part_floats(const hs__answer *a)

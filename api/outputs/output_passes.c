@@ -85,7 +85,7 @@ static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run
         .positions = positions,
         .n_positions = n_positions,
         .target = target,
-        .residual = analysis->similarity_space == HS__SPACE_RESIDUAL,
+        .similarity = hs__similarity_kind(analysis),
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
         .progress = a->request->progress,
         .context = a->request->progress_data,

@@ -314,8 +314,8 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis)
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         if (holds(analysis->outputs, i))
             taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
-    if (analysis->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
-        taps ^= HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY);
+    if (taps & HS_KEEP(SIMILARITY))
+        taps = (taps & ~HS_KEEP(SIMILARITY)) | 1U << hs_similarity_tap(hs__similarity_kind(analysis));
     return taps;
 }
 

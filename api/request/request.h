@@ -252,6 +252,12 @@ typedef struct hs__analysis_request {
     bool has_layers; /* the request names layers */
 } hs__analysis_request;
 
+/* Which similarities the request is about. */
+static inline hs_similarity hs__similarity_kind(const hs__analysis_request *analysis)
+{
+    return (hs_similarity){.residual = analysis->similarity_space == HS__SPACE_RESIDUAL};
+}
+
 /* Parses the body and checks the names of its fields: those of /analyze, or with tokens_only the fewer ones
  * of /tokenize. Release with hs__analysis_request_finish, also after a refusal. */
 int hs__analysis_request_parse(const hs_request *request, bool tokens_only,

@@ -225,7 +225,7 @@ hs_field_values hs_fields_values(const hs_fields *fields)
                              .has_sentence_ends = read->has_sentence_ends,
                              .sentence_ends = read->sentence_ends,
                              .n_sentence_ends = read->n_sentence_ends,
-                             .residual = read->similarity_space == HS__SPACE_RESIDUAL,
+                             .similarity = hs__similarity_kind(read),
                              .interventions = read->interventions,
                              .n_interventions = read->n_interventions};
 }

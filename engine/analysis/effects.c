@@ -106,8 +106,7 @@ static HS_CLONES double upper_squares(const float *a, const float *b, size_t n)
 
 static const float *baseline_similarity(const sweep *s, size_t l, size_t h)
 {
-    return hs_capture_at(s->baseline, s->options->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY,
-                         l, h);
+    return hs_capture_at(s->baseline, hs_similarity_tap(s->options->similarity), l, h);
 }
 
 static void norms_find(sweep *s)
@@ -216,7 +215,7 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
                                   .show = similarity_compare,
                                   .context = s,
                                   .n_threads = s->n_threads,
-                                  .residual = s->options->residual};
+                                  .kind = s->options->similarity};
     for (size_t i = 0; i < n; i++)
         s->variants.starts[i] =
             (hs_start){.layer = s->layer,

@@ -53,8 +53,8 @@ void hs__variants_finish(hs__variants *variants);
  * L layers cost n L (L + 1/2) / 2 layers instead of n L L. Variants of a layer share passes, as many as
  * the workspace holds. */
 
-/* Taps that the baseline's capture must keep, of all layers and heads. With `residual`,
- * RESIDUAL_SIMILARITY replaces SIMILARITY. */
+/* Taps that the baseline's capture must keep, of all layers and heads. The tap of the options'
+ * `similarity` replaces SIMILARITY. */
 #define HS_EFFECTS_TAPS (HS_KEEP(HEAD_OUTPUT) | HS_KEEP(SIMILARITY) | HS_KEEP(EVERY_STATE))
 
 /* The effect of one head. h, S and p are of the baseline, h', S' and p' with the head changed. NAN
@@ -89,8 +89,8 @@ typedef struct hs_effects_options {
         *positions; /* positions to predict, below T; none if the checkpoint has no head for masked tokens */
     size_t n_positions;
     hs_target target;
-    bool residual;   /* S is RESIDUAL_SIMILARITY of plan.h */
-    int32_t mask_id; /* id of the mask token, which is not scored; -1: every token is scored */
+    hs_similarity similarity; /* which S is compared */
+    int32_t mask_id;          /* id of the mask token, which is not scored; -1: every token is scored */
     /* Called with the number of heads done of n_layers * n_heads; may be NULL. */
     void (*progress)(void *context, size_t n_done);
     void *context;

@@ -373,6 +373,27 @@ static const float *residual_rows(const hs__kernels *kernels, const hs__attentio
     return scratch->values;
 }
 
+/* Takes the mean over all rows away from each row. Returns [T][D], in the memory of V, where x may lie. The
+ * mean is in double, so that equal rows give exactly 0. */
+static HS_CLONES const float *centered_rows(const hs__attention_scratch *scratch, size_t T, size_t D,
+                                            const float *x, size_t ldx)
+{
+    enum { LANES = 16 };
+    for (size_t first = 0; first < D; first += LANES) {
+        const size_t n = D - first < LANES ? D - first : LANES;
+        double mean[LANES] = {0};
+        for (size_t t = 0; t < T; t++)
+            for (size_t k = 0; k < n; k++)
+                mean[k] += (double)x[t * ldx + first + k];
+        for (size_t k = 0; k < n; k++)
+            mean[k] /= (double)T;
+        for (size_t t = 0; t < T; t++)
+            for (size_t k = 0; k < n; k++)
+                scratch->values[t * D + first + k] = (float)((double)x[t * ldx + first + k] - mean[k]);
+    }
+    return scratch->values;
+}
+
 static void compute_norms(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                           const hs__head *head)
 {
@@ -383,6 +404,28 @@ static void compute_norms(const hs__kernels *kernels, const hs__attention_scratc
             sum += (double)rows[t * head->D + i] * (double)rows[t * head->D + i];
         head->to[HS_TAP_VALUE_NORMS][t] = (float)sqrt(sum);
     }
+}
+
+/* Computes each similarity that is kept. Centring commutes with W_O, so it follows the transformation. */
+static void compute_similarities(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                                 const hs__head *head)
+{
+    const size_t T = head->T, D = head->D, step = head->context_step;
+    float *const *to = head->to;
+    const float *rows = head->context;
+    if (to[HS_TAP_SIMILARITY])
+        compute_similarity(kernels, scratch, head, rows, step, to[HS_TAP_SIMILARITY]);
+    if (to[HS_TAP_CENTERED_SIMILARITY])
+        compute_similarity(kernels, scratch, head, centered_rows(scratch, T, D, rows, step), D,
+                           to[HS_TAP_CENTERED_SIMILARITY]);
+    if (!to[HS_TAP_RESIDUAL_SIMILARITY] && !to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
+        return;
+    rows = residual_rows(kernels, scratch, head, rows, step);
+    if (to[HS_TAP_RESIDUAL_SIMILARITY])
+        compute_similarity(kernels, scratch, head, rows, D, to[HS_TAP_RESIDUAL_SIMILARITY]);
+    if (to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
+        compute_similarity(kernels, scratch, head, centered_rows(scratch, T, D, rows, D), D,
+                           to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY]);
 }
 
 /* Rotates (a, b), the halves of a row, by the angles of its position. */
@@ -436,11 +479,5 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
     rows_keep(head, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
-    if (head->to[HS_TAP_SIMILARITY])
-        compute_similarity(kernels, scratch, head, head->context, head->context_step,
-                           head->to[HS_TAP_SIMILARITY]);
-    if (head->to[HS_TAP_RESIDUAL_SIMILARITY])
-        compute_similarity(kernels, scratch, head,
-                           residual_rows(kernels, scratch, head, head->context, head->context_step), D,
-                           head->to[HS_TAP_RESIDUAL_SIMILARITY]);
+    compute_similarities(kernels, scratch, head);
 }

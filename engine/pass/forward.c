@@ -147,10 +147,10 @@ static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size
     return change;
 }
 
-static hs_tap observed_similarity(const hs_observer *observer)
-{
-    return observer->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
-}
+/* Taps that an observer may read instead of its scratch. */
+#define SIMILARITIES                                                                                         \
+    (HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(CENTERED_SIMILARITY) |                     \
+     HS_KEEP(CENTERED_RESIDUAL_SIMILARITY))
 
 /* Sets the destinations of a head that the capture selects: the capture's arrays or, for an observer, its
  * scratch. */
@@ -165,15 +165,14 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
             to[tap] = hs_capture_at(capture, tap, l, h);
     if (!observer)
         return;
-    const bool kept = to[HS_TAP_SIMILARITY] || to[HS_TAP_RESIDUAL_SIMILARITY];
-    const hs_tap similarity = observed_similarity(observer);
+    const hs_tap similarity = hs_similarity_tap(observer->kind);
     if (!to[HS_TAP_ATTENTION] && observer->attention)
         to[HS_TAP_ATTENTION] = observer->attention + slot * T * T;
     if (!to[HS_TAP_COLUMNS] && observer->columns)
         to[HS_TAP_COLUMNS] = observer->columns + slot * T;
     if (!to[similarity] && observer->similarity) {
         to[similarity] = observer->similarity + slot * T * T;
-        head->upper_only = !kept;
+        head->upper_only = !(capture->taps & SIMILARITIES);
     }
 }
 
@@ -245,13 +244,15 @@ static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_
     positions_place(p, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
-    if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY])
+    if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY] ||
+        head.to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         head.residual = hs__residual_at(p->engine->residual, p->index, index);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
     const hs_observer *observer = p->plan->observer;
     if (h >= 0 && observer)
         observer->show(observer->context, s, (size_t)l, (size_t)h,
-                       &(hs_observed_head){head.to[HS_TAP_ATTENTION], head.to[observed_similarity(observer)],
+                       &(hs_observed_head){head.to[HS_TAP_ATTENTION],
+                                           head.to[hs_similarity_tap(observer->kind)],
                                            head.to[HS_TAP_COLUMNS]});
     return true;
 }
@@ -565,8 +566,9 @@ static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n
 /* Counts the layers of the capture that need factors of their output weights. */
 static size_t n_layers_measured(const hs_plan *plan, const hs_capture *capture)
 {
-    const bool observed = plan->observer && plan->observer->residual;
-    const unsigned taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(RESIDUAL_SIMILARITY);
+    const bool observed = plan->observer && plan->observer->kind.residual;
+    const unsigned taps =
+        HS_KEEP(VALUE_NORMS) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(CENTERED_RESIDUAL_SIMILARITY);
     return observed || capture->taps & taps ? capture->n_layers : 0;
 }
 

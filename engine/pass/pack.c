@@ -115,9 +115,16 @@ static float *make(const hs__residual *residual, const hs_tensor *output)
     return panels;
 }
 
+/* Returns the layer that owns the weights of this one, and so their factors. */
+static size_t owner(const hs__residual *residual, size_t layer)
+{
+    return residual->architecture->layers[layer].same_as;
+}
+
 hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err)
 {
     const hs_architecture *architecture = residual->architecture;
+    layer = owner(residual, layer);
     if (atomic_load(&residual->layers[layer]))
         return HS_OK;
     pthread_mutex_lock(&residual->mutex);
@@ -129,13 +136,14 @@ hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err)
 
 bool hs__residual_is_made(const hs__residual *residual, size_t layer)
 {
-    return atomic_load(&residual->layers[layer]);
+    return atomic_load(&residual->layers[owner(residual, layer)]);
 }
 
 const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head)
 {
     const size_t d = residual->architecture->shape.head_width;
-    return atomic_load(&residual->layers[layer]) + head * hs__panels_floats(residual->kernels, d, d);
+    return atomic_load(&residual->layers[owner(residual, layer)]) +
+           head * hs__panels_floats(residual->kernels, d, d);
 }
 
 /* ---- tables of positions ----

@@ -180,7 +180,7 @@ typedef struct hs__head {
     bool causal;
     hs__head_change change;
     hs__head_place place;  /* read if change.patched */
-    const float *residual; /* factor of W_O; needed by VALUE_NORMS and RESIDUAL_SIMILARITY */
+    const float *residual; /* factor of W_O; needed by VALUE_NORMS and the residual similarities */
     float *context;
     size_t context_step;
     float *to[HS_N_TAPS]; /* this head's part of each tap that has heads; NULL: not kept */

@@ -33,6 +33,8 @@ static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_HEAD_OUTPUT] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
     [HS_TAP_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
     [HS_TAP_RESIDUAL_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
+    [HS_TAP_CENTERED_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
+    [HS_TAP_CENTERED_RESIDUAL_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
     [HS_TAP_HIDDEN_STATE] = {HS_AXIS_STATE, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
     [HS_TAP_LAST_STATE] = {HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
     [HS_TAP_EVERY_STATE] = {HS_AXIS_DEPTH, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
@@ -56,6 +58,15 @@ hs_selection hs_select_all(const hs_shape *shape, unsigned taps)
 const hs_axis *hs_tap_axes(hs_tap tap)
 {
     return tap_axes[tap];
+}
+
+hs_tap hs_similarity_tap(hs_similarity kind)
+{
+    static const hs_tap taps[2][2] = {
+        {HS_TAP_SIMILARITY, HS_TAP_CENTERED_SIMILARITY},
+        {HS_TAP_RESIDUAL_SIMILARITY, HS_TAP_CENTERED_RESIDUAL_SIMILARITY},
+    };
+    return taps[kind.residual][kind.centered];
 }
 
 size_t hs_capture_length(const hs_capture *capture, hs_axis axis)

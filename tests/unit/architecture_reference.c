@@ -297,6 +297,55 @@ static void take_head(size_t T, size_t H, size_t D, const double *x, double *ret
         memcpy(ret + t * D, x + t * H, D * sizeof *x);
 }
 
+/* Returns x W' for the D columns of W that a head of this number has: [T][n_rows of W]. */
+static double *written(const hs_tensor *weight, size_t T, size_t D, size_t head, const double *x)
+{
+    const size_t n = weight->n_rows;
+    double *y = calloc(T * n, sizeof *y);
+    for (size_t t = 0; t < T; t++)
+        for (size_t o = 0; o < n; o++)
+            for (size_t d = 0; d < D; d++)
+                y[t * n + o] += x[t * D + d] * at(weight, o, head * D + d);
+    return y;
+}
+
+/* Takes the mean over rows away from x [T][n]. */
+static void center(size_t T, size_t n, double *x)
+{
+    for (size_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < T; i++)
+            sum += x[i * n + j];
+        for (size_t i = 0; i < T; i++)
+            x[i * n + j] -= sum / (double)T;
+    }
+}
+
+/* S = x x' with its diagonal 0. */
+static void inner_products(size_t T, size_t n, const double *x, double *S)
+{
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = 0; j < T; j++)
+            for (size_t d = 0; d < n && i != j; d++)
+                S[i * T + j] += x[i * n + d] * x[j * n + d];
+}
+
+/* All similarities of a head with output O [T][D]. */
+static void similarities(const hs_dense *dense, size_t T, size_t D, size_t head, const double *O, size_t map,
+                         reference *r)
+{
+    const size_t H = dense->weight.n_rows;
+    double *outputs = malloc(T * D * sizeof *outputs), *writes = written(&dense->weight, T, D, head, O);
+    memcpy(outputs, O, T * D * sizeof *outputs);
+    for (size_t centered = 0; centered < 2; centered++) {
+        inner_products(T, D, outputs, r->similarity[0][centered] + map * T * T);
+        inner_products(T, H, writes, r->similarity[1][centered] + map * T * T);
+        center(T, D, outputs);
+        center(T, H, writes);
+    }
+    free(outputs), free(writes);
+}
+
 /* The attention part: [T][H], head outputs side by side. */
 static double *attend(const hs_architecture *architecture, const hs_sequence *s, size_t l, const double *x,
                       reference *r)
@@ -316,7 +365,7 @@ static double *attend(const hs_architecture *architecture, const hs_sequence *s,
         take_head(T, H, D, k + h * D, r->key + map * T * D);
         take_head(T, H, D, v + h * D, r->value + map * T * D);
         double *c2c = r->c2c + map * T * T, *c2p = r->c2p + map * T * T, *p2c = r->p2c + map * T * T;
-        double *O = r->output + map * T * D, *S = r->similarity + map * T * T, unused = 1;
+        double *O = r->output + map * T * D, unused = 1;
         const bool uniform = meets(s, HS_INTERVENE_UNIFORM, l, h, &unused);
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
         for (size_t i = 0; i < T; i++) {
@@ -338,12 +387,9 @@ static double *attend(const hs_architecture *architecture, const hs_sequence *s,
                 A[i * T + j] = uniform ? (scores[i * T + j] > -INFINITY) / (double)n_seen : i == j;
         }
         output(architecture, s, l, h, A, v, O);
-        for (size_t i = 0; i < T; i++) {
+        for (size_t i = 0; i < T; i++)
             memcpy(context + i * H + h * D, O + i * D, D * sizeof *O);
-            for (size_t j = 0; j < T; j++)
-                for (size_t d = 0; d < D && i != j; d++)
-                    S[i * T + j] += O[i * D + d] * O[j * D + d];
-        }
+        similarities(&layer->output, T, D, h, O, map, r);
     }
     free(q), free(k), free(v), free(keys), free(queries);
     return context;
@@ -434,8 +480,9 @@ reference reference_make(const hs_architecture *architecture, const hs_sequence 
                    .c2p = calloc(n, sizeof(double)),
                    .p2c = calloc(n, sizeof(double)),
                    .attention = calloc(n, sizeof(double)),
-                   .output = calloc(n_rows, sizeof(double)),
-                   .similarity = calloc(n, sizeof(double))};
+                   .output = calloc(n_rows, sizeof(double))};
+    for (size_t i = 0; i < 4; i++)
+        r.similarity[i / 2][i % 2] = calloc(n, sizeof(double));
     double *x = embed(architecture, s);
     memcpy(r.states, x, T * H * sizeof *x);
     for (size_t l = 0; l < L; l++) {
@@ -449,5 +496,7 @@ reference reference_make(const hs_architecture *architecture, const hs_sequence 
 void reference_free(reference *r)
 {
     free(r->query), free(r->key), free(r->value), free(r->states), free(r->scores), free(r->attention),
-        free(r->output), free(r->similarity), free(r->c2c), free(r->c2p), free(r->p2c);
+        free(r->output), free(r->c2c), free(r->c2p), free(r->p2c);
+    for (size_t i = 0; i < 4; i++)
+        free(r->similarity[i / 2][i % 2]);
 }

@@ -13,7 +13,7 @@ typedef struct reference {
     double *c2c, *c2p, *p2c;     /* [L][heads][T][T], addends of scores */
     double *attention;           /* [L][heads][T][T] */
     double *output;              /* [L][heads][T][d] */
-    double *similarity;          /* [L][heads][T][T], diagonal 0 */
+    double *similarity[2][2];    /* [residual][centered], each [L][heads][T][T], diagonal 0 */
 } reference;
 
 reference reference_make(const hs_architecture *architecture, const hs_sequence *sequence);

@@ -78,6 +78,8 @@ static void compare(const float *got, const double *expected, size_t n, const ch
 
 static void compare_all(const hs_capture *c, const reference *r)
 {
+    static const char *const similarities[] = {"similarity", "centred similarity", "residual similarity",
+                                               "centred residual similarity"};
     const size_t T = r->T, n = c->n_layers * c->n_heads * T * T;
     compare(c->arrays[HS_TAP_QUERY], r->query, n / T * c->head_width, "queries");
     compare(c->arrays[HS_TAP_KEY], r->key, n / T * c->head_width, "keys");
@@ -88,7 +90,11 @@ static void compare_all(const hs_capture *c, const reference *r)
     compare(c->arrays[HS_TAP_SCORES_P2C], r->p2c, n, "scores of positions with content");
     compare(c->arrays[HS_TAP_ATTENTION], r->attention, n, "attention");
     compare(c->arrays[HS_TAP_HEAD_OUTPUT], r->output, n / T * c->head_width, "head output");
-    compare(c->arrays[HS_TAP_SIMILARITY], r->similarity, n, "similarity");
+    for (size_t i = 0; i < 4; i++) {
+        const hs_similarity kind = {.residual = i / 2, .centered = i % 2};
+        const hs_tap tap = hs_similarity_tap(kind);
+        compare(c->arrays[tap], r->similarity[kind.residual][kind.centered], n, similarities[i]);
+    }
     compare(c->arrays[HS_TAP_HIDDEN_STATE], r->states, (1 + c->n_layers) * T * c->hidden, "hidden state");
     for (size_t map = 0; map < c->n_layers * c->n_heads; map++)
         for (size_t j = 0; j < T; j++) {
@@ -578,6 +584,30 @@ START_TEST(a_scale_of_1_changes_no_bit)
 }
 END_TEST
 
+/* A head whose tokens all have one output has a centred similarity of exactly 0, not one of rounding errors,
+ * which normalising would show as pairs. */
+START_TEST(equal_outputs_have_no_centred_similarity)
+{
+    static const hs_intervention_kind kinds[] = {HS_INTERVENE_MEAN, HS_INTERVENE_UNIFORM, HS_INTERVENE_ZERO};
+    const hs_architecture architecture = architecture_plain();
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            runtime->kernels = kernels;
+            hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+            const hs_intervention change = {one, 1, one, 1, kinds[k], 0, NULL, NULL, 0};
+            hs_capture *got = pass(engine, 70, EVERYTHING, &change, 1, 1);
+            const float *S = hs_capture_at(got, HS_TAP_CENTERED_SIMILARITY, 1, 1);
+            size_t n_wrong = 0;
+            for (size_t i = 0; i < (size_t)70 * 70; i++)
+                n_wrong += S[i] != 0;
+            ck_assert_uint_eq(n_wrong, 0);
+            hs_capture_destroy(got);
+            hs_engine_destroy(engine);
+        }
+}
+END_TEST
+
 /* Nothing is behind the last layer's heads but its hidden state; heads beside a changed one keep their
  * outputs. */
 START_TEST(changed_outputs_in_the_last_layer_change_no_map)
@@ -884,6 +914,7 @@ int main(void)
     tcase_add_loop_test(cases, the_size_of_caches_changes_no_bit, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
+    tcase_add_test(cases, equal_outputs_have_no_centred_similarity);
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);
     tcase_add_test(cases, the_order_of_interventions_does_not_matter);
     tcase_add_test(cases, interventions_stay_in_their_sequence);

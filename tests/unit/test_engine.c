@@ -22,7 +22,8 @@ static const hs_shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4 };
 #define EVERYTHING                                                                                           \
-    (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |        \
+    (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY) |                               \
+     HS_KEEP(CENTERED_SIMILARITY) | HS_KEEP(CENTERED_RESIDUAL_SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |           \
      HS_KEEP(HIDDEN_STATE))
 
 /* The runtime of the test that runs: four threads, more than this machine may have. */
@@ -252,10 +253,11 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
     seen->n_wrong += memcmp(head->columns, hs_capture_at(c, HS_TAP_COLUMNS, l, h), T * sizeof(float)) != 0;
 }
 
-/* Captures that keep nothing and captures that keep all, in one pass; similarities of either space. */
+/* Captures that keep nothing and captures that keep all, in one pass; similarities of either space, centred
+ * or not. */
 START_TEST(observers_are_shown_what_captures_would_keep)
 {
-    const bool residual = (size_t)_i >= N_SHAPES;
+    const hs_similarity kind = {.residual = (size_t)_i / N_SHAPES % 2, .centered = (size_t)_i / N_SHAPES / 2};
     const hs_architecture model = make_model(&shapes[(size_t)_i % N_SHAPES]);
     hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     texts kept, observed;
@@ -279,9 +281,9 @@ START_TEST(observers_are_shown_what_captures_would_keep)
         n_tokens += T;
     }
     float *maps = malloc((2 * T_max * T_max + T_max) * sizeof *maps);
-    shown seen = {.expected = &kept, .similarity = residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY};
+    shown seen = {.expected = &kept, .similarity = hs_similarity_tap(kind)};
     const hs_observer observer = {
-        maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen, 1, residual};
+        maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen, 1, kind};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_compute(engine, ws, observed.sequences, TEXTS, &observer,
@@ -743,7 +745,7 @@ int main(void)
     tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
     tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
-    tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, 2 * N_SHAPES);
+    tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, 4 * N_SHAPES);
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, int8_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, an_engine_takes_what_was_measured, 0, N_SHAPES);

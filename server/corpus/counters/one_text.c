@@ -41,7 +41,7 @@ typedef struct one_text {
 
 static hs_tap similarity_tap(const hs__corpus_job *job)
 {
-    return job->settings.fields.residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
+    return hs_similarity_tap(job->settings.fields.similarity);
 }
 
 static void layers_choose(const hs__corpus_job *job, chosen *c)

@@ -265,7 +265,7 @@ static json_t *interventions_json(const hs_intervention *list, size_t n)
 static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
 {
     json_t *interventions = interventions_json(s->fields.interventions, s->fields.n_interventions);
-    if (s->fields.residual)
+    if (s->fields.similarity.residual)
         json_object_set_new(identity, "similarity_space", json_string("residual"));
     if (s->distances)
         json_object_set_new(identity, "head_distances", json_string(distance_names[s->distances]));

@@ -385,7 +385,7 @@ static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_err
                                   .columns = worker->maps + 2 * T * T,
                                   .show = head_count,
                                   .context = worker,
-                                  .residual = job->settings.fields.residual};
+                                  .kind = job->settings.fields.similarity};
     hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
         st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
