@@ -1,6 +1,6 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
 import { EXAMPLES } from "../src/app/examples";
-import { colours, expect, firstText, open, ranked, settled, test, view } from "./viewer";
+import { colours, expect, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
 
 for (const width of [1280, 390])
   test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, async ({
@@ -38,4 +38,44 @@ test("a head opens in the colours of its thumbnail: the square root, attention f
   const bars = page.locator(".plate .colour-bar");
   await expect(bars.first()).toContainText("square root, 0 to 1.00");
   await expect(bars.nth(1)).toContainText("square root, −");
+});
+
+test("arrow keys count while the maps are still computed, and when a text is analysed", async ({ watched: page, home }) => {
+  let answer: () => void = () => {};
+  const hold = (): Promise<void> => new Promise((done) => (answer = done));
+  let held = hold();
+  await page.route("**/analyze*", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await open(page, home);
+  const thumb = (head: string) => page.locator(`.thumb[data-head='${head}']`);
+  await thumb("0.0").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  await expect(thumb("1.1")).toBeFocused();
+  answer();
+  await settled(page);
+  await expect(thumb("1.1")).toBeFocused();
+  held = hold();
+  await page.evaluate(() => (location.hash += "&pair=Yes."));
+  await expect(page.locator(".grid.early")).toBeAttached();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  answer();
+  await settled(page);
+  await expect(thumb("1.3")).toBeFocused();
+});
+
+taskTest("a model for fewer than 128 tokens opens, and cuts a long text at its own limit", async ({ watched: page, home }) => {
+  await open(page, home, `model=short&${LONG}`);
+  await expect(page.locator(".facts-line")).toContainText("32 tokens (cut)");
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
+  await expect(page.locator(".problem")).toHaveCount(0);
+  for (const name of ["Text", "Pairs", "Experiment", "Trace", "Compare"]) {
+    await page.getByRole("button", { name, exact: true }).click();
+    await expect(view(page, name)).toBeVisible();
+    await settled(page);
+    await expect(page.locator(".problem")).toHaveCount(0);
+  }
 });

@@ -1,5 +1,5 @@
 """Writes checkpoints for the browser tests into a folder. Most are mini with a random task head or as a sentence encoder.
-One is a random causal model with mini's vocabulary."""
+Two are random causal models with mini's vocabulary, one of them for 32 tokens."""
 
 import json
 import shutil
@@ -42,7 +42,9 @@ def main(target):
     encoder(target / "encoder")
     vocabulary = (MINI / "vocab.txt").read_text().splitlines()
     causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=512)
-    shutil.copy(MINI / "vocab.txt", causal)
+    short = family_gpt2.write_random(target / "short", n_layers=2, n_heads=4, vocab=len(vocabulary), positions=32)
+    for folder in (causal, short):
+        shutil.copy(MINI / "vocab.txt", folder)
 
 
 main(Path(sys.argv[1]))

@@ -36,7 +36,7 @@ test("overview: no map of the text before stands under a new one", async ({ watc
     const old = first.toDataURL();
     let left = false;
     const look = (): void => {
-      const seen = grid.checkVisibility({ visibilityProperty: true });
+      const seen = first.checkVisibility({ visibilityProperty: true });
       left ||= !seen;
       const shown = left && seen;
       if (shown && first.toDataURL() === old) document.body.dataset.stale = "1";

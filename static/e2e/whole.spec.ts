@@ -89,7 +89,8 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await expect(page.locator(".facts-line")).toContainText("64 tokens");
   await page.locator("#max").fill("");
   await page.getByRole("button", { name: "Analyse" }).click();
-  await expect(page.locator("#max")).toHaveValue("64");
+  await expect(page.locator(".facts-line")).toContainText("128 tokens");
+  await expect(page.locator("#max")).toHaveValue("");
   await expect(page.getByText("Not analysed yet")).toHaveCount(0);
 });
 

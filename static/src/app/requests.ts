@@ -28,7 +28,7 @@ function inputOf(state: Requested): Input {
     ...(state.pair ? { text_pair: state.pair } : {}),
     ...(state.model ? { model: state.model } : {}),
     ...(state.prompt ? { prompt_name: state.prompt.slice(1) } : {}),
-    max_tokens: state.max,
+    ...(state.max ? { max_tokens: state.max } : {}),
     ...(state.literal ? { split_special_tokens: true } : {}),
     ...(state.special ? {} : { special_tokens: "mask" as const }),
   };

@@ -22,7 +22,7 @@ const FIELDS = {
   pair: text(),
   model: text(), // "": the server's first, until the server has named it
   sha: text(), // the beginning of its checksum when the link was made
-  max: integer(128, 2, 1 << 20),
+  max: integer(0, 0, 1 << 20), // tokens; 0: the service’s default, which no model refuses
   literal: flag(), // split_special_tokens
   prompt: text(), // "": the model's default, "=": none, "=query": the one of this name
   layer: integer(-1, -1, 9999), // -1: that of the most telling head

@@ -70,12 +70,14 @@ interface Draft {
   literal: boolean;
 }
 
+const maxOf = ({ max }: Pick<State, "max">): string => (max ? String(max) : "");
+
 // The typed input, and what analyses it. Input that the server refuses stays in the form; the result on screen stays
 // that of the input before.
 function useDraft(hidden: boolean) {
   const app = useApp();
   const { state } = app;
-  const committed: Draft = { text: state.text, pair: state.pair, max: String(state.max), literal: state.literal };
+  const committed: Draft = { text: state.text, pair: state.pair, max: maxOf(state), literal: state.literal };
   const key = JSON.stringify(committed);
   const first = useState(() => keptDraft(key) ?? committed)[0];
   const last = useRef({ key, draft: first });
@@ -90,7 +92,7 @@ function useDraft(hidden: boolean) {
     if (isGood) good.current = { text, pair, max, literal, model, prompt };
     else if (answered && good.current) {
       const { text, pair, max, literal } = good.current;
-      last.current = { key: JSON.stringify({ text, pair, max: String(max), literal }), draft };
+      last.current = { key: JSON.stringify({ text, pair, max: maxOf({ max }), literal }), draft };
       setRefused(answered);
       app.set(good.current);
     }
@@ -104,8 +106,8 @@ function useDraft(hidden: boolean) {
     const { text, pair, max, literal } = last.current.draft;
     const same = text === state.text && pair === state.pair && prompt === state.prompt;
     setRefused(null);
-    const next = { text, pair, model, prompt, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
-    edit({ max: String(next.max) }); // an empty field takes its last number
+    const next = { text, pair, model, prompt, sha: "", max: Number(max), literal }; // an empty field: 0
+    edit({ max: maxOf(next) });
     app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
   };
   return { draft, waiting: JSON.stringify(draft) !== key, problem: refused ?? answered, edit, analyse };
@@ -189,6 +191,8 @@ function TextForm({ hidden }: { hidden: boolean }) {
               type="number"
               inputMode="numeric"
               min={2}
+              placeholder="model’s"
+              title="Left empty: 128, or as many as the model takes"
               value={draft.max}
               onInput={(e) => edit({ max: e.currentTarget.value })}
               {...guardOf("max", problem)}

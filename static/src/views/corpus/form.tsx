@@ -179,7 +179,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
         <div class="badged">
           <ModelOption problem={problem} />
         </div>
-        {option("max_tokens", "128")}
+        {option("max_tokens", "", "model’s")}
       </div>
       {option("layers", "all")}
       {option("thresholds", "0.1,0.2,0.3,0.4,0.5")}

@@ -49,7 +49,7 @@ export function Grid(props: {
   sorted: boolean;
   captions: Captions;
   chosen: { layer: number; head: number };
-  early: boolean; // laid out unseen while the server computes
+  early: boolean; // frames without maps, while the server computes
   place: { current: HTMLDivElement | null };
   announce: (l: number, head: number, aloud: boolean) => void;
 }) {
