@@ -108,14 +108,14 @@ $(BUILD)/%.o: %.S
 # .incbin files are invisible to -MMD.
 $(BUILD)/model/mini/embedded.o: $(wildcard model/mini/*)
 $(BUILD)/api/openapi.o: api/openapi.json
-$(BUILD)/api/figures/font_file.o: $(FIGURE_FONT)
-$(BUILD)/api/figures/font_file.o: CPPFLAGS += -DFIGURE_FONT='"$(FIGURE_FONT)"'
+$(BUILD)/api/figures/figure_files.o: $(FIGURE_FONT) api/figures/palettes.json
+$(BUILD)/api/figures/figure_files.o: CPPFLAGS += -DFIGURE_FONT='"$(FIGURE_FONT)"'
 
 # The viewer: npm ci, then Vite into build/viewer, then one C file that holds every file of it.
 static/node_modules/.package-lock.json: static/package.json static/package-lock.json
 	cd static && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
-build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES) api/openapi.json
+build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES) api/openapi.json api/figures/palettes.json
 	cd static && npm run --silent build
 	@touch $@
 build/viewer_files.c: build/viewer/index.html static/embed.mjs

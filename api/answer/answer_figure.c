@@ -146,14 +146,6 @@ static hs_status labels_create(maker *m, size_t n, hs_error *err)
     return m->labels && m->numbers ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the figure's labels");
 }
 
-/* Puts 0 in the middle of the colours, where they are lightest. */
-static void range_balance(hs_panel *p)
-{
-    p->palette = HS_PALETTE_SIGNED;
-    p->high = fmaxf(p->high, -p->low);
-    p->low = -p->high;
-}
-
 /* Gives panels of one palette the widest of their ranges. */
 static void ranges_share(maker *m)
 {
@@ -176,6 +168,14 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
     const char *name = similarity ? "similarity" : "attention";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
+    char range[72];
+    hs_panel_range_text(p, range);
+    if (m->figure->colour_scale != HS__COLOURS_AUTO)
+        p->scale = (hs_scale)(m->figure->colour_scale - HS__COLOURS_LINEAR);
+    else if (overview)
+        p->scale = HS_SCALE_SQUARE_ROOT;
+    if (overview && !similarity && m->figure->scale == HS__SCALE_OWN)
+        p->high = 1; /* fractions, comparable as they are */
     if (m->figure->show == HS__SHOW_BOTH && (overview || m->figure->scale == HS__SCALE_SHARED))
         snprintf(p->title, sizeof p->title, "%zu.%zu, %s", layer, head, name);
     else if (overview)
@@ -183,10 +183,20 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     else if (m->figure->scale == HS__SCALE_SHARED)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
     else if (figure_n_panels(a->analysis) <= LABELLED_MAX)
-        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head, name,
-                 (double)p->high);
+        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, %s", layer, head, name, range);
     else
-        snprintf(p->title, sizeof p->title, "%zu.%zu (max %.2g)", layer, head, (double)p->high);
+        snprintf(p->title, sizeof p->title, "%zu.%zu (%s)", layer, head, range);
+}
+
+/* Gives all similarities colours of both signs if one of them has a negative value. */
+static void similarities_sign(maker *m)
+{
+    bool is_signed = false;
+    for (size_t i = 0; i < m->n_panels; i++)
+        is_signed |= m->panels[i].palette == HS_PALETTE_SIGNED;
+    for (size_t i = 0; is_signed && i < m->n_panels; i++)
+        if (m->panels[i].palette == HS_PALETTE_ORANGE)
+            hs__panel_sign(&m->panels[i]);
 }
 
 static hs_status maps_make(maker *m, hs_error *err)
@@ -204,6 +214,7 @@ static hs_status maps_make(maker *m, hs_error *err)
             if (m->figure->show != HS__SHOW_ATTENTION)
                 map_add(m, l, h, true);
         }
+    similarities_sign(m);
     return HS_OK;
 }
 
@@ -247,7 +258,13 @@ static hs_status distances_make(maker *m, hs_error *err)
                             analysis->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
                                                                        : "distance of heads, 1 - CKA");
     p->row_labels = p->column_labels = m->labels;
+    p->unit = "distance";
     hs__panel_range(p);
+    if (p->palette == HS_PALETTE_SIGNED) { /* by rounding alone */
+        p->palette = HS_PALETTE_GREEN;
+        p->low = p->least = 0;
+        p->high = p->most;
+    }
     return HS_OK;
 }
 
@@ -287,9 +304,7 @@ static hs_status effects_make(maker *m, hs_error *err)
         p->column_title = "head";
         hs__panel_range(p);
         const size_t n = strlen(p->title);
-        snprintf(p->title + n, sizeof p->title - n, ", %.2g to %.2g", (double)p->low, (double)p->high);
-        if (p->low < 0)
-            range_balance(p);
+        snprintf(p->title + n, sizeof p->title - n, ", %.3g to %.3g", (double)p->least, (double)p->most);
     }
     return HS_OK;
 }
@@ -328,6 +343,7 @@ static hs_status predictions_make(maker *m, hs_error *err)
                                           .column_labels = columns,
                                           .cell_labels = cells,
                                           .column_title = lens ? "after layer" : "rank",
+                                          .unit = "probability",
                                           .palette = HS_PALETTE_GREEN,
                                           .high = 1};
     snprintf(m->panels[0].title, sizeof m->panels[0].title, "%s",

@@ -16,7 +16,6 @@
 
 #define INK   0x1b1e22u
 #define FAINT 0x9aa0a6u
-#define WHITE 0xffffffu
 
 #define LINE           1.25 /* line height in font sizes */
 #define GAP            6.0  /* between panels */
@@ -32,50 +31,15 @@ typedef struct layout {
     bool row_ticks, column_ticks;                              /* numbers instead of labels */
     bool upright;                                              /* column labels */
     bool cells_upright;                                        /* labels of cells */
-    bool shares_scale;
+    bool bar_right;                                            /* one colour bar beside all panels */
+    bool bars_each;                                            /* one below each panel */
+    size_t n_bars;                                             /* below all panels */
     double margin; /* left of all panels and above them, for the numbers of a grid */
     double left, top, plot_width, plot_height, cell_width, cell_height;
     double panel_width, panel_height;
 } layout;
 
-/* ---- colours ---- */
-
-enum { STOPS = 6 };
-
-/* The viewer's colour maps on a light page (static/src/maps/colour.ts). The last runs downwards from 0. */
-static const unsigned char stops[][STOPS][3] = {
-    [HS_PALETTE_BLUE] =
-        {{246, 248, 251}, {195, 216, 240}, {127, 176, 226}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
-    [HS_PALETTE_ORANGE] =
-        {{251, 248, 243}, {247, 220, 178}, {238, 177, 103}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
-    [HS_PALETTE_GREEN] =
-        {{236, 238, 238}, {182, 208, 204}, {115, 173, 166}, {53, 135, 128}, {13, 98, 94}, {5, 63, 62}},
-    [HS_PALETTE_SIGNED] =
-        {{251, 248, 243}, {229, 217, 237}, {197, 176, 222}, {158, 127, 200}, {111, 69, 166}, {51, 19, 92}},
-};
-
-/* Writes the colour at a share in [0, 1] of the way through some stops. */
-static void colour_mix(hs_palette palette, double share, unsigned char ret[3])
-{
-    const double at = (STOPS - 1) * share;
-    const size_t k = at < STOPS - 2 ? (size_t)at : STOPS - 2;
-    for (size_t c = 0; c < 3; c++) {
-        const double a = stops[palette][k][c], b = stops[palette][k + 1][c];
-        ret[c] = (unsigned char)(a + (at - (double)k) * (b - a) + 0.5);
-    }
-}
-
-void hs_palette_colours(hs_palette palette, hs_colours ret)
-{
-    memset(ret[0], 255, sizeof ret[0]);
-    for (size_t i = 1; i < 256; i++) {
-        const double share = (double)(i - 1) / 254;
-        if (palette != HS_PALETTE_SIGNED)
-            colour_mix(palette, share, ret[i]);
-        else
-            colour_mix(share < 0.5 ? HS_PALETTE_SIGNED : HS_PALETTE_ORANGE, fabs(2 * share - 1), ret[i]);
-    }
-}
+/* ---- ranges ---- */
 
 const char *hs__figure_number(double value, char ret[32])
 {
@@ -84,23 +48,35 @@ const char *hs__figure_number(double value, char ret[32])
     return ret;
 }
 
-static unsigned char colour_index(const hs_panel *p, float value)
+void hs__panel_sign(hs_panel *p)
 {
-    if (!isfinite(value))
-        return 0;
-    const double range = (double)p->high - p->low, at = range > 0 ? ((double)value - p->low) / range : 0;
-    return (unsigned char)(1 + lround(254 * fmin(1, fmax(0, at))));
+    p->palette = HS_PALETTE_SIGNED;
+    p->high = fmaxf(p->high, -p->low);
+    p->low = -p->high;
 }
 
 void hs__panel_range(hs_panel *p)
 {
-    p->low = 0;
-    p->high = -INFINITY;
+    p->least = p->most = 0;
     for (size_t i = 0; i < p->n_rows * p->n_columns; i++) {
-        p->low = fminf(p->low, p->values[i]);
-        p->high = fmaxf(p->high, p->values[i]);
+        p->least = fminf(p->least, p->values[i]);
+        p->most = fmaxf(p->most, p->values[i]);
     }
-    p->high = fmaxf(p->high, p->low);
+    p->low = p->least;
+    p->high = p->most;
+    if (p->low < 0)
+        hs__panel_sign(p);
+}
+
+void hs_panel_range_text(const hs_panel *p, char ret[72])
+{
+    char least[32], most[32];
+    hs__figure_number((double)p->least, least);
+    hs__figure_number((double)p->most, most);
+    if (p->least < 0)
+        snprintf(ret, 72, "%s to %s", least, most);
+    else
+        snprintf(ret, 72, "max %s", most);
 }
 
 hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)
@@ -112,6 +88,7 @@ hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t 
                   .column_labels = tokens,
                   .row_title = is_similarity ? NULL : "from",
                   .column_title = is_similarity ? NULL : "to",
+                  .unit = is_similarity ? "similarity" : "attention",
                   .palette = is_similarity ? HS_PALETTE_ORANGE : HS_PALETTE_BLUE};
     hs__panel_range(&p);
     return p;
@@ -197,29 +174,106 @@ static double title_font(const layout *y)
     return y->figure->tight && size < HS__FIGURE_POINT_MIN ? 0 : fmax(size, HS__FIGURE_POINT_MIN);
 }
 
-static bool scale_is_shared(const hs_figure *f)
+/* ---- colour bars ---- */
+
+enum { BARS_MAX = 4, WORDS_MAX = 3 };
+
+/* A colour bar and the panels that it explains, which have one palette. */
+typedef struct bar {
+    const hs_panel *panel; /* the first of them */
+    float least, most;     /* of all their values */
+    bool shared;           /* they have one range */
+    bool alone;            /* there is one panel */
+} bar;
+
+static bool is_explained_with(const hs_panel *a, const hs_panel *b)
 {
-    for (size_t i = 1; i < f->n_panels; i++)
-        if (f->panels[i].low != f->panels[0].low || f->panels[i].high != f->panels[0].high ||
-            f->panels[i].palette != f->panels[0].palette)
-            return false;
-    return true;
+    return a->palette == b->palette && a->scale == b->scale && a->unit == b->unit;
 }
 
-/* Returns the value at a share of the way from low to high. */
-static double scale_value(const hs_panel *p, double share)
+/* Finds the colour bars of a figure, at most BARS_MAX. Returns their number. */
+static size_t bars_find(const hs_figure *f, bar ret[BARS_MAX])
 {
-    return (double)p->low + share * ((double)p->high - (double)p->low);
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_panels; i++) {
+        const hs_panel *p = &f->panels[i];
+        size_t k = 0;
+        while (k < n && !is_explained_with(ret[k].panel, p))
+            k++;
+        if (k == BARS_MAX)
+            continue;
+        if (k == n) {
+            ret[n++] = (bar){p, p->least, p->most, true, true};
+            continue;
+        }
+        ret[k].alone = false;
+        ret[k].shared &= p->low == ret[k].panel->low && p->high == ret[k].panel->high;
+        ret[k].least = fminf(ret[k].least, p->least);
+        ret[k].most = fmaxf(ret[k].most, p->most);
+    }
+    return n;
 }
 
-static double scale_width(const layout *y)
+/* Chooses where the colour bars stand: of one range on the right; of panels with labels below each; else
+ * below all of them, one for each palette. */
+static void bars_place(layout *y)
+{
+    const hs_figure *f = y->figure;
+    bar bars[BARS_MAX];
+    const size_t n = bars_find(f, bars);
+    y->n_bars = f->tight ? n : 0;
+    y->bar_right = !f->tight && n == 1 && bars[0].shared;
+    y->bars_each = !f->tight && !y->bar_right;
+}
+
+/* Writes a number of the bar: 0 is its low end, 1 its middle, 2 its high end. The middle may have none.
+ * Returns ret. */
+static const char *bar_number(const bar *b, int k, char ret[32])
+{
+    const double share = k / 2.0, value = hs__scale_value(b->panel, share);
+    if (value == 0 || (b->shared && b->panel->scale != HS_SCALE_ROW))
+        return hs__figure_number(value, ret);
+    snprintf(ret, 32, "%s%s", value < 0 ? "-" : "", b->panel->scale == HS_SCALE_ROW ? "row max" : "max");
+    if (k == 1)
+        *ret = '\0';
+    return ret;
+}
+
+/* Writes what the bar says of itself, the longest first: its quantity, its scale and the range of the values.
+ * A script that changes the range finds the quantity alone. Returns how many there are. */
+static size_t bar_words(const bar *b, char ret[WORDS_MAX][160])
+{
+    const hs_panel *p = b->panel;
+    char least[32], most[32], range[96] = "";
+    if (p->name || (p->unit && p->least == p->most && p->most == 0 && p->high != 0)) {
+        snprintf(ret[0], sizeof ret[0], "%s", p->unit ? p->unit : "");
+        return p->unit ? 1 : 0;
+    }
+    snprintf(range, sizeof range, ", %s to %s", hs__figure_number((double)b->least, least),
+             hs__figure_number((double)b->most, most));
+    snprintf(ret[0], sizeof ret[0], "%s%s%s%s", p->unit ? p->unit : "", p->unit ? ", " : "",
+             hs__scale_name(p->scale), b->shared ? range : ", each map to its own maximum");
+    snprintf(ret[1], sizeof ret[1], "%s%s", hs__scale_name(p->scale), b->shared ? range : ", each its own");
+    snprintf(ret[2], sizeof ret[2], "%s", hs__scale_name(p->scale));
+    return 3;
+}
+
+/* Returns the width of the bar on the right, with its numbers and words. */
+static double bar_right_width(const layout *y)
 {
     const hs_panel *p = &y->figure->panels[0];
-    double width = hs__font_width(p->unit ? "0.00000" : "0.000");
+    const bar b = {.panel = p, .shared = true};
+    double width = hs__font_width(p->name ? "0.00000" : "0.000");
     char number[32];
     for (int k = 0; k < 3; k++)
-        width = fmax(width, hs__font_width(hs__figure_number(scale_value(p, k / 2.0), number)));
-    return BAR_WIDTH + 4 + (width + (p->unit ? LINE + 0.5 : 0)) * y->font;
+        width = fmax(width, hs__font_width(bar_number(&b, k, number)));
+    return BAR_WIDTH + 4 + (width + LINE + 0.5) * y->font;
+}
+
+/* Returns the height of a bar that lies, with its numbers and words below. */
+static double bar_lying_height(const layout *y)
+{
+    return 4 + BAR_WIDTH + 2 * LINE * y->font;
 }
 
 static void measure(layout *y)
@@ -227,14 +281,14 @@ static void measure(layout *y)
     const hs_figure *f = y->figure;
     const double page = f->width_mm / 25.4 * 72;
     y->font = f->font_pt;
-    y->shares_scale = scale_is_shared(f);
-    const double scale = y->shares_scale ? scale_width(y) : 0;
+    bars_place(y);
+    const double scale = y->bar_right ? bar_right_width(y) : 0;
     y->margin = f->row_numbers ? 2 * LINE * y->font : 0;
     y->panel_width = (page - y->margin - scale - GAP * (double)(f->n_across + 1)) / (double)f->n_across;
     y->title_font = title_font(y);
     rows_measure(y);
     columns_measure(y);
-    y->panel_height = y->top + y->plot_height;
+    y->panel_height = y->top + y->plot_height + (y->bars_each ? bar_lying_height(y) : 0);
     const hs_panel *p = &f->panels[0];
     const double pitch = y->cells_upright ? y->cell_width : y->cell_height;
     y->cell_font = p->cell_labels ? font_that_fits(y->font, pitch) : 0;
@@ -247,7 +301,8 @@ static void text(hs_picture *d, double x, double y, double size, hs__anchor anch
 {
     const hs__mark where = {
         .x = x, .y = y, .size = size, .anchor = anchor, .upright = upright, .colour = colour};
-    hs__draw_text(d, &where, of, max_width);
+    if (*of)
+        hs__draw_text(d, &where, of, max_width);
 }
 
 /* Returns the pixels of an edge of a cell; 0: a pixel stands for several cells. */
@@ -260,14 +315,28 @@ static size_t pixels_a_cell(const hs_figure *f)
     return fit < analysis ? fit : analysis;
 }
 
-/* Returns the strongest value of a square of cells. */
+/* Returns the value of a square of cells that is largest, with signs largest in size. */
 static float strongest(const hs_panel *p, size_t row, size_t column, size_t n)
 {
     float value = NAN;
     for (size_t i = row; i < row + n && i < p->n_rows; i++)
-        for (size_t j = column; j < column + n && j < p->n_columns; j++)
-            value = fmaxf(value, p->values[i * p->n_columns + j]);
+        for (size_t j = column; j < column + n && j < p->n_columns; j++) {
+            const float other = p->values[i * p->n_columns + j];
+            if (!(p->palette == HS_PALETTE_SIGNED ? fabsf(other) <= fabsf(value) : other <= value))
+                value = isnan(other) ? value : other;
+        }
     return value;
+}
+
+/* Returns the end of the colours in rows of cells: the panel's, or the largest value in size of these rows.
+ */
+static float row_high(const hs_panel *p, size_t row, size_t n)
+{
+    float high = p->scale == HS_SCALE_ROW ? 0 : p->high;
+    for (size_t i = row; p->scale == HS_SCALE_ROW && i < row + n && i < p->n_rows; i++)
+        for (size_t j = 0; j < p->n_columns; j++)
+            high = fmaxf(high, fabsf(p->values[i * p->n_columns + j]));
+    return high;
 }
 
 static void image_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
@@ -288,8 +357,10 @@ static void image_draw(hs_picture *d, const layout *y, const hs_panel *p, double
     unsigned char *pixels = hs__draw_image(d, &where);
     for (size_t i = 0; pixels && i < where.n_down; i += scale) {
         unsigned char *row = pixels + i * where.n_across;
+        const float high = row_high(p, i / scale * n, n);
         for (size_t j = 0; j < where.n_across; j += scale)
-            memset(row + j, colour_index(p, strongest(p, i / scale * n, j / scale * n, n)), scale);
+            memset(row + j, hs__colour_index(p, strongest(p, i / scale * n, j / scale * n, n), p->low, high),
+                   scale);
         for (size_t k = 1; k < scale; k++)
             memcpy(row + k * where.n_across, row, where.n_across);
     }
@@ -336,13 +407,14 @@ static void columns_draw(hs_picture *d, const layout *y, const hs_panel *p, doub
              HS__ANCHOR_MIDDLE, false, INK, p->column_title, y->plot_width);
 }
 
-/* Light text stands on dark cells. */
+/* Labels of cells are black or white, whichever reads better. */
 static void cells_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
     for (size_t i = 0; i < p->n_rows && y->cell_font; i++)
         for (size_t j = 0; j < p->n_columns; j++) {
             const size_t at = i * p->n_columns + j;
-            const uint32_t colour = colour_index(p, p->values[at]) > 128 ? WHITE : INK;
+            const unsigned char index = hs__colour_index(p, p->values[at], p->low, p->high);
+            const uint32_t colour = hs__ink_on(d->colours[p->palette][index]);
             const double x = left + ((double)j + 0.5) * y->cell_width,
                          middle = top + ((double)i + 0.5) * y->cell_height, drop = 0.35 * y->cell_font;
             if (y->cells_upright)
@@ -397,51 +469,102 @@ static void grid_draw(hs_picture *d, const layout *y, size_t n_down)
     }
 }
 
+/* ---- drawing colour bars ---- */
+
+/* Draws the colours, from left to right or from the bottom up. */
+static void bar_colours_draw(hs_picture *d, const hs_panel *p, hs__mark where, bool lies)
+{
+    where.n_across = lies ? 255 : 1;
+    where.n_down = lies ? 1 : 255;
+    where.palette = (unsigned)p->palette;
+    unsigned char *pixels = hs__draw_image(d, &where);
+    for (size_t i = 0; pixels && i < 255; i++)
+        pixels[i] = (unsigned char)(lies ? i + 1 : 255 - i);
+    hs__draw_box(d, where.x, where.y, where.width, where.height, FAINT, false);
+}
+
+/* Returns the longest of the bar's words that fit; of none that does, the shortest. */
+static const char *words_that_fit(char words[WORDS_MAX][160], size_t n, double width)
+{
+    for (size_t i = 0; i < n; i++)
+        if (i + 1 == n || hs__font_width(words[i]) <= width)
+            return words[i];
+    return "";
+}
+
+/* Draws a bar that lies, with numbers at its ends and its middle, and its words below. */
+static void bar_lying_draw(hs_picture *d, const layout *y, const bar *b, double left, double top,
+                           double width)
+{
+    static const hs__anchor anchors[] = {HS__ANCHOR_START, HS__ANCHOR_MIDDLE, HS__ANCHOR_END};
+    char words[WORDS_MAX][160], numbers[3][32];
+    const char *texts[3];
+    double sum = 0;
+    bar_colours_draw(d, b->panel, (hs__mark){.x = left, .y = top, .width = width, .height = BAR_WIDTH}, true);
+    for (int k = 0; k < 3; k++) {
+        texts[k] = bar_number(b, k, numbers[k]);
+        sum += (hs__font_width(texts[k]) + 1) * y->font;
+    }
+    for (int k = 0; k < 3; k++)
+        if (k != 1 || sum <= width)
+            text(d, left + k / 2.0 * width, top + BAR_WIDTH + y->font, y->font, anchors[k], false, INK,
+                 texts[k], width);
+    const size_t n = bar_words(b, words);
+    text(d, left, top + BAR_WIDTH + (LINE + 1) * y->font, y->font, HS__ANCHOR_START, false, INK,
+         words_that_fit(words, n, width / y->font), width);
+}
+
+/* Draws the bars of all panels side by side, from `left` to the page's end. */
+static void bars_below_draw(hs_picture *d, const layout *y, double left, double top)
+{
+    bar bars[BARS_MAX];
+    const size_t n = bars_find(y->figure, bars);
+    const double pitch = (d->width - left - GAP) / (double)n;
+    for (size_t i = 0; i < n; i++)
+        bar_lying_draw(d, y, &bars[i], left + (double)i * pitch, top, pitch - (n > 1 ? 2 * GAP : 0));
+}
+
+/* Draws the bar beside all panels, with its highest value at the top. */
+static void bar_right_draw(hs_picture *d, const layout *y, double left, double top)
+{
+    static const char *const names[] = {"low", "middle", "high"};
+    bar bars[BARS_MAX];
+    char words[WORDS_MAX][160];
+    bars_find(y->figure, bars);
+    const hs_panel *p = bars[0].panel;
+    const double height = fmax(2 * LINE * y->font, y->plot_height), x = left + BAR_WIDTH + 2;
+    const double heights[] = {top + height, top + height / 2 + 0.35 * y->font, top + 0.75 * y->font};
+    bar_colours_draw(d, p, (hs__mark){.x = left, .y = top, .width = BAR_WIDTH, .height = height}, false);
+    for (int k = 2; k >= 0; k--) {
+        char number[32];
+        hs__mark where = {.x = x, .y = heights[k], .size = y->font, .colour = INK};
+        if (p->name)
+            snprintf(where.name, sizeof where.name, "%s", names[k]);
+        bar_number(&bars[0], k, number);
+        if (*number && (k != 1 || height > 4 * LINE * y->font))
+            hs__draw_text(d, &where, number, 20 * y->font);
+    }
+    const size_t n = bar_words(&bars[0], words);
+    text(d, d->width - GAP + 2, top + height / 2, y->font, HS__ANCHOR_MIDDLE, true, INK,
+         words_that_fit(words, n, height / y->font), height);
+}
+
+/* ---- the page ---- */
+
 static void panel_draw(hs_picture *d, const layout *y, const hs_panel *p, double left, double top)
 {
+    const double x = left + y->left, at = top + y->top;
     if (y->title_font)
         text(d, left, top + 0.9 * y->title_font, y->title_font, HS__ANCHOR_START, false, INK, p->title,
              y->panel_width);
-    image_draw(d, y, p, left + y->left, top + y->top);
-    rows_draw(d, y, p, left + y->left, top + y->top);
-    columns_draw(d, y, p, left + y->left, top + y->top);
-    cells_draw(d, y, p, left + y->left, top + y->top);
-    marks_draw(d, y, p, left + y->left, top + y->top);
-}
-
-static void scale_number_draw(hs_picture *d, const layout *y, int k, double left, double at)
-{
-    static const char *const names[] = {"low", "middle", "high"};
-    const hs_panel *p = &y->figure->panels[0];
-    char number[32];
-    hs__mark where = {.x = left, .y = at, .size = y->font, .colour = INK};
-    if (p->name)
-        snprintf(where.name, sizeof where.name, "%s", names[k]);
-    hs__draw_text(d, &where, hs__figure_number(scale_value(p, k / 2.0), number), 20 * y->font);
-}
-
-/* Draws the bar of the colours, with its highest value at the top. */
-static void scale_draw(hs_picture *d, const layout *y, double left, double top)
-{
-    const hs_panel *p = &y->figure->panels[0];
-    const double height = fmax(2 * LINE * y->font, p->unit ? y->plot_height : fmin(y->plot_height, 110));
-    const hs__mark where = {.x = left,
-                            .y = top,
-                            .width = BAR_WIDTH,
-                            .height = height,
-                            .n_across = 1,
-                            .n_down = 255,
-                            .palette = (unsigned)p->palette};
-    unsigned char *pixels = hs__draw_image(d, &where);
-    for (size_t i = 0; pixels && i < 255; i++)
-        pixels[i] = (unsigned char)(255 - i);
-    hs__draw_box(d, left, top, BAR_WIDTH, height, FAINT, false);
-    scale_number_draw(d, y, 2, left + BAR_WIDTH + 2, top + 0.75 * y->font);
-    if (height > 4 * LINE * y->font)
-        scale_number_draw(d, y, 1, left + BAR_WIDTH + 2, top + height / 2 + 0.35 * y->font);
-    scale_number_draw(d, y, 0, left + BAR_WIDTH + 2, top + height);
-    if (p->unit)
-        text(d, d->width - GAP + 2, top + height / 2, y->font, HS__ANCHOR_MIDDLE, true, INK, p->unit, height);
+    image_draw(d, y, p, x, at);
+    rows_draw(d, y, p, x, at);
+    columns_draw(d, y, p, x, at);
+    cells_draw(d, y, p, x, at);
+    marks_draw(d, y, p, x, at);
+    if (y->bars_each)
+        bar_lying_draw(d, y, &(bar){p, p->least, p->most, true, true}, x, at + y->plot_height + 4,
+                       y->plot_width);
 }
 
 /* Refuses the figure if all labels are requested and some do not fit. */
@@ -469,11 +592,11 @@ hs_status hs_figure_draw(const hs_figure *f, hs_picture *d, hs_error *err)
     for (size_t i = 0; i < HS_PALETTES; i++)
         hs_palette_colours((hs_palette)i, d->colours[i]);
     d->width = f->width_mm / 25.4 * 72;
-    d->height =
-        GAP + y.margin + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);
-    if (y.shares_scale)
-        d->height =
-            fmax(d->height, 2 * GAP + y.top + 2 * LINE * y.font + (f->footer ? LINE * y.font + 2 : 0));
+    const double footer = f->footer ? LINE * y.font + 2 : 0;
+    const double below = GAP + y.margin + (double)n_down * (y.panel_height + GAP);
+    d->height = below + (y.n_bars ? bar_lying_height(&y) + 2 : 0) + footer;
+    if (y.bar_right)
+        d->height = fmax(d->height, 2 * GAP + y.top + 2 * LINE * y.font + footer);
     if (labels_check(&y, err))
         return HS_INVALID;
     for (size_t i = 0; i < f->n_panels; i++) {
@@ -481,11 +604,13 @@ hs_status hs_figure_draw(const hs_figure *f, hs_picture *d, hs_error *err)
         panel_draw(d, &y, &f->panels[i], GAP + y.margin + (double)column * (y.panel_width + GAP),
                    GAP + y.margin + (double)row * (y.panel_height + GAP));
     }
+    if (y.n_bars)
+        bars_below_draw(d, &y, GAP + y.margin, below);
+    if (y.bar_right)
+        bar_right_draw(d, &y, GAP + y.margin + (double)f->n_across * (y.panel_width + GAP),
+                       GAP + y.margin + y.top);
     if (f->row_numbers)
         grid_draw(d, &y, n_down);
-    if (y.shares_scale)
-        scale_draw(d, &y, GAP + y.margin + (double)f->n_across * (y.panel_width + GAP),
-                   GAP + y.margin + y.top);
     if (f->footer)
         text(d, GAP, d->height - GAP / 2, fmax(HS__FIGURE_POINT_MIN, 0.85 * y.font), HS__ANCHOR_START, false,
              INK, f->footer, d->width - 2 * GAP);

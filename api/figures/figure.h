@@ -14,29 +14,36 @@
 #define HS__FIGURE_POINT_MIN  5.0               /* smallest label */
 #define HS__FIGURE_PIXELS_MAX ((size_t)4 << 20) /* of all images of a figure */
 
-/* SIGNED is violet from its low end to the lightest in the middle, then orange: for a range around 0. */
+/* SIGNED is violet from its low end to the lightest in the middle, then orange: for a range from -high to
+ * high. */
 typedef enum hs_palette {
     HS_PALETTE_BLUE,
     HS_PALETTE_ORANGE,
     HS_PALETTE_GREEN,
     HS_PALETTE_SIGNED
 } hs_palette;
+
+/* How colours follow values. The first three take the fraction of the largest value: as it is, its square
+ * root, or its logarithm over four decades. ROW takes the fraction of the row's largest value. */
+typedef enum hs_scale { HS_SCALE_LINEAR, HS_SCALE_SQUARE_ROOT, HS_SCALE_LOG, HS_SCALE_ROW } hs_scale;
 typedef enum hs__labels { HS__LABELS_AUTO, HS__LABELS_ALL, HS__LABELS_NONE } hs__labels;
 
 typedef struct hs_panel {
-    char title[96];
+    char title[128];
     size_t n_rows, n_columns;
     const float *values; /* [n_rows][n_columns]; what is not finite is left white */
     const char *const *row_labels, *const *column_labels; /* NULL: numbers at some positions */
     const char *const *cell_labels;                       /* [n_rows][n_columns], or NULL */
     const unsigned char *marked; /* [n_columns] of a square map: rows and columns with a line; or NULL */
     const char *row_title, *column_title;
-    const char *unit; /* of the values, beside the colour scale; NULL: none */
+    const char *unit; /* what the values are, beside the colour bar; NULL: nothing */
     const char
         *name;   /* of the map, for a script; its scale's numbers are "low", "middle" and "high"; or NULL */
     size_t tick; /* what a cell counts in such numbers; 0: 1 */
     hs_palette palette;
-    float low, high; /* range of the colours; if they are equal, all cells have the lightest */
+    hs_scale scale;
+    float low, high;   /* range of the colours; if they are equal, all cells have the lightest */
+    float least, most; /* of the values and 0, for the colour bar's words; equal: not named there */
 } hs_panel;
 
 typedef struct hs_figure {
@@ -55,14 +62,33 @@ typedef struct hs_figure {
     bool csv_safe; /* text in CSV is no formula to a spreadsheet */
 } hs_figure;
 
-/* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */
+/* Sets the range of a panel's colours: from 0 to the highest value; or around 0 with the palette SIGNED, if a
+ * value is negative. */
 void hs__panel_range(hs_panel *panel);
+
+/* Gives a panel the palette SIGNED, with 0 in the middle of its colours. */
+void hs__panel_sign(hs_panel *panel);
+
+/* Writes the range of a panel's values: "max 0.997", or "-10.8 to 3.21". */
+void hs_panel_range_text(const hs_panel *panel, char ret[72]);
 
 /* Returns the panel of a head's map [n][n], without a title; its range is set. Both are borrowed. */
 hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity);
 
 /* Writes the colours of a palette: 0 is white, for what is not finite, 1 to 255 go from low to high. */
 void hs_palette_colours(hs_palette palette, hs_colours ret_colours);
+
+/* Returns black or white, whichever reads better on a colour (WCAG's relative luminance). */
+uint32_t hs__ink_on(const unsigned char rgb[3]);
+
+const char *hs__scale_name(hs_scale scale);
+
+/* Returns the value whose colour is at a share in [0, 1] of the way from a panel's low end to its high end.
+ */
+double hs__scale_value(const hs_panel *panel, double share);
+
+/* Returns the colour of a value of a panel whose colours go from low to high: 0 if it is not finite. */
+unsigned char hs__colour_index(const hs_panel *panel, float value, float low, float high);
 
 /* Writes a number with three digits, whole from a thousand to a million. */
 const char *hs__figure_number(double value, char ret[32]);

@@ -205,8 +205,9 @@ enum {
 };
 enum { HS__SHOW_ATTENTION, HS__SHOW_SIMILARITY, HS__SHOW_BOTH };
 enum { HS__SCALE_OWN, HS__SCALE_SHARED };
+enum { HS__COLOURS_AUTO, HS__COLOURS_LINEAR }; /* from there on, the choices are those of hs_scale */
 typedef struct hs__figure_request {
-    unsigned kind, show, scale, labels;
+    unsigned kind, show, scale, colour_scale, labels;
     float width_mm, font_pt;
     bool footer, csv_safe, requested;
 } hs__figure_request;

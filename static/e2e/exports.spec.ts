@@ -41,7 +41,7 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
   expect((await maps()).map((image, n) => image === pairs[n])).toEqual([true, false, true, false]);
 });
 
-const VIEWS = ["", "plane=1", "view=head&layer=1&head=4", "view=experiment&edits=z1.2&at=2"];
+const VIEWS = ["", "plane=1", "view=head&layer=1&head=4&scale=log", "view=experiment&edits=z1.2&at=2"];
 for (const fragment of VIEWS)
   test(`figures to print come from the server, with labels as text: ${fragment || "overview"}`, async ({ watched: page, home }) => {
     await open(page, home, `${fragment}&${TEXT}`);
@@ -52,6 +52,7 @@ for (const fragment of VIEWS)
     if (fragment.includes("experiment")) expect(figure).toContain(">6</text>"); // ranks, each with its token
     if (!fragment.includes("head=4")) return;
     expect(count(figure, />cat<\/text>/g)).toEqual(8); // two cats, two maps, both ways
+    expect(figure).toMatch(/>attention, log, four decades, 0 to [\d.]+<\/text>/); // the scale on screen
     await page.getByLabel("Weight by norms").check();
     await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
     await page.locator(".menu summary").click();

@@ -193,9 +193,102 @@ def test_labels_fit_or_are_numbers(server):
 def test_a_shared_scale_has_one_bar(server):
     own = draw(server, "svg", {"kind": "layer"}, layers=[0])
     shared = draw(server, "svg", {"kind": "layer", "scale": "shared"}, layers=[0])
-    count = [len(list(ElementTree.fromstring(svg).iter(f"{SVG}image"))) for svg in (own, shared)]
-    assert count[1] == count[0] + 1
+    assert [len(list(ElementTree.fromstring(svg).iter(f"{SVG}image"))) for svg in (own, shared)] == [13, 13]
     assert "max" in own.decode() and "max" not in shared.decode()
+    assert words(own)[-3:] == ["0", "max", "attention, linear, each map to its own maximum"]
+    largest = np.max(attentions(server, layers=[0]))
+    assert words(shared)[-4:] == ["0", f"{largest / 2:.3g}", f"{largest:.3g}", f"attention, linear, 0 to {largest:.3g}"]
+
+
+def words(svg):
+    return [text for text, _ in texts(svg)]
+
+
+def attentions(server, what="attentions", **fields):
+    answer = server.post("/analyze", {"text": TEXT, "outputs": [what], "digits": 9, **fields})
+    return np.array(json.loads(answer.body)[what])
+
+
+def in_oklab(rgb):
+    """The colours [n][3] in OKLab (Ottosson 2020)."""
+    c = np.asarray(rgb) / 255
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    cones = linear @ np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+                               [0.0883024619, 0.2817188376, 0.6299787005]]).T
+    return np.cbrt(cones) @ np.array([[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099],
+                                      [0.0259040371, 0.7827717662, -0.808675766]]).T
+
+
+def test_a_palette_has_the_viewers_colours(server):
+    """A palette goes through the colours of palettes.json, which the viewer reads too, with even steps of lightness."""
+    names = json.loads((Path(__file__).parents[2] / "api/figures/palettes.json").read_text())
+    figures = {"attention": {"show": "attention"}, "similarity": {"show": "similarity"}, "figure": {"kind": "distances"}}
+    for name, figure in figures.items():
+        bar = list(ElementTree.fromstring(draw(server, "svg", figure, layers=[1], heads=[6])).iter(f"{SVG}image"))[-1]
+        colours = in_oklab([row[0] for row in pixels(bar)][::-1])  # from the bottom up
+        sides = [colours] if name != "similarity" else [colours[127:], colours[127::-1]]
+        for side, ramp in zip(sides, [name] if name != "similarity" else ["similarity", "below"]):
+            anchors = in_oklab([[int(c[at:at + 2], 16) for at in (1, 3, 5)] for c in names[ramp]])
+            assert np.abs(side[:, 0] - np.linspace(anchors[0, 0], anchors[-1, 0], len(side))).max() < 0.004
+            assert np.abs(side[[0, -1]] - anchors[[0, -1]]).max() < 0.004
+            assert all(np.abs(side - anchor).max(axis=1).min() < 0.008 for anchor in anchors)
+
+
+def test_similarity_goes_to_both_sides_of_0(server):
+    svg = draw(server, "svg", {"show": "similarity", "labels": "none"}, layers=[1], heads=[6])
+    values = attentions(server, "similarities", layers=[1], heads=[6])[0, 0]
+    low, high = values.min(), values.max()
+    assert low < 0 < high
+    top = max(-low, high)
+    assert words(svg)[-4:] == [f"{top:.3g}", "0", f"-{top:.3g}", f"similarity, linear, {low:.3g} to {high:.3g}"]
+    cells, bar = (pixels(image) for image in ElementTree.fromstring(svg).iter(f"{SVG}image"))
+    n, side = len(values), len(cells) // len(values)
+    for i in range(n):
+        for j in range(n):
+            at = 127 - round(127 * values[i, j] / top)  # the bar's row, from the top
+            colour = cells[i * side + side // 2][j * side + side // 2]
+            assert any(bar[k][0] == colour for k in range(max(0, at - 1), min(255, at + 2))), (i, j)
+
+
+@pytest.mark.parametrize("scale, share, middle, name", [
+    ("linear", lambda x: x, 0.5, "linear"), ("square_root", np.sqrt, 0.25, "square root"),
+    ("log", lambda x: np.maximum(0, 1 + np.log10(np.maximum(x, 1e-30)) / 4), 0.01, "log, four decades"),
+])
+def test_scales_of_colours(server, scale, share, middle, name):
+    svg = draw(server, "svg", {"labels": "none", "colour_scale": scale}, layers=[1], heads=[6])
+    values = attentions(server, layers=[1], heads=[6])[0, 0]
+    top = values.max()
+    lowest = "0" if scale != "log" else f"{top * 1e-4:.3g}"
+    assert words(svg)[-4:] == [f"{top:.3g}", f"{top * middle:.3g}", lowest, f"attention, {name}, 0 to {top:.3g}"]
+    cells, bar = (pixels(image) for image in ElementTree.fromstring(svg).iter(f"{SVG}image"))
+    n, side = len(values), len(cells) // len(values)
+    for i in range(n):
+        for j in range(n):
+            at = 254 - int(round(254 * float(share(values[i, j] / top))))
+            colour = cells[i * side + side // 2][j * side + side // 2]
+            assert any(bar[k][0] == colour for k in range(max(0, at - 1), min(255, at + 2))), (i, j)
+
+
+def test_a_scale_of_rows_gives_each_row_its_darkest_colour(server):
+    svg = draw(server, "svg", {"labels": "none", "colour_scale": "row"}, layers=[1], heads=[2])
+    values = attentions(server, layers=[1], heads=[2])[0, 0]
+    cells, bar = (pixels(image) for image in ElementTree.fromstring(svg).iter(f"{SVG}image"))
+    side = len(cells) // len(values)
+    assert all(cells[i * side + side // 2][row.argmax() * side + side // 2] == bar[0][0] for i, row in enumerate(values))
+    assert words(svg)[-3] == "row max" and words(svg)[-1].startswith("attention, linear in each row")
+
+
+def test_an_overview_names_its_scales(server):
+    bars = words(draw(server, "svg", {"kind": "overview", "show": "both", "width_mm": 170}, layers=[0, 1]))
+    assert {"attention, square root, 0 to 1", "0.25", "similarity, square root, each map to its own maximum", "-max", "max"} <= set(bars)
+
+
+def test_maps_of_different_ranges_have_a_bar_each(server):
+    svg = draw(server, "svg", {"show": "both", "width_mm": 170}, layers=[1], heads=[6])
+    assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}image"))) == 4
+    low, high = (f(attentions(server, "similarities", layers=[1], heads=[6])) for f in (np.min, np.max))
+    most = attentions(server, layers=[1], heads=[6]).max()
+    assert {f"attention, linear, 0 to {most:.3g}", f"similarity, linear, {low:.3g} to {high:.3g}"} <= set(words(svg))
 
 
 def test_footer_only_when_requested(server):
@@ -374,7 +467,7 @@ def test_every_reader_shows_the_same_cells(server, tmp_path, reader, fields):
     compared = 0
     for i in rows:
         for j in columns:
-            around = expected[i - 3:i + 4, j - 3:j + 4]
+            around = expected[i - 6:i + 7, j - 6:j + 7]
             if np.ptp(around, axis=(0, 1)).max() == 0:
                 x, y = left + (j + 0.5) * width / expected.shape[1], top + (i + 0.5) * height / expected.shape[0]
                 assert np.abs(shown[int(y), int(x)] - expected[i, j]).max() < 0.02, (i, j)

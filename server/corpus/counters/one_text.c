@@ -355,8 +355,10 @@ static void panel_add(scene *r, const json_t *map)
     char name[32] = "all heads";
     if (json_is_integer(head))
         snprintf(name, sizeof name, "head %lld", (long long)json_integer_value(head));
-    snprintf(p->title, sizeof p->title, "Layer %lld, %s: %s, max %.2g", layer, name,
-             attends ? "attention" : "similarity", (double)p->high);
+    char range[72];
+    hs_panel_range_text(p, range);
+    snprintf(p->title, sizeof p->title, "Layer %lld, %s: %s, %s", layer, name,
+             attends ? "attention" : "similarity", range);
     r->n_panels++;
 }
 

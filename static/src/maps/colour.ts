@@ -1,5 +1,6 @@
 // Colour maps. Each rises (or falls) evenly in lightness from 0, so it reads without colour vision and in print. Most
 // exist for a light and a dark page; low values have the colour of the page.
+import PRINTED from "../../../api/figures/palettes.json"; // of figures to print, which are those of "ink" on a light page
 
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export type MapName = (typeof MAPS)[number];
@@ -51,11 +52,7 @@ const CIVIDIS: Palette = {
 };
 const PALETTES: Record<MapName, Record<Theme, Palette>> = {
   ink: {
-    light: {
-      attention: ["#f6f8fb", "#c3d8f0", "#7fb0e2", "#3a7cc8", "#15509a", "#0a2a5c"],
-      similarity: ["#fbf8f3", "#f7dcb2", "#eeb167", "#d57f27", "#9f4f0c", "#572404"],
-      below: ["#fbf8f3", "#dccdea", "#a98bcf", "#6f45a6", "#33135c"],
-    },
+    light: PRINTED,
     dark: {
       attention: ["#14181e", "#17365f", "#1f5fa6", "#4a93dd", "#93c4f3", "#e8f3ff"],
       similarity: ["#1a1713", "#4c2a0c", "#8a4a10", "#cc7c26", "#f0b566", "#ffe7bd"],
@@ -82,7 +79,7 @@ const DIFFERENCE: Record<Theme, { above: string[]; below: string[] }> = {
   dark: { above: ["#17181a", "#6e3c0c", "#d0822c", "#fbd29b"], below: ["#17181a", "#1d4a80", "#4a93dd", "#a9d2fb"] },
 };
 const FIGURE: Record<Theme, string[]> = {
-  light: ["#eceeee", "#a9c9c4", "#4f9a92", "#0f6b66", "#053f3e"],
+  light: PRINTED.figure,
   dark: ["#24282a", "#1f5450", "#2c8a83", "#6cc4ba", "#d3f5ee"],
 };
 
