@@ -586,8 +586,8 @@ int hs__read_interventions(const hs__reading *r)
 
 /* ==== target ==== */
 
-/* In the order in which they are looked for. The first three also take POSITION. */
-enum { CLASS, TOKEN, TOKENS, SPAN, LOSS, EMBEDDING, COSINE, POSITION, N_TARGET_MEMBERS };
+/* In the order in which they are looked for. Those up to PROBABILITY also take POSITION. */
+enum { CLASS, TOKEN, TOKENS, PROBABILITY, SPAN, LOSS, EMBEDDING, COSINE, POSITION, N_TARGET_MEMBERS };
 static const hs__row target_members[N_TARGET_MEMBERS];
 
 static const hs_architecture *architecture_of(const hs__reading *r)
@@ -667,13 +667,14 @@ static int32_t find_token(const hs__reading *r, const json_t *value)
                : -1;
 }
 
-/* Reads one token, or with `second` two. */
-static int find_tokens(const hs__reading *r, const json_t *first, const json_t *second, const char *must)
+/* Reads the tokens of a target of this kind, and its position. second is NULL for one token. */
+static int find_tokens(const hs__reading *r, hs_target_kind kind, const json_t *first, const json_t *second,
+                       const char *must)
 {
     hs_target *target = &r->analysis->target;
     if (!architecture_of(r)->predictor.decoder.data)
         return refuse_head(r, "head that predicts tokens");
-    *target = (hs_target){.kind = HS_TARGET_TOKENS, .tokens = {find_token(r, first), -1}};
+    *target = (hs_target){.kind = kind, .tokens = {find_token(r, first), -1}};
     if (second)
         target->tokens[1] = find_token(r, second);
     if (target->tokens[0] < 0 || (second && target->tokens[1] < 0))
@@ -683,7 +684,14 @@ static int find_tokens(const hs__reading *r, const json_t *first, const json_t *
 
 static int read_token(const hs__reading *r)
 {
-    return find_tokens(r, r->value, NULL, "a token of the model's vocabulary, by text or id");
+    return find_tokens(r, HS_TARGET_TOKENS, r->value, NULL,
+                       "a token of the model's vocabulary, by text or id");
+}
+
+static int read_probability(const hs__reading *r)
+{
+    return find_tokens(r, HS_TARGET_PROBABILITY, r->value, NULL,
+                       "a token of the model's vocabulary, by text or id");
 }
 
 static int read_two_tokens(const hs__reading *r)
@@ -691,7 +699,7 @@ static int read_two_tokens(const hs__reading *r)
     static const char must[] = "a list of two tokens of the model's vocabulary, by text or id";
     if (json_array_size(r->value) != 2)
         return hs__reading_refuse(r, must);
-    return find_tokens(r, json_array_get(r->value, 0), json_array_get(r->value, 1), must);
+    return find_tokens(r, HS_TARGET_TOKENS, json_array_get(r->value, 0), json_array_get(r->value, 1), must);
 }
 
 static int read_span(const hs__reading *r)
@@ -754,6 +762,7 @@ static const hs__row target_members[N_TARGET_MEMBERS] = {
     [CLASS] = {.field = {.name = "class"}, .read = read_class},
     [TOKEN] = {.field = {.name = "token"}, .read = read_token},
     [TOKENS] = {.field = {.name = "tokens"}, .read = read_two_tokens},
+    [PROBABILITY] = {.field = {.name = "probability"}, .read = read_probability},
     [SPAN] = {.field = {.name = "span"}, .read = read_span},
     [LOSS] = {.field = {.name = "loss"}, .read = read_loss},
     [EMBEDDING] = {.field = {.name = "embedding"}, .read = read_embedding},
@@ -769,10 +778,10 @@ int hs__read_target(const hs__reading *r)
     while (found < POSITION && !json_object_get(r->value, target_members[found].field.name))
         found++;
     if (found == POSITION || json_object_size(r->value) != 1 + (size_t)(position != NULL) ||
-        (position && found > TOKENS))
+        (position && found > PROBABILITY))
         return hs__refuse(r->problem, 422, r->pointer,
-                          "target must be an object with one of %s; class of a token, token and tokens also "
-                          "take position",
+                          "target must be an object with one of %s; class of a token, token, tokens and "
+                          "probability also take position",
                           list_names(target_members, POSITION, " and ", names, sizeof names));
     const hs__reading member = member_of(r, &target_members[found], r->analysis, pointer);
     if (position && found == CLASS && architecture_of(r)->task_head.task == HS_TASK_SEQUENCE) {

@@ -241,8 +241,8 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
         const size_t size = hs__unmasked_count(masked, segment->start, segment->end);
         const double pairs_inside = 0.5 * (double)size * ((double)size - 1) * (double)n_heads;
         const double pairs_across = (double)size * (double)(n_unmasked - size) * (double)n_heads;
-        segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : 0.0f;
-        segment->contrast = pairs_across > 0 ? (float)(across[s] / pairs_across) : 0.0f;
+        segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : NAN;
+        segment->contrast = pairs_across > 0 ? (float)(across[s] / pairs_across) : NAN;
     }
 out:
     free(high);

@@ -81,7 +81,7 @@ void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *ma
 /* ---- segments ---- */
 typedef struct hs_segment {
     uint16_t start, end; /* half-open */
-    float cohesion;      /* mean N over its pairs of tokens and the layer's heads; 0 when it has no pair */
+    float cohesion;      /* mean N over its pairs of tokens and the layer's heads; NAN if it has no pair */
     float contrast;      /* mean N between it and the rest, over the heads; 0 when there is no rest */
 } hs_segment;
 

@@ -122,6 +122,8 @@ static double row_value(const reading *r, size_t row, const float *logits)
         return (double)logits[target->class];
     case HS_TARGET_SPAN:
         return (double)logits[row];
+    case HS_TARGET_PROBABILITY:
+        return exp(-hs_loss(logits, r->width, target->tokens[0]));
     case HS_TARGET_LOSS:
         return hs_loss(logits, r->width, r->ids[row + 1]) / (double)r->n_rows;
     default:

@@ -10,12 +10,13 @@
 
 typedef enum hs_target_kind {
     HS_TARGET_NONE,
-    HS_TARGET_CLASS,  /* logit of a class: of the text, or of the token at `position` */
-    HS_TARGET_TOKENS, /* logit of tokens[0] at `position`, minus that of tokens[1] */
-    HS_TARGET_SPAN,   /* logit of a start at token span[0] plus that of an end at span[1] */
-    HS_TARGET_LOSS,   /* -ln p of every token after the first, nats, their mean; causal models */
-    HS_TARGET_VECTOR, /* 1 - cosine between the sentence vector and the first text's */
-    HS_TARGET_COSINE, /* cosine between the sentence vector and `vector` */
+    HS_TARGET_CLASS,       /* logit of a class: of the text, or of the token at `position` */
+    HS_TARGET_TOKENS,      /* logit of tokens[0] at `position`, minus that of tokens[1] */
+    HS_TARGET_PROBABILITY, /* probability of tokens[0] at `position` */
+    HS_TARGET_SPAN,        /* logit of a start at token span[0] plus that of an end at span[1] */
+    HS_TARGET_LOSS,        /* -ln p of every token after the first, nats, their mean; causal models */
+    HS_TARGET_VECTOR,      /* 1 - cosine between the sentence vector and the first text's */
+    HS_TARGET_COSINE,      /* cosine between the sentence vector and `vector` */
 } hs_target_kind;
 
 typedef struct hs_target {

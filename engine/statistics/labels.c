@@ -336,8 +336,8 @@ hs_labels_effect hs_labels_effect_read(const hs_labels *labels, size_t label, si
     const size_t at = (label * labels->shape.n_layers + l) * labels->shape.n_heads + h;
     const double n = (double)labels->fields[EFFECT_TEXTS][label];
     const double mean = ratio(real_read(labels, EFFECT, at), n);
-    const double variance = ratio(real_read(labels, EFFECT_SQUARES, at), n) - mean * mean;
+    const double squares = real_read(labels, EFFECT_SQUARES, at) - n * mean * mean;
     return (hs_labels_effect){.change = mean,
-                              .spread = isnan(variance) ? NAN : sqrt(fmax(variance, 0)),
+                              .spread = n > 1 ? sqrt(fmax(squares, 0) / (n - 1)) : NAN,
                               .divergence = ratio(real_read(labels, EFFECT_KL, at), n)};
 }

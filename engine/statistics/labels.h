@@ -92,7 +92,7 @@ hs_labels_layer hs_labels_layer_read(const hs_labels *labels, hs_labels_group gr
 
 /* The effect of switching a head off on the texts of a label, means over its effect_texts. */
 typedef struct hs_labels_effect {
-    double change, spread; /* of the label's logit, and its standard deviation over texts */
+    double change, spread; /* of the label's logit; sample standard deviation over texts, NAN below 2 */
     double divergence;     /* of all probabilities, nats */
 } hs_labels_effect;
 hs_labels_effect hs_labels_effect_read(const hs_labels *labels, size_t label, size_t l, size_t h);

@@ -87,6 +87,11 @@ hs_status hs_syntax_relation_add(hs_syntax *s, const char *name, size_t n_bytes,
     return HS_OK;
 }
 
+bool hs_syntax_is_punctuation(const hs_syntax_relation *relation)
+{
+    return strcmp(relation->name, "punct") == 0 || strncmp(relation->name, "punct:", 6) == 0;
+}
+
 hs_syntax_sentences *hs_syntax_sentences_of(const hs_syntax *s)
 {
     return (hs_syntax_sentences *)&s->sentences;
@@ -204,10 +209,12 @@ size_t hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, si
         if (!pair_counts(s, text, w))
             continue;
         const int32_t governor = text->heads[w];
-        uint64_t *right = s->relations[text->relations[w]].right + (l * s->n_heads + h) * HS_SYNTAX_KINDS;
-        n_pairs++;
+        const hs_syntax_relation *relation = &s->relations[text->relations[w]];
+        uint64_t *right = relation->right + (l * s->n_heads + h) * HS_SYNTAX_KINDS;
+        const bool listed = !hs_syntax_is_punctuation(relation);
+        n_pairs += listed;
         for (size_t k = 0; k < 2; k++) {
-            ret_right[k] += s->best[k][w] == governor;
+            ret_right[k] += listed && s->best[k][w] == governor;
             right[2 * k] += s->best[k][w] == governor;
             right[2 * k + 1] += s->best[k][governor] == (int32_t)w;
         }

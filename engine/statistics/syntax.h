@@ -50,8 +50,8 @@ typedef struct hs_syntax_text {
 /* Counts a sentence and its relations. A word or head without a token does not count. */
 void hs_syntax_text_add(hs_syntax *syntax, const hs_syntax_text *text);
 /* Counts one head's maps of this sentence. Similarities are read above the diagonal. Returns the number of
- * pairs of a word and its head; ret_right says of how many the word points to its head, by attention and by
- * similarity. */
+ * pairs of a word and its head, punctuation left out. ret_right says of how many the word points to its head,
+ * by attention and by similarity. */
 size_t hs_syntax_head_add(hs_syntax *syntax, const hs_syntax_text *text, size_t l, size_t h,
                           const hs_observed_head *head, size_t ret_right[2]);
 
@@ -65,6 +65,9 @@ typedef struct hs_syntax_relation {
     uint64_t offsets[HS_SYNTAX_OFFSETS]; /* of pairs by head - dependent, in words, from -HS_SYNTAX_REACH */
     uint64_t *right;                     /* [l][h][HS_SYNTAX_KINDS] */
 } hs_syntax_relation;
+
+/* Returns true for "punct" and its subtypes, which figures of all relations leave out. */
+bool hs_syntax_is_punctuation(const hs_syntax_relation *relation);
 
 /* Sentences of the corpus; `unread` are those whose words are not in their text, or that have none. */
 typedef struct hs_syntax_sentences {

@@ -117,11 +117,20 @@ static const hs__layout layout = {
     .layers = modules,
 };
 
+/* BERT's head with another name of its norm. */
+static const hs__predictor_names predictor = {
+    .dense = "cls.predictions.transform.dense",
+    .norm = "cls.predictions.transform.layer_norm",
+    .decoder = "cls.predictions.decoder",
+    .biases = {"cls.predictions", "cls.predictions.decoder"},
+};
+
 const hs__family hs__family_nomic_bert = {
     .types = {"nomic_bert"},
     .keys = {&gpt_keys, &hs__bert_keys},
     .prefixes = {"", "bert.", "nomic_bert."},
     .layouts = {&authors_layout, &layout},
+    .predictors = {&predictor},
     .sequence = &hs__pooler_head,
     .tokens = &hs__classifier_head,
     .configure = configure,

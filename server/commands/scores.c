@@ -20,7 +20,10 @@ typedef struct scores_options {
 
 /* The scores, from left to right as the table has them. */
 static const char *const names[] = {"induction", "duplicate", "previous"};
-enum { N_SCORES = sizeof names / sizeof *names };
+enum {
+    N_SCORES = sizeof names / sizeof *names,
+    DIGITS = 9 /* of a score: those of a float */
+};
 
 /* ---- asking ---- */
 
@@ -32,7 +35,7 @@ static char *body_make(const scores_options *o)
     if (o->length > 0)
         json_object_set_new(scores, "length", json_integer((json_int_t)o->length));
     json_t *body = json_pack("{s[i], ss, s[s], so, si}", "input_ids", 0, "layers", "all", "outputs",
-                             "head_scores", "head_scores", scores, "digits", 9);
+                             "head_scores", "head_scores", scores, "digits", DIGITS);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;
@@ -153,7 +156,7 @@ static void csv_print(const json_t *answer)
         for (size_t h = 0; h < json_array_size(json_array_get(scores, l)); h++) {
             printf("%zu,%zu", l, h);
             for (size_t k = 0; k < N_SCORES; k++)
-                printf(",%.9g", score_at(scores, l, h, names[k]));
+                printf(",%.*g", DIGITS, score_at(scores, l, h, names[k]));
             printf("\n");
         }
 }
@@ -165,7 +168,8 @@ static hs_status answer_print(const json_t *answer, const scores_options *option
         st = table_print(answer, options->top, err);
     else if (strcmp(options->format, "csv") == 0)
         csv_print(answer);
-    else if (json_dumpf(json_object_get(answer, "head_scores"), stdout, JSON_COMPACT))
+    else if (json_dumpf(json_object_get(answer, "head_scores"), stdout,
+                        JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)))
         st = hs_fail(err, HS_IO, "cannot write to standard output");
     else
         printf("\n");

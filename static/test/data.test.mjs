@@ -175,6 +175,8 @@ test("segments end after high tokens that are not special, the last at the text'
   );
   close(segments[0].cohesion, 1);
   close(segments[0].contrast, 1);
+  const [whole] = segmentsOf(new Float32Array(1), new Float32Array(1), { n: 1, special: [true] }, 0.3);
+  assert.deepEqual(whole, { start: 0, end: 1, cohesion: null, contrast: null });
 });
 
 test("a lens hides special tokens and merges word pieces", () => {

@@ -95,7 +95,7 @@ def test_effects(whole, texts, answers):
     n = got["label_effect_texts"]
     assert 8 <= n.sum() <= 24
     for c in range(3):
-        squares, mean = got["label_effect_squares"][c] / n[c], got["label_effect_sum"][c] / n[c]
+        squares, mean = got["label_effect_squares"][c], got["label_effect_sum"][c] / n[c]
         of_label = every[labels == c]
         assert (mean > of_label.min(0) - 1e-5).all() and (mean < of_label.max(0) + 1e-5).all()
         heads = report(whole)["labels"]["classes"][c]["heads"]
@@ -103,7 +103,21 @@ def test_effects(whole, texts, answers):
         for head in heads:
             at = head["layer"], head["head"]
             assert head["change"] == pytest.approx(mean[at])
-            assert head["spread"] == pytest.approx(np.sqrt(squares[at] - mean[at] ** 2), rel=1e-4)
+            assert head["spread"] == pytest.approx(np.sqrt((squares[at] - n[c] * mean[at] ** 2) / (n[c] - 1)), rel=1e-4)
+
+
+def test_one_text_has_no_deviation(headscope, folder, tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "label": LABELS[label]}) + "\n"
+                            for text, label in (("a war", 0), ("the city", 0), ("police came", 1))))
+    output = run(headscope, folder, path, tmp_path / "out", "--effects-share", "1")
+    two, one, none = report(output)["labels"]["classes"]
+    assert all(head["spread"] > 0 for head in two["heads"])
+    assert one["heads"] and {head["spread"] for head in one["heads"]} == {None}
+    assert none["effect_texts"] == 0
+    rows = (output / "report.html").read_text().split("Heads that matter for a label")[1].split("</table>")[0].split("<tr>")
+    of_label = {label: next(row for row in rows if label in row) for label in LABELS[:2]}
+    assert "&plusmn;" in of_label[LABELS[0]] and "&plusmn;" not in of_label[LABELS[1]]
 
 
 def test_the_effects_of_all_texts(headscope, folder, texts, answers, tmp_path):

@@ -3,8 +3,10 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +186,9 @@ def test_command(served, folders):
     assert list(map(float, first.split()[1::2])) == pytest.approx([expected[2, 1, 0], expected[1, 1, 1], expected[0, 0, 0]], abs=6e-4)
     rows = list(csv.DictReader(io.StringIO(scores("--model", folders["made"], *options, "--format", "csv").stdout)))
     assert [(int(row["layer"]), int(row["head"])) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    printed = json.loads(scores(folders["made"], *options, "--format", "json").stdout)
+    text = scores(folders["made"], *options, "--format", "json").stdout
+    assert all(len(Decimal(number).as_tuple().digits) <= 9 for number in re.findall(r"-?\d+\.[\de-]+", text))
+    printed = json.loads(text)
     for k, name in enumerate(NAMES):
         assert [float(row[name]) for row in rows] == pytest.approx(expected[k].ravel(), rel=1e-6)
         assert [head[name] for layer in printed for head in layer] == pytest.approx(expected[k].ravel(), rel=1e-6)

@@ -17,6 +17,7 @@ import family_electra  # noqa: E402
 import family_esm  # noqa: E402
 import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
+import family_nomic_bert  # noqa: E402
 import family_roberta  # noqa: E402
 import predictor  # noqa: E402
 from test_formats import npz, safetensors  # noqa: E402
@@ -32,6 +33,8 @@ CHECKPOINTS = {
     "roberta": (family_roberta, dict(types=2), dict()),
     "mpnet": (family_mpnet, dict(), dict(tied=False)),
     "albert": (family_albert, dict(), dict()),
+    "nomic": (family_nomic_bert, dict(prefix="nomic_bert."), dict()),
+    "nomic_own_decoder": (family_nomic_bert, dict(prefix="nomic_bert.", authors_tensors=True), dict(tied=False)),
     "modernbert": (family_modernbert, dict(), dict()),
     "esm": (family_esm, dict(), dict(tied=False)),
     "deberta": (family_deberta_v2, dict(conv=3), dict()),

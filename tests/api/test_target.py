@@ -128,6 +128,31 @@ def test_two_tokens(served):
         close(two[h]["target_change"], single[0][h]["target_change"] - single[1][h]["target_change"], 10)
 
 
+@pytest.mark.parametrize("model, text, position", [("mini", "the war was at the [MASK] .", 6), ("gpt2", TEXT, 6)])
+def test_the_probability_of_a_token(served, model, text, position):
+    """Patches, effects and changes follow it, as the predictions have it."""
+    fields = {"model": model, "text": text, "predictions": {"positions": [position], "top_k": 100}, "outputs": ["predictions"]}
+    token = ask(served, **fields)["predictions"][0]["top"][0]["token"]
+    target = {"probability": token, "position": position}
+
+    def chance(answer):
+        return next(entry["probability"] for entry in answer["predictions"][0]["top"] if entry["token"] == token)
+
+    for effect, before, after, changes in list(follow(served, chance, target, **fields))[:6]:
+        assert abs(effect["target_change"] - (after - before)) < 1e-6
+        assert changes["target"] == {"before": pytest.approx(before, abs=1e-6), "after": pytest.approx(after, abs=1e-6)}
+    other = text.replace("war", "police")
+    patched = ask(served, model=model, text=text, target=target, outputs=["patch_map"],
+                  effects_of={"kind": "patch", "from": {"text": other}})["patch_map"]
+    np.testing.assert_allclose(patched[-1][position], 1, atol=1e-4)
+    answer = ask(served, **fields)
+    clean, goal = chance(answer), chance(ask(served, **{**fields, "text": other}))
+    war = answer["tokens"].index("war")
+    state = {"kind": "patch", "what": "hidden", "layers": [0], "positions": [war], "from": {"text": other}}
+    changed = ask(served, **fields, target=target, interventions=[state])["changes"]["target"]["after"]
+    np.testing.assert_allclose(patched[1][war], (changed - clean) / (goal - clean), rtol=1e-3, atol=1e-4)
+
+
 def test_the_sentence_vector(served):
     for effect, before, after, changes in follow(served, lambda a: np.array(a["embedding"]["vector"]), {"embedding": True},
                                                  model="mean", pooling="max", outputs=["embedding"]):
@@ -157,6 +182,9 @@ def test_arrays_are_the_json(served):
     ("mini", {"class": 0}, "/target/class", "has no classes"),
     ("one", {"token": "war", "position": 1}, "/target/token", "has no head that predicts tokens"),
     ("mini", {"token": "qqqqqq", "position": 1}, "/target/token", "of the model's vocabulary"),
+    ("one", {"probability": "war", "position": 1}, "/target/probability", "has no head that predicts tokens"),
+    ("mini", {"probability": "qqqqqq", "position": 1}, "/target/probability", "of the model's vocabulary"),
+    ("mini", {"probability": "war"}, "/target", "needs a position"),
     ("mini", {"tokens": ["war"], "position": 1}, "/target/tokens", "a list of two tokens"),
     ("mini", {"tokens": ["war", 10 ** 9], "position": 1}, "/target/tokens", "a list of two tokens"),
     ("mini", {"token": "war"}, "/target", "needs a position"),

@@ -100,7 +100,7 @@ def segments(attentions, similarities, special, keep, tau):
         inside = np.zeros(n_tokens, bool)
         inside[start:end] = True
         within, across = pairs & np.outer(inside, inside), pairs & np.outer(inside, ~inside)
-        found.append((start, end, *(mean_n[p].mean() if p.any() else 0.0 for p in (within, across))))
+        found.append((start, end, *(mean_n[p].mean() if p.any() else np.nan for p in (within, across))))
     return found
 
 

@@ -20,6 +20,8 @@ HEADS = {
     "deberta-v2": ("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", None, "lm_predictions.lm_head", None),
     "deberta-v2 legacy": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
                           "cls.predictions.decoder", "cls.predictions", None),
+    "nomic_bert": ("cls.predictions.transform.dense", "cls.predictions.transform.layer_norm", "cls.predictions.decoder",
+                   "cls.predictions", None),
     "modernbert": ("head.dense", "head.norm", "decoder", "decoder", "gelu"),
 }
 UNBIASED = {"modernbert"}  # in dense and norm

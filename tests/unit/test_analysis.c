@@ -551,13 +551,15 @@ START_TEST(segments_end_after_high_tokens)
         ck_assert_uint_eq(segments[k].start, k ? segments[k - 1].end : 0);
         for (size_t i = segments[k].start; i < segments[k].end; i++)
             ck_assert_uint_eq(k, (size_t)(c->segments[i] - '0'));
-        ck_assert(segments[k].cohesion == 0 && segments[k].contrast == 0);
+        const uint16_t size = segments[k].end - segments[k].start;
+        ck_assert(size > 1 ? segments[k].cohesion == 0 : isnan(segments[k].cohesion));
+        ck_assert(size < n ? segments[k].contrast == 0 : isnan(segments[k].contrast));
     }
     ck_assert_uint_eq(segments[n_segments - 1].end, n);
 }
 END_TEST
 
-/* Mean N over heads and pairs with i in the segment and j in it too (or not). */
+/* Mean N over heads and pairs with i in the segment and j in it too (or not); NAN without pairs. */
 static double naive_segment_mean(const float *s, size_t n_heads, size_t n, const uint8_t *masked,
                                  const hs_segment *segment, bool inside)
 {
@@ -573,7 +575,7 @@ static double naive_segment_mean(const float *s, size_t n_heads, size_t n, const
                 count++;
             }
     }
-    return count > 0 ? sum / count : 0;
+    return count > 0 ? sum / count : NAN;
 }
 
 START_TEST(cohesion_and_contrast_are_means_of_n)

@@ -584,6 +584,17 @@ static void calibration_write(const json_t *bins, FILE *out)
     hs__table_end(out);
 }
 
+/* Writes a head and the change of a label's logit. One text has no deviation. */
+static void effect_write(const json_t *head, FILE *out)
+{
+    const json_t *spread = json_object_get(head, "spread");
+    fprintf(out, "%lld&middot;%lld <span class=\"muted\">%+.3f", (long long)count_of(head, "layer"),
+            (long long)count_of(head, "head"), json_number_value(json_object_get(head, "change")));
+    if (json_is_number(spread))
+        fprintf(out, " &plusmn; %.3f", json_number_value(spread));
+    fputs("</span>", out);
+}
+
 static void heads_write(const json_t *classes, FILE *out)
 {
     static const hs__column columns[] = {
@@ -601,11 +612,8 @@ static void heads_write(const json_t *classes, FILE *out)
         hs__cells_write(out, columns + 1, 1, class, (hs__place){0});
         fputs("<td>", out);
         for (size_t k = 0; k < json_array_size(heads) && k < 5; k++) {
-            const json_t *head = json_array_get(heads, k);
-            fprintf(out, "%s%lld&middot;%lld <span class=\"muted\">%+.3f &plusmn; %.3f</span>", k ? ", " : "",
-                    (long long)count_of(head, "layer"), (long long)count_of(head, "head"),
-                    json_number_value(json_object_get(head, "change")),
-                    json_number_value(json_object_get(head, "spread")));
+            fputs(k ? ", " : "", out);
+            effect_write(json_array_get(heads, k), out);
         }
         fputs("</td></tr>\n", out);
     }

@@ -192,19 +192,16 @@ static void worker_destroy(void *state)
 
 /* ---- figures ---- */
 
-/* Returns the mean attention `offset` tokens away, over the rows that have such a token. */
+/* Returns the mean attention `offset` tokens away. A row without such a token counts as 0, as in profiles. */
 static float offset_mean(const float *attention, size_t n, ptrdiff_t offset)
 {
     double sum = 0;
-    size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         const ptrdiff_t j = (ptrdiff_t)i + offset;
-        if (j < 0 || j >= (ptrdiff_t)n)
-            continue;
-        sum += (double)attention[i * n + (size_t)j];
-        count++;
+        if (j >= 0 && j < (ptrdiff_t)n)
+            sum += (double)attention[i * n + (size_t)j];
     }
-    return count ? (float)(sum / (double)count) : NAN;
+    return n ? (float)(sum / (double)n) : NAN;
 }
 
 static void figures_take(const hs__text *t, const hs__text_head *head, float *to)

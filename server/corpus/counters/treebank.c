@@ -292,11 +292,6 @@ static int relation_compare(const void *a, const void *b)
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : strcmp(x->name, y->name);
 }
 
-static bool is_punctuation(const hs_syntax_relation *relation)
-{
-    return strcmp(relation->name, "punct") == 0 || strncmp(relation->name, "punct:", 6) == 0;
-}
-
 static void relation_sum(const hs_syntax_relation *relation, size_t n, hs_syntax_relation *sum)
 {
     sum->count += relation->count;
@@ -319,7 +314,7 @@ static hs_status rows_make(const hs_syntax *syntax, relation_rows *ret, hs_error
     strcpy(ret->relations->name, "all");
     for (size_t r = 0; r < n; r++) {
         ret->relations[r + 1] = *hs_syntax_relation_at(syntax, r);
-        if (!is_punctuation(&ret->relations[r + 1]))
+        if (!hs_syntax_is_punctuation(&ret->relations[r + 1]))
             relation_sum(&ret->relations[r + 1], n_right(syntax), ret->relations);
     }
     qsort(ret->relations + 1, n, sizeof *ret->relations, relation_compare);

@@ -34,8 +34,8 @@ typedef enum hs__top_figure {
     HS__TOP_HIGH,
     HS__TOP_SEPARATOR,
     HS__TOP_SELF,             /* mean attention to the token itself, */
-    HS__TOP_PREVIOUS,         /* to the one before, over the rows that have one, */
-    HS__TOP_NEXT,             /* to the one after, over the rows that have one, */
+    HS__TOP_PREVIOUS,         /* to the one before; a row without one counts as 0, */
+    HS__TOP_NEXT,             /* to the one after, as well, */
     HS__TOP_FIRST,            /* and to the first token */
     HS__TOP_SYNTAX_ATTENTION, /* fraction of words that point to their syntactic head by attention; CoNLL-U */
     HS__TOP_SYNTAX_SIMILARITY, /* the same by similarity */

@@ -103,8 +103,8 @@ export function averagedRegions(
 export interface Segment {
   start: number;
   end: number;
-  cohesion: number;
-  contrast: number;
+  cohesion: number | null; // null: there are no such pairs
+  contrast: number | null;
 }
 
 // The layer's text segments: a boundary follows each token of H (of the head-summed attention) that is not
@@ -130,7 +130,7 @@ function cohesion(
   n: number,
   start: number,
   end: number,
-): { cohesion: number; contrast: number } {
+): Pick<Segment, "cohesion" | "contrast"> {
   let inside = 0,
     across = 0;
   for (let i = start; i < end; i++)
@@ -141,5 +141,5 @@ function cohesion(
   const size = end - start;
   const within = size * (size - 1),
     between = size * (n - size);
-  return { cohesion: within ? inside / within : 0, contrast: between ? across / between : 0 };
+  return { cohesion: within ? inside / within : null, contrast: between ? across / between : null };
 }

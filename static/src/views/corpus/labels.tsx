@@ -185,7 +185,8 @@ const Strongest = ({ heads, open }: { heads: readonly LabelHead[]; open: Open })
   <>
     {heads.slice(0, HEADS_SHOWN).map(({ layer, head, change, spread }) => (
       <span key={`${layer} ${head}`} class="effect">
-        <HeadLink layer={layer} head={head} onOpen={open} /> {signed(change)} ± {format(spread)}
+        <HeadLink layer={layer} head={head} onOpen={open} /> {signed(change)}
+        {spread === null ? "" : ` ± ${format(spread)}`}
       </span>
     ))}
   </>

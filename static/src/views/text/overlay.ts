@@ -47,9 +47,9 @@ function arcsOf({ ends, quantity }: Drawing, boxes: readonly Box[]): SVGElement[
 
 // One strip under every line of a segment, with its cohesion in the first.
 function bandsOf({ segments, lut }: Drawing, boxes: readonly Box[]): SVGElement[] {
-  const top = Math.max(...segments.map((s) => s.cohesion), 1e-9);
+  const top = Math.max(...segments.map((s) => s.cohesion ?? 0), 1e-9);
   return segments.flatMap((segment) => {
-    const place = 0.06 + 0.44 * Math.max(0, segment.cohesion / top);
+    const place = 0.06 + 0.44 * Math.max(0, (segment.cohesion ?? 0) / top);
     return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) => {
       const width = Math.max(2, right - left - 2);
       const band = svg("rect", { x: left + 1, y: bottom + 4, width, height: BAND, rx: 2, fill: cssOf(lut, place) });
