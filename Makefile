@@ -20,7 +20,7 @@ PACKAGES := libmicrohttpd jansson libuv sqlite3 zlib libzstd nettle
 PDF_LIBS := -lhpdf
 # The font of figures, linked in (Debian: fonts-dejavu-core).
 FIGURE_FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
-# Loaded when they are used (server/hub/hub_transfer.c, engine/linear/linear_cblas.c): only their headers are needed here.
+# Loaded when they are used (server/hub/hub_transfer.c, engine/linear/linear.c): only their headers are needed here.
 HEADERS  := libcurl openblas
 
 CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE

@@ -176,7 +176,7 @@ collect() {
     done
 }
 collect "$out/bin/headscope"
-# Loaded by name, when it is used (engine/linear/linear_cblas.c).
+# Loaded by name, when it is used (engine/linear/linear.c).
 cp -L "$sysroot/usr/lib/$triplet/$blas/libopenblas.so.0" "$out/lib/"
 collect "$out/lib/libopenblas.so.0"
 newest=$("$triplet-objdump" -T "$out/bin/headscope" "$out"/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)

@@ -28,11 +28,10 @@ typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF, HS__FIGURE_CSV 
 /* Prepares a request for a figure: replaces its outputs by those of the figure. Refuses a figure of too many
  * panels, or the field figure if the format is none. */
 int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__problem *problem);
-/* Returns an upper bound of a figure's size. */
-size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens);
-/* Returns an upper bound of the size of its numbers; no label has more than n_label bytes. */
-size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
-                                size_t n_label);
+/* Returns an upper bound of the size of a figure, or of its numbers as CSV. In CSV no label has more than
+ * n_label bytes. */
+size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
+                            size_t n_tokens, size_t n_label);
 
 /* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_write_figure(hs_buffer *buffer, const hs__answer *answer,

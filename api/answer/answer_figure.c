@@ -109,8 +109,9 @@ static size_t labelled_cells(const hs__analysis_request *analysis, const hs_shap
                                                              : 0;
 }
 
-size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
-                                size_t n_label)
+/* Returns an upper bound of the size of its numbers; no label has more than n_label bytes. */
+static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
+                            size_t n_label)
 {
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
     const size_t cells = is_map(&analysis->figure) ? figure_n_panels(analysis) * n_tokens * n_tokens
@@ -120,8 +121,11 @@ size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_s
     return cells * HS__FIGURE_ROW_BYTES(n_label) + labelled * HS__FIGURE_ROW_BYTES(TOKEN_BYTES_MAX) + 128;
 }
 
-size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens)
+size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
+                            size_t n_tokens, size_t n_label)
 {
+    if (is_csv)
+        return csv_bytes_max(analysis, shape, n_tokens, n_label);
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
     const size_t n = n_tokens + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
     const size_t cells = labelled_cells(analysis, shape, n_tokens);

@@ -59,11 +59,9 @@ static size_t arrays_max(const hs__analysis_request *analysis)
 size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
                             const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes)
 {
-    if (format == HS__SVG || format == HS__PDF)
-        return hs__figure_bytes_max(analysis, model->shape, encoding->n_tokens);
     const size_t longest = longest_token(model, encoding), T = encoding->n_tokens;
-    if (format == HS__CSV)
-        return hs__figure_csv_bytes_max(analysis, model->shape, T, longest + 24);
+    if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
+        return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, longest + 24);
     const hs__measures m = {.analysis = analysis,
                             .architecture = hs_model_architecture(model->model),
                             .shape = model->shape,

@@ -48,25 +48,9 @@ hs_pooling hs__answer_pooling(const hs__answer *a)
     return pooling;
 }
 
-hs_sequence hs__answer_sequence(const hs__answer *a)
-{
-    return (hs_sequence){.ids = a->encoding->ids,
-                         .types = a->model->shape->n_types ? a->encoding->types : NULL,
-                         .n_tokens = a->encoding->n_tokens,
-                         .capture = (hs_capture *)a->capture,
-                         .interventions = a->analysis->interventions,
-                         .n_interventions = a->analysis->n_interventions};
-}
-
 hs_tap hs__answer_similarity(const hs__answer *a)
 {
     return hs_similarity_tap(hs__similarity_kind(a->analysis));
-}
-
-size_t hs__answer_part_floats(const hs__answer *a)
-{
-    const size_t T = a->capture->n_tokens, d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
-    return (T * (T > d ? T : d) + line - 1) / line * line;
 }
 
 static size_t scratch_bytes(const hs__answer *a)
@@ -101,11 +85,6 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
 const float *hs__answer_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
 {
     return hs_capture_at(a->capture, tap, a->layer_at[l], a->head_at[h]);
-}
-
-const float *hs__answer_baseline_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
-{
-    return hs_capture_at(a->baseline, tap, a->baseline_layer_at[l], a->baseline_head_at[h]);
 }
 
 hs_text hs__text_part(const hs_text *text, size_t start, size_t end)

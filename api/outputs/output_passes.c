@@ -7,6 +7,17 @@
 
 #include <stdlib.h>
 
+/* Returns the text with its capture and interventions, as further passes over it need it. */
+static hs_sequence sequence_of(const hs__answer *a)
+{
+    return (hs_sequence){.ids = a->encoding->ids,
+                         .types = a->model->shape->n_types ? a->encoding->types : NULL,
+                         .n_tokens = a->encoding->n_tokens,
+                         .capture = (hs_capture *)a->capture,
+                         .interventions = a->analysis->interventions,
+                         .n_interventions = a->analysis->n_interventions};
+}
+
 /* ==== effects ==== */
 
 /* The effect of changing each requested head. The passes follow the baseline pass. */
@@ -66,7 +77,7 @@ static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run
                              void *ret_result, hs_error *err)
 {
     const hs__analysis_request *analysis = a->analysis;
-    const hs_sequence baseline = hs__answer_sequence(a);
+    const hs_sequence baseline = sequence_of(a);
     size_t *positions = NULL, n_positions = 0;
     hs_target target;
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
@@ -303,7 +314,7 @@ static size_t patch_map_bytes_max(const hs__answer *a)
 static hs_status patch_map_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
                                void *ret_result, hs_error *err)
 {
-    const hs_sequence clean = hs__answer_sequence(a);
+    const hs_sequence clean = sequence_of(a);
     hs_patch_map_options options = {.clean = &clean, .other = a->other};
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
     const hs_status st = hs__target_find(a, last, &options.target, err);
@@ -333,7 +344,7 @@ static size_t value_zeroing_bytes_max(const hs__answer *a)
 static hs_status value_zeroing_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
                                    void *ret_result, hs_error *err)
 {
-    const hs_sequence text = hs__answer_sequence(a);
+    const hs_sequence text = sequence_of(a);
     return hs_value_zeroing_compute(a->model->engine, ws, &text, a->analysis->layers, a->analysis->n_layers,
                                     control, ret_result, err);
 }

@@ -468,13 +468,19 @@ static void measure_hidden(const hs__answer *a, changes *c)
     }
 }
 
+/* Returns the captured array of layer l and head h of the baseline. */
+static const float *baseline_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
+{
+    return hs_capture_at(a->baseline, tap, a->baseline_layer_at[l], a->baseline_head_at[h]);
+}
+
 static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_t n_heads, float *ret)
 {
     const size_t T = a->capture->n_tokens;
     for (size_t l = 0; l < n_layers && !hs__answer_cancelled(a); l++)
         for (size_t h = 0; h < n_heads; h++)
-            ret[l * n_heads + h] = (float)hs_relative_change(hs__answer_at(a, tap, l, h),
-                                                             hs__answer_baseline_at(a, tap, l, h), T * T);
+            ret[l * n_heads + h] =
+                (float)hs_relative_change(hs__answer_at(a, tap, l, h), baseline_at(a, tap, l, h), T * T);
 }
 
 /* Reads the target from the last hidden states of both passes. */

@@ -15,6 +15,7 @@
 #include "api/request/request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
+#include "model/base/memory.h"
 
 /* ==== one answer ==== */
 
@@ -59,9 +60,6 @@ HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
  * counts on. */
 hs_pooling hs__answer_pooling(const hs__answer *answer);
 
-/* Returns the text with its capture and interventions, as further passes over it need it. */
-hs_sequence hs__answer_sequence(const hs__answer *answer);
-
 /* Finds the answer's target; kind NONE if there is none. states [T][H] are the baseline's last ones, which
  * the predicted class is read from; NULL: any class stands for it. */
 HS_MUST_USE hs_status hs__target_find(const hs__answer *answer, const float *states, hs_target *ret_target,
@@ -73,14 +71,15 @@ hs_tap hs__answer_similarity(const hs__answer *answer);
 /* Returns the captured array of the requested layer l and head h. */
 const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
-/* Returns the same array of the baseline. */
-const float *hs__answer_baseline_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
+/* Returns the floats of a part in scratch: T * max(T, d), rounded up to cache lines. */
+static inline size_t hs__answer_part_floats(const hs__answer *a)
+{
+    const size_t T = a->capture->n_tokens, d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
+    return (T * (T > d ? T : d) + line - 1) / line * line;
+}
 
 /* Returns a slot's scratch: two parts, then the scratch of hs_effective_attention. */
 float *hs__answer_scratch(const hs__answer *answer, size_t slot);
-/* Returns the floats of a part in scratch: T * max(T, d), rounded up to cache lines. */
-size_t hs__answer_part_floats(const hs__answer *answer);
-
 /* Returns the vocabulary's string of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);
 

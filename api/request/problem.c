@@ -45,14 +45,6 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
     return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
 }
 
-int hs__refuse_element(hs__problem *problem, const char *pointer, const json_t *value, size_t i,
-                       const char *must)
-{
-    char at[96];
-    snprintf(at, sizeof at, "%s/%zu", pointer, i);
-    return hs__refuse_value(problem, at, json_array_get(value, i), must);
-}
-
 int hs__http_status(hs_status status)
 {
     switch (status) {

@@ -42,10 +42,6 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
     HS_PRINTF(4, 5);
 /* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
 int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);
-/* Refuses element i of a list in the same way. */
-int hs__refuse_element(hs__problem *problem, const char *pointer, const json_t *value, size_t i,
-                       const char *must);
-
 /* Returns the HTTP status for an error of the program. */
 int hs__http_status(hs_status status);
 
@@ -83,10 +79,6 @@ int hs__json_accepted(const char *accept, hs__problem *problem);
 
 /* Refuses with 415 unless the type is application/json without charset or in UTF-8. */
 int hs__content_type_check(const char *content_type, hs__problem *problem);
-
-/* Does what hs_query_read does. */
-int hs__query_read(const char *query, const char *const *names, size_t n, hs_query *ret_query,
-                   hs__problem *problem);
 
 /* ==== outputs ==== */
 

@@ -17,7 +17,9 @@ int hs__reading_refuse(const hs__reading *r, const char *must)
 
 int hs__reading_refuse_element(const hs__reading *r, size_t i, const char *must)
 {
-    return hs__refuse_element(r->problem, r->pointer, r->value, i, must);
+    char at[96];
+    snprintf(at, sizeof at, "%s/%zu", r->pointer, i);
+    return hs__refuse_value(r->problem, at, json_array_get(r->value, i), must);
 }
 
 int hs__reading_refuse_memory(const hs__reading *r)

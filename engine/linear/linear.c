@@ -1,18 +1,22 @@
-/* linear.c - products with packed weights in fp32, bf16 and int8. linear_cblas.c has those of a BLAS library.
- */
+/* linear.c - products with packed weights in fp32, bf16 and int8, and those of a BLAS library. */
 #include "engine/linear/linear.h"
 
 #include "engine/kernels/int8.h"
 
+#include <cblas.h>
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* ---- all kinds ----
  *
  * Functions that all implementations share: reading weights from the model's file. */
 
-void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
-                     const hs__kernels *kernels)
+/* Sets the common members from the source. */
+static void linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
+                        const hs__kernels *kernels)
 {
     *linear = (hs__linear){.kind = kind, .kernels = kernels, .activate = source->activate};
     linear->n_in = source->parts[0]->weight.n_columns;
@@ -20,8 +24,10 @@ void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__
         linear->n_out += source->parts[p]->weight.n_rows;
 }
 
-hs_status hs__linear_build(hs__linear *plan, size_t panel, const hs__linear_source *source,
-                           hs__linear **ret_linear, hs_error *err)
+/* Creates a copy of plan, with its arrays in the same block of memory. panel is the number of weight rows
+ * that fill reads at a time, or 0. Fails with HS_NO_MEMORY. */
+static hs_status linear_build(hs__linear *plan, size_t panel, const hs__linear_source *source,
+                              hs__linear **ret_linear, hs_error *err)
 {
     const hs__linear_kind *kind = plan->kind;
     hs__arena arena = {0};
@@ -46,7 +52,8 @@ hs_status hs__linear_build(hs__linear *plan, size_t panel, const hs__linear_sour
     return HS_OK;
 }
 
-void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret)
+/* Reads rows [first, first + n_rows) of the stacked weights to ret [n_rows][n_in]. */
+static void linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret)
 {
     for (size_t p = 0; p < source->n_parts && n_rows > 0; p++) {
         const hs_tensor *weight = &source->parts[p]->weight;
@@ -62,7 +69,8 @@ void hs__linear_read_weights(const hs__linear_source *source, size_t first, size
     }
 }
 
-void hs__linear_read_biases(const hs__linear_source *source, float *ret)
+/* Reads the stacked biases to ret [n_out]; 0 for a missing bias. */
+static void linear_read_biases(const hs__linear_source *source, float *ret)
 {
     for (size_t p = 0; p < source->n_parts; p++) {
         const hs_tensor *bias = &source->parts[p]->bias;
@@ -122,7 +130,6 @@ void hs__linear_destroy(hs__linear *linear)
  *
  * If the rows of x and two panels exceed the second-level cache, some rows go through all panels before
  * the next rows do. */
-
 typedef struct native_linear {
     hs__linear base;
     const hs__bf16_kernels *bf16; /* NULL: fp32 */
@@ -147,13 +154,13 @@ static void native_fill(hs__linear *base, const hs__linear_source *source, float
     const size_t K = base->n_in, n_out = base->n_out;
     for (size_t first = 0; first < n_out; first += kernels->panel) {
         const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
-        hs__linear_read_weights(source, first, n, rows);
+        linear_read_weights(source, first, n, rows);
         if (linear->bf16) /* B = W' */
             linear->bf16->pack(K, n, rows, 1, K, (uint32_t *)linear->panels + first * linear->depth);
         else
             kernels->pack(K, n, rows, 1, K, (float *)linear->panels + first * linear->depth);
     }
-    hs__linear_read_biases(source, linear->bias);
+    linear_read_biases(source, linear->bias);
     for (size_t j = n_out; j < hs__panels_floats(kernels, 1, n_out); j++)
         linear->bias[j] = 0;
 }
@@ -162,13 +169,13 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
                                hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
     native_linear plan = {0};
-    hs__linear_init(&plan.base, &hs__linear_native, source, kernels);
+    linear_init(&plan.base, &hs__linear_native, source, kernels);
     plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
     plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
     plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : 512 << 10;
     plan.x_step = source->x_step > 0 ? source->x_step : plan.depth;
     plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
-    return hs__linear_build(&plan.base, kernels->panel, source, ret_linear, err);
+    return linear_build(&plan.base, kernels->panel, source, ret_linear, err);
 }
 
 static size_t divide_up(size_t n, size_t by)
@@ -239,7 +246,6 @@ const hs__linear_kind hs__linear_native = {
  * Weights are quantised per output when they are packed, rows of x when a pass converts them. Otherwise
  * it is as linear.c and has the same name, "native": the precision differs, not the
  * implementation. */
-
 typedef struct int8_linear {
     hs__linear base;
     const hs__int8_kernels *int8;
@@ -273,11 +279,11 @@ static void int8_fill(hs__linear *base, const hs__linear_source *source, float *
     const size_t K = base->n_in, n_out = base->n_out, panel = linear->int8->panel;
     for (size_t first = 0; first < n_out; first += panel) {
         const size_t n = n_out - first < panel ? n_out - first : panel;
-        hs__linear_read_weights(source, first, n, rows);
+        linear_read_weights(source, first, n, rows);
         hs__int8_pack(linear->int8, K, n, rows, linear->panels + first * linear->depth,
                       linear->scales + first, linear->sums + first);
     }
-    hs__linear_read_biases(source, linear->bias);
+    linear_read_biases(source, linear->bias);
     for (size_t j = n_out; j < columns_end(linear); j++)
         linear->bias[j] = 0;
 }
@@ -287,12 +293,12 @@ static hs_status int8_create(const hs__linear_source *source, const hs__kernels 
 {
     (void)precision; /* always int8 here */
     int8_linear plan = {.int8 = hs__int8_kernels_select()};
-    hs__linear_init(&plan.base, &hs__linear_int8, source, kernels);
+    linear_init(&plan.base, &hs__linear_int8, source, kernels);
     plan.depth = hs__int8_depth(plan.base.n_in);
     if (plan.base.n_in > HS_INT8_DEPTH_MAX)
         return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for int8: use fp32",
                        plan.base.n_in);
-    return hs__linear_build(&plan.base, plan.int8->panel, source, ret_linear, err);
+    return linear_build(&plan.base, plan.int8->panel, source, ret_linear, err);
 }
 
 static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t n_threads)
@@ -328,4 +334,130 @@ const hs__linear_kind hs__linear_int8 = {
     .fill = int8_fill,
     .split = int8_split,
     .run = int8_run,
+};
+
+/* ---- CBLAS ----
+ *
+ * Weights are rows in our own memory, bias and activation a second loop. OpenBLAS is loaded when an engine
+ * uses it and not before: it reserves 128 MiB of addresses or more. */
+
+/* The library's functions that are used. */
+typedef struct openblas {
+    __typeof__(cblas_sgemm) *sgemm;
+    __typeof__(openblas_get_num_threads) *get_num_threads;
+    __typeof__(openblas_set_num_threads) *set_num_threads;
+    __typeof__(openblas_get_config) *get_config;
+    __typeof__(openblas_get_corename) *get_corename;
+} openblas;
+
+typedef struct cblas_linear {
+    hs__linear base;
+    openblas library;
+    float *weight; /* [n_out][n_in] */
+    float *bias;   /* [n_out] */
+} cblas_linear;
+
+/* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to do. */
+static hs_status library_load(openblas *ret, hs_error *err)
+{
+    struct rlimit addresses;
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "OpenBLAS never ends if it gets no addresses, and ulimit -v limits them: use the "
+                       "native backend, or lift the limit");
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    const struct {
+        const char *name;
+        void **function;
+    } list[] = {{"cblas_sgemm", (void **)&ret->sgemm},
+                {"openblas_get_num_threads", (void **)&ret->get_num_threads},
+                {"openblas_set_num_threads", (void **)&ret->set_num_threads},
+                {"openblas_get_config", (void **)&ret->get_config},
+                {"openblas_get_corename", (void **)&ret->get_corename}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!library || !(*list[i].function = dlsym(library, list[i].name)))
+            return hs_fail(err, HS_UNSUPPORTED,
+                           "the cblas backend needs OpenBLAS (%s): install Debian's package "
+                           "libopenblas0-pthread, or use native",
+                           dlerror());
+    /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
+     * other (OpenBLAS issue 5836). Teams share the cores instead. */
+    if (ret->get_num_threads() > 1)
+        ret->set_num_threads(1);
+    return HS_OK;
+}
+
+void hs__cblas_describe(char *ret_text, size_t n_bytes)
+{
+    openblas library;
+    hs_error err = {0};
+    if (library_load(&library, &err)) {
+        snprintf(ret_text, n_bytes, "%s", err.text);
+        return;
+    }
+    /* The configuration begins "OpenBLAS 0.3.21 NO_LAPACKE ...". */
+    const char *config = library.get_config(), *space = strchr(config, ' ');
+    const int length = (int)(space ? strcspn(space + 1, " ") + (size_t)(space + 1 - config) : strlen(config));
+    snprintf(ret_text, n_bytes, "%.*s, %s", length, config, library.get_corename());
+}
+
+static void cblas_layout(hs__linear *base, hs__arena *arena)
+{
+    cblas_linear *linear = (cblas_linear *)base;
+    linear->weight = hs__arena_floats(arena, base->n_out * base->n_in);
+    linear->bias = hs__arena_floats(arena, base->n_out);
+}
+
+static void cblas_fill(hs__linear *base, const hs__linear_source *source, float *rows)
+{
+    cblas_linear *linear = (cblas_linear *)base;
+    (void)rows;
+    linear_read_weights(source, 0, base->n_out, linear->weight);
+    linear_read_biases(source, linear->bias);
+}
+
+static hs_status cblas_create(const hs__linear_source *source, const hs__kernels *kernels,
+                              hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    (void)precision; /* always fp32 here: the engine checks it */
+    cblas_linear plan = {0};
+    const hs_status st = library_load(&plan.library, err);
+    if (st)
+        return st;
+    linear_init(&plan.base, &hs__linear_cblas, source, kernels);
+    return linear_build(&plan.base, 0, source, ret_linear, err);
+}
+
+/* Divides by rows only: the library blocks the rest. */
+static hs__linear_split cblas_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
+{
+    (void)linear;
+    return (hs__linear_split){.n_row_chunks = n_threads < n_rows ? n_threads : n_rows, .n_column_chunks = 1};
+}
+
+static void cblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                      size_t row_chunk, size_t column_chunk)
+{
+    (void)column_chunk;
+    const cblas_linear *linear = (const cblas_linear *)base;
+    const size_t n_out = base->n_out, row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
+    const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const int m = (int)rows, n = (int)n_out, k = (int)base->n_in;
+    float *out = y + row * n_out;
+
+    linear->library.sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1,
+                          (const float *)x + row * base->n_in, k, linear->weight, k, 0, out, n); /* x W' */
+    base->kernels->add_bias(rows, n_out, linear->bias, out, n_out);
+    if (base->activate)
+        base->activate(rows, n_out, out, n_out);
+}
+
+const hs__linear_kind hs__linear_cblas = {
+    .name = "openblas",
+    .create = cblas_create,
+    .bytes = sizeof(cblas_linear),
+    .layout = cblas_layout,
+    .fill = cblas_fill,
+    .split = cblas_split,
+    .run = cblas_run,
 };

@@ -1,7 +1,7 @@
 /* linear.h - y = x W' + b, or an activation of it, with W known when the engine is made.
  *
  * One interface has three implementations: native (our own tiles over packed panels), int8 (tiles of bytes),
- * both in linear.c, and cblas (linear_cblas.c). An hs__linear never changes after its creation. A product is
+ * and cblas (OpenBLAS). An hs__linear never changes after its creation. A product is
  * a number of tasks. Each task runs on the calling thread alone. Tasks may run in any order and on any
  * threads at the same time:
  *
@@ -58,21 +58,6 @@ struct hs__linear {
     size_t n_in, n_out;
     hs__activate *activate;
 };
-
-/* Sets the common members from the source. */
-void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
-                     const hs__kernels *kernels);
-
-/* Creates a copy of plan, with its arrays in the same block of memory. panel is the number of weight rows
- * that fill reads at a time, or 0. Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__linear_build(hs__linear *plan, size_t panel, const hs__linear_source *source,
-                                       hs__linear **ret_linear, hs_error *err);
-
-/* Reads rows [first, first + n_rows) of the stacked weights to ret [n_rows][n_in]. */
-void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret);
-
-/* Reads the stacked biases to ret [n_out]; 0 for a missing bias. */
-void hs__linear_read_biases(const hs__linear_source *source, float *ret);
 
 /* Returns the number of tasks of a product of n_rows rows that n_threads threads share. */
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads);

@@ -31,8 +31,14 @@ typedef struct hs__shape_keys {
     size_t ffn_factor;                   /* ffn may be absent or null: this times hidden; 0: it may not */
 } hs__shape_keys;
 
-/* Reads the sizes that every family has, within the limits of architecture.h, and computes head_width. */
-void hs__config_shape(hs__config *config, const hs__shape_keys *names, hs_shape *ret_shape);
+/* Returns true if an optional key has a value. A key of NULL has none. */
+static inline bool hs__config_has(const hs__config *config, const char *key)
+{
+    const json_t *value = key && !config->status ? json_object_get(config->keys, key) : NULL;
+    return value && !json_is_null(value);
+}
+
+#define HS__POSITIONS_MIN 3 /* [CLS] a [SEP] is the shortest useful input */
 
 /* Reads a required integer from min to max. */
 size_t hs__config_size(hs__config *config, const char *key, size_t min, size_t max);
@@ -138,7 +144,7 @@ typedef struct hs__head_names {
     bool may_pool_late;      /* pooling_key may be "late", and is by default; its "bos" is "cls" elsewhere */
 } hs__head_names;
 
-/* Heads that several families share (config.c): the pooler of BERT, RoBERTa's two layers, one layer, and the
+/* Heads that several families share: the pooler of BERT, RoBERTa's two layers, one layer, and the
  * last token's scores of causal models. */
 extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_head, hs__span_head,
     hs__next_sentence_head, hs__score_head;
@@ -189,8 +195,6 @@ HS_MUST_USE hs_status hs__family_configure(const hs_bytes *config, const hs__fam
 /* Frees what hs__family_configure allocated. Zeroed is fine. */
 void hs__family_release(hs_architecture *architecture);
 
-/* Reads the task head that `architectures` names: its task, problem type and labels. */
-void hs__heads_configure(hs__config *config, const hs__family *family, hs_architecture *architecture);
 /* Returns the names of the tensors of a task. */
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
 
