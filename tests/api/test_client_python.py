@@ -55,6 +55,47 @@ def test_arrays_are_those_of_the_contract(client, server):
         _ = answer.regions_runs
 
 
+def test_a_busy_service_loses_no_text(start_server):
+    """Only one request is computed and one waits; the others are refused with 503 and come again."""
+    small = start_server("--workers", "1", "--queue", "1", "--cache", "0")
+    texts = [f"{n} " + TEXT for n in range(12)]
+    with package.Client(small.url) as one:
+        answers = list(one.analyze_many(texts, parallel=6, layers="all", outputs=["pairs", "effects"]))
+    assert [answer.tokens[1] for answer in answers] == [str(n) for n in range(12)]
+    assert 'route="/analyze",status="503"' in small.request("GET", "/metrics").body.decode()
+
+
+def test_many_texts_with_one_that_is_refused(client):
+    answers = list(client.analyze_many(["a", "b", "c"], heads=[0], errors="keep"))
+    assert [type(answer) for answer in answers] == [package.Analysis] * 3
+    kept = list(client.analyze_many(["a", 7, "c"], errors="keep"))
+    assert isinstance(kept[1], package.HeadscopeError) and kept[1].pointer == "/text" and kept[2].tokens
+    with pytest.raises(package.HeadscopeError):
+        list(client.analyze_many(["a", 7, "c"]))
+
+
+def test_half_a_pair_is_named(client):
+    with pytest.raises(package.HeadscopeError, match="half of a UTF-16 pair"):
+        client.analyze("a \ud800 b")
+    with pytest.raises(package.HeadscopeError, match="half of a UTF-16 pair"):
+        list(client.analyze_batch(["a", "\udfff"]))
+
+
+def test_version(headscope):
+    said = subprocess.run([headscope, "version"], capture_output=True, text=True, check=True).stdout
+    assert said.split()[1] == package.__version__
+
+
+def test_waiting_for_a_run_has_a_limit(start_server, tmp_path):
+    running = start_server("--state", str(tmp_path), "--workers", "1")
+    with package.Client(running.url) as one:
+        run = one.start_run([TEXT * 4] * 20000, layers="all")
+        with pytest.raises(TimeoutError, match="wait.. again"):
+            run.wait(timeout=0.01)
+        run.cancel()
+        assert run.wait().state == "cancelled"
+
+
 def test_fields_may_be_numpy_values(client):
     answer = client.analyze(TEXT, layers=np.array([1, 2]), heads=range(3), max_tokens=np.int64(9))
     assert answer.attentions.shape == (2, 3, 9, 9) and answer.truncated

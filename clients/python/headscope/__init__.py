@@ -17,14 +17,32 @@ if TYPE_CHECKING:
     from .client import Client as Client, start as start
     from .errors import HeadscopeError as HeadscopeError
     from .runs import Comparison as Comparison, Run as Run
+    __version__: str
 
 _MODULES = {"Analysis": "answer", "Figure": "answer", "Tokens": "answer", "Client": "client",
             "Comparison": "runs", "HeadscopeError": "errors", "Run": "runs", "start": "client"}
 __all__ = list(_MODULES)
 
 
+def _version() -> str:
+    """Returns the version of the package that is installed, or of the tree that this file is in."""
+    import re
+    from pathlib import Path
+
+    header = Path(__file__).parents[3] / "server" / "base" / "version.h"
+    if header.is_file():
+        found = re.search(r'HS_VERSION "(.+)"', header.read_text())
+        if found:
+            return found[1]
+    from importlib.metadata import version
+
+    return version("headscope")
+
+
 def __getattr__(name: str) -> Any:
     """Imports a name when it is first used: the command `headscope` starts without importing NumPy."""
+    if name == "__version__":
+        return _version()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_MODULES[name]}", __name__), name)

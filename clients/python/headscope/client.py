@@ -6,13 +6,16 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Literal,
     Optional,
+    overload,
 )
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .fields import AnalyzeFields
 
 _BATCH_BYTES = 1 << 16  # of lines in a request
+_PATIENCE_S = 600  # with a service that is busy
 _MEMORY_BYTES = 16 << 20  # of a corpus that is sent; a larger one waits in a temporary file
 
 Progress = Callable[[int, Optional[int]], None]
@@ -106,24 +110,56 @@ class Client:
                    "figure": {**_plain(options or {}), "kind": kind}}
         return Figure(self, request, format)
 
-    def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4,
-                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis]:
-        """Answers of many texts, in their order, computed `parallel` at a time and handed out as they are ready.
+    @overload
+    def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
+                     errors: Literal["raise"] = "raise", **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis]: ...
 
-        progress(done, total) is called after each; total is None when texts has no length.
+    @overload
+    def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
+                     errors: Literal["keep"],
+                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis | HeadscopeError]: ...
+
+    def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
+                     errors: Literal["raise", "keep"] = "raise",
+                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis | HeadscopeError]:
+        """Yields the answers of many texts in their order, as they are ready. Computes `parallel` at a time.
+
+        progress(done, total) is called after each; total is None when texts has no length. A busy service (503) is
+        asked again when it says, for ten minutes a text at most. With errors="keep", a text that is refused gives its
+        HeadscopeError in place of an answer, and the others continue.
         """
         total = len(texts) if isinstance(texts, Sequence) else None
         source = iter(_several(texts))
+        over = threading.Event()
         with ThreadPoolExecutor(parallel) as pool:
-            waiting = [pool.submit(self.analyze, text, **fields) for _, text in zip(range(2 * parallel), source)]
+            def submit(n: int) -> list[Future[Analysis]]:
+                return [pool.submit(self._analyze_when_free, over, text, fields) for _, text in zip(range(n), source)]
+
+            waiting = submit(2 * parallel)
             done = 0
-            while waiting:
-                answer = waiting.pop(0).result()
-                waiting += [pool.submit(self.analyze, text, **fields) for _, text in zip(range(1), source)]
-                done += 1
-                if progress:
-                    progress(done, total)
-                yield answer
+            try:
+                while waiting:
+                    answer = _result(waiting.pop(0), errors)
+                    waiting += submit(1)
+                    done += 1
+                    if progress:
+                        progress(done, total)
+                    yield answer
+            finally:  # nobody wants more
+                over.set()
+                for one in waiting:
+                    one.cancel()
+
+    def _analyze_when_free(self, over: threading.Event, text: str, fields: AnalyzeFields) -> Analysis:
+        """analyze(), again and again while the service is busy, until `over` is set."""
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self.analyze(text, **fields)
+            except HeadscopeError as error:
+                pause = 1 if error.retry_after is None else error.retry_after
+                if error.status != 503 or time.monotonic() + pause > end or over.wait(pause):
+                    raise
 
     def analyze_batch(self, texts: Iterable[str | Mapping[str, Any]], progress: Progress | None = None,
                       **fields: Any) -> Iterator[dict[str, Any] | HeadscopeError]:
@@ -138,7 +174,7 @@ class Client:
         """
         total = len(texts) if isinstance(texts, Sequence) else None
         common = _plain(fields)
-        lines = (json.dumps({**common, **_request(text)}, ensure_ascii=False).encode() + b"\n" for text in _several(texts))
+        lines = (_encoded({**common, **_request(text)}) + b"\n" for text in _several(texts))
         done = 0
         for body in _batches(lines):
             for line in self._lines(body):
@@ -192,8 +228,7 @@ class Client:
     # ---- HTTP ----
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> bytes:
-        return self.request("POST", path, json.dumps(fields, ensure_ascii=False).encode(),
-                            {"Content-Type": "application/json"})
+        return self.request("POST", path, _encoded(fields), {"Content-Type": "application/json"})
 
     def request(self, method: str, path: str, body: Any = None,
                 headers: Mapping[str, str] | None = None) -> bytes:
@@ -269,6 +304,24 @@ def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bo
     token=False it wants none, and notebooks can show its viewer.
     """
     return Client(server=Server(*options, binary=binary, token=token))
+
+
+def _result(one: Future[Analysis], errors: str) -> Analysis | HeadscopeError:
+    try:
+        return one.result()
+    except HeadscopeError as error:
+        if errors == "raise":
+            raise
+        return error
+
+
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    """Fields as JSON in UTF-8, which has no form for half a UTF-16 pair."""
+    try:
+        return json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise HeadscopeError(0, f"the request holds {error.object[error.start]!r}, half of a UTF-16 pair, which is no "
+                                "character: replace it, for example by text.encode('utf-8', 'replace').decode()") from error
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:

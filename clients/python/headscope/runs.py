@@ -84,9 +84,12 @@ class Run:
         self.fields = read_answer(self._client.request("GET", self._path), _checked)
         return self
 
-    def wait(self, progress: Callable[[int, int | None], None] | None = None, every: float = 0.5) -> Run:
+    def wait(self, progress: Callable[[int, int | None], None] | None = None, every: float = 0.5,
+             timeout: float | None = None) -> Run:
         """Returns when the run has ended; HeadscopeError when it failed. progress(texts_done, texts_total) is called
-        at every look; texts_total is None until it is known."""
+        at every look; texts_total is None until it is known. After `timeout` seconds a run that goes on raises
+        TimeoutError; it can be waited for again."""
+        end = None if timeout is None else time.monotonic() + timeout
         while True:
             self.refresh()
             if progress:
@@ -95,7 +98,9 @@ class Run:
                 raise HeadscopeError(0, self.fields.get("error") or "the run failed")
             if self.state not in ("queued", "running"):
                 return self
-            time.sleep(every)
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"run {self.id} is {self.state} after {timeout} s; wait() again, or cancel() it")
+            time.sleep(every if end is None else max(0, min(every, end - time.monotonic())))
 
     def report(self) -> dict[str, Any]:
         """Figures and findings: report.json."""
