@@ -170,7 +170,7 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     hs_panel *p = &m->panels[m->n_panels++];
     *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
-    const char *name = similarity ? "similarity" : "attention";
+    const char *name = !similarity ? "attention" : a->analysis->center ? "centred similarity" : "similarity";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     char range[72];
     hs_panel_range_text(p, range);
@@ -386,12 +386,21 @@ static size_t choose_across(const maker *m)
     return across;
 }
 
+/* Returns true if the figure shows similarities of centred outputs. */
+static bool is_centered(const maker *m)
+{
+    const bool shows =
+        is_map(m->figure) ? m->figure->show != HS__SHOW_ATTENTION : m->figure->kind == HS__FIGURE_EFFECTS;
+    return shows && m->answer->analysis->center;
+}
+
 static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_error *err)
 {
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
-    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens",
-             kinds[m->figure->kind].title, a->model->name, a->encoding->n_tokens);
+    snprintf(m->title, sizeof m->title, "headscope: %s%s, model %.100s, %zu tokens",
+             kinds[m->figure->kind].title, is_centered(m) ? ", centred outputs" : "", a->model->name,
+             a->encoding->n_tokens);
     const hs_figure figure = {.title = m->title,
                               .caption = m->panels[0].title,
                               .footer = m->figure->footer ? m->title : NULL,

@@ -215,6 +215,7 @@ typedef struct hs__analysis_request {
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
     size_t n_layers, n_heads;
     unsigned similarity_space; /* HS__SPACE_... */
+    unsigned center;           /* 1: similarities are of outputs less their mean over the text */
     unsigned head_distance;    /* HS__DISTANCE_... */
     unsigned normalize;        /* 1: similarities are divided by their maximum */
     float threshold, attention_threshold;
@@ -248,7 +249,8 @@ typedef struct hs__analysis_request {
 /* Which similarities the request is about. */
 static inline hs_similarity hs__similarity_kind(const hs__analysis_request *analysis)
 {
-    return (hs_similarity){.residual = analysis->similarity_space == HS__SPACE_RESIDUAL};
+    return (hs_similarity){.residual = analysis->similarity_space == HS__SPACE_RESIDUAL,
+                           .centered = analysis->center};
 }
 
 /* Parses the body and checks the names of its fields: those of /analyze, or with tokens_only the fewer ones

@@ -38,7 +38,7 @@ typedef struct hs_field_values {
     bool has_sentence_ends;  /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     const int32_t *sentence_ends;
     size_t n_sentence_ends;
-    hs_similarity similarity; /* similarity_space */
+    hs_similarity similarity; /* similarity_space and center */
     const hs_intervention *interventions;
     size_t n_interventions;
 } hs_field_values;

@@ -312,6 +312,16 @@ static void print_interventions(const json_t *fields, FILE *out)
     fputc('\n', out);
 }
 
+/* Says that similarities are centred. */
+static void print_center(const json_t *fields, FILE *out)
+{
+    const char *center = json_string_value(json_object_get(fields, "center"));
+    if (center && strcmp(center, "text") == 0)
+        fputs("Similarities are of centred outputs (--center text): each head's mean over the text is taken "
+              "away.\n\n",
+              out);
+}
+
 /* Prints the JSON answer to such a request, whose fields describe the request. tokenizer is
  * hs_tokenizer_kind's: it makes tokens readable. */
 static void answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer, FILE *out)
@@ -326,6 +336,7 @@ static void answer_page_print(const json_t *answer, const json_t *fields, const 
         fputs(i + 1 < n_tokens ? " " : "\n\n", out);
     }
     print_interventions(fields, out);
+    print_center(fields, out);
     for (size_t l = 0; l < json_array_size(json_object_get(answer, "layers")); l++)
         print_map(answer, fields, l, n_tokens, out);
     print_pairs(answer, n_tokens, out);

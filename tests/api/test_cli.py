@@ -272,6 +272,9 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     code, shown = on_a_terminal("analyze", str(text))
     assert code == 0 and "tokens" in shown and "[CLS] the old bridge" in shown and "12 heads" in shown
     assert "\x1b" not in shown and max(len(line) for line in shown.splitlines()[3:]) < 120
+    code, centred = on_a_terminal("analyze", str(text), "--center", "text")
+    assert code == 0 and "centred outputs (--center text)" in centred and "centred" not in shown
+    assert centred.partition("Pairs of similar")[2] != shown.partition("Pairs of similar")[2]
     code, shown = on_a_terminal("analyze", os.devnull)
     assert code == 0 and "2 tokens" in shown and "none" in shown
     code, shown = on_a_terminal("analyze", str(text), "--format", "json", "--outputs", "pairs")

@@ -138,16 +138,32 @@ def test_the_residual_space_does_not_depend_on_a_heads_basis(start_server, tmp_p
         assert np.allclose(one["head_distances"], other["head_distances"], rtol=0, atol=1e-3) == is_same
 
 
-def test_the_cache_keeps_spaces_apart(server):
+KINDS = pytest.mark.parametrize("kind", [{"similarity_space": "residual"}, {"center": "text"},
+                                         {"similarity_space": "residual", "center": "text"}])
+
+
+@KINDS
+def test_the_cache_keeps_kinds_apart(server, kind):
     body = {"text": TEXT + " So it was.", "outputs": ["similarities", "pairs"], "digits": 9}
-    other = {**body, "similarity_space": "residual"}
+    other = {**body, **kind}
     first = [server.post("/analyze", request).json() for request in (body, other, body, other)]
     assert first[0] == first[2] and first[1] == first[3]
     assert first[0]["similarities"] != first[1]["similarities"] and first[0]["pairs"] != first[1]["pairs"]
 
 
-def test_changes_are_those_of_the_space(server):
-    request = {"outputs": ["similarities"], "similarity_space": "residual"}
+def test_rows_of_centred_similarity_sum_to_minus_their_diagonal(server):
+    """And outputs stay as they are: O less its mean gives S."""
+    got = answer(server, outputs=["similarities", "head_outputs"], center="text")
+    np.testing.assert_array_equal(got["head_outputs"], answer(server, outputs=["head_outputs"])["head_outputs"])
+    outputs = got["head_outputs"].astype(float)
+    outputs -= outputs.mean(-2, keepdims=True)
+    largest = np.abs(got["similarities"]).max()
+    np.testing.assert_allclose(-got["similarities"].sum(-1), (outputs**2).sum(-1), rtol=0, atol=1e-5 * largest)
+
+
+@KINDS
+def test_changes_are_those_of_the_kind(server, kind):
+    request = {"outputs": ["similarities"], **kind}
     changed = answer(server, **request, interventions=[{"kind": "scale", "factor": 2, "layers": [-1]}])
     baseline = answer(server, **request)["similarities"]
     np.testing.assert_allclose(changed["similarities"][-1], 4 * baseline[-1], rtol=1e-4, atol=1e-4 * np.abs(baseline[-1]).max())
@@ -182,14 +198,16 @@ def test_other_families(start_server, tmp_path, family):
     np.testing.assert_allclose(got["effective_attentions"] @ got["values"], heads.outputs, rtol=0, atol=2e-5 * scale)
 
 
-def test_an_unknown_space_is_refused(server):
-    for field, allowed in [("similarity_space", '"head", "residual"'), ("head_distance", '"cka", "js"')]:
+def test_an_unknown_kind_is_refused(server):
+    fields = {"similarity_space": '"head", "residual"', "center": '"none", "text"', "head_distance": '"cka", "js"'}
+    for field, allowed in fields.items():
         got = server.post("/analyze", {"text": TEXT, field: "other"})
         assert got.status == 422 and got.json()["pointer"] == "/" + field and allowed in got.json()["detail"]
 
 
-def test_effects_are_those_of_the_space(server):
-    request = {"outputs": ["effects", "similarities"], "similarity_space": "residual"}
+@KINDS
+def test_effects_are_those_of_the_kind(server, kind):
+    request = {"outputs": ["effects", "similarities"], **kind}
     got = answer(server, **request)
     off = answer(server, **request, interventions=[{"kind": "zero", "layers": [9], "heads": [4]}])
     change = np.linalg.norm(off["similarities"][10:] - got["similarities"][10:], axis=(-1, -2))

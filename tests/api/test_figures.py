@@ -291,6 +291,14 @@ def test_maps_of_different_ranges_have_a_bar_each(server):
     assert {f"attention, linear, 0 to {most:.3g}", f"similarity, linear, {low:.3g} to {high:.3g}"} <= set(words(svg))
 
 
+@pytest.mark.parametrize(("center", "show", "said"), [
+    ("text", "both", True), ("text", "attention", False), ("none", "both", False)])
+def test_a_figure_says_that_it_is_centred(server, center, show, said):
+    figure = {"kind": "head", "show": show, "footer": True}
+    shown = " ".join(text for text, _ in texts(draw(server, "svg", figure, layers=[11], heads=[2], center=center)))
+    assert ("head 2: centred similarity" in shown) == ("centred outputs, model" in shown) == said
+
+
 def test_footer_only_when_requested(server):
     assert not [text for text, _ in texts(draw(server, "svg", {})) if "headscope" in text]
     assert [text for text, _ in texts(draw(server, "svg", {"footer": True})) if "headscope" in text]

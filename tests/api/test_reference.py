@@ -230,8 +230,10 @@ def check_segments(case, tau=0.3):
         expected = analysis.segments(maps, similarities, case.special, case.keep, tau)
         mine = case.answer["segments_layer"] == l
         np.testing.assert_array_equal(case.answer["segments_tokens"][mine], [e[:2] for e in expected])
-        assert_close(case.answer["segments_cohesion"][mine], [e[2] for e in expected], 2e-5)
-        assert_close(case.answer["segments_contrast"][mine], [e[3] for e in expected], 2e-5)
+        # Means of N, which is below -1 where the largest similarity is smaller than the negative ones.
+        largest = max(1, *(np.abs(analysis.normalized(s, case.keep)[0]).max() for s in similarities))
+        assert_close(case.answer["segments_cohesion"][mine], [e[2] for e in expected], 2e-5 * largest)
+        assert_close(case.answer["segments_contrast"][mine], [e[3] for e in expected], 2e-5 * largest)
 
 
 def check_summaries(case):
@@ -328,6 +330,20 @@ def test_residual_space(analyze, folders, model, text):
     case.similarities = np.array([experiments.residual_similarity(case.model, l, outputs)
                                   for l, outputs in enumerate(case.heads.outputs)])
     check_all(case)
+
+
+@pytest.mark.parametrize(("model", "text", "space"), [
+    *(slow_if(model in LARGE, model, "paragraph", "head") for model in MODELS), ("mini", "word", "head"), ("mini", "empty", "head"),
+    ("one_layer", "paragraph", "residual"), slow_if(True, "mini", "pair", "head"), slow_if(True, "mini", "pair", "residual")])
+def test_centred_similarity(analyze, folders, model, text, space):
+    """Similarities of outputs less their mean over the text, in either space, and all that is made of them."""
+    case = Case(folders[model], analyze(model, text, "--center", "text", "--similarity-space", space))
+    plain, outputs = case.similarities, case.heads.outputs - case.heads.outputs.mean(-2, keepdims=True)
+    case.similarities = (analysis.similarity(outputs) if space == "head" else
+                         np.array([experiments.residual_similarity(case.model, l, one) for l, one in enumerate(outputs)]))
+    check_all(case)  # head_outputs too, which stay as they are
+    if space == "head" and len(case.ids) > 3:  # centring changes no CKA, which centres by itself
+        check_distances(case, experiments.cka_distances, plain)
 
 
 @pytest.mark.parametrize("how", ["sum", "mean"])

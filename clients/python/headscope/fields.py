@@ -35,6 +35,7 @@ class AnalyzeFields(TypedDict, total=False):
     target: Mapping[str, Any]
     effects_of: Mapping[str, Any]
     similarity_space: Literal["head", "residual"]
+    center: Literal["none", "text"]
     head_distance: Literal["cka", "js"]
     normalize: Literal["none", "max"]
     threshold: float
