@@ -1,5 +1,4 @@
-/* pairs_file.c - buffers rows and writes them at their block's turn. Only the worker whose turn it is writes,
- * so the stream and the database need no lock. */
+/* pairs_file.c - writes the high pairs of a run, as CSV or into an SQLite database. */
 #define ZLIB_CONST /* its input is not written to */
 #include "server/corpus/run/pairs_file.h"
 
@@ -8,8 +7,9 @@
 #include "engine/analysis/analysis.h"
 #include "model/base/bytes.h"
 #include "model/base/utf8.h"
+#include "model/tokenizer/tokenizer.h"
 #include "server/base/atomic_files.h"
-#include "server/corpus/run/pairs_database.h"
+#include "server/base/database.h"
 #include "server/corpus/search/strongest.h"
 
 #include <math.h>
@@ -19,16 +19,203 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+/* ---- the database ----
+ *
+ * Tables: texts (text, file, line), tokens (id, token), high_pairs (text, layer, head, i, j, id_i, id_j,
+ * similarity, normalized). The view `pairs` joins them to the columns of the CSV. One thread at a time.
+ *
+ * One transaction without a journal on the disk: the file is published complete or not at all, so a
+ * rollback is never needed. */
+
+typedef struct pairs_database pairs_database;
+
+typedef struct pair_row {
+    uint64_t text, line;
+    const char *file; /* borrowed until the row is added */
+    uint16_t layer, head;
+    uint32_t i, j;
+    int32_t id_i, id_j;
+    float similarity, normalized;
+} pair_row;
+
+enum { STATEMENTS = 3, ADD_TEXT = 0, ADD_TOKEN, ADD_PAIR };
+
+struct pairs_database {
+    sqlite3 *db;
+    sqlite3_stmt *statements[STATEMENTS];
+    const hs_tokenizer *tokenizer;
+    bool *named; /* [vocab_size]; its token is in the table */
+    size_t vocab_size;
+    int failure; /* SQLite's code of the first failure, or SQLITE_OK */
+};
+
+/* The file's lock is that of atomic_files.h. */
+static const hs__database_kind pairs_kind = {
+    .unsafe = true,
+    .schema =
+        "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL);"
+        "CREATE TABLE tokens(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
+        "CREATE TABLE high_pairs(text INTEGER NOT NULL, layer INTEGER NOT NULL, head INTEGER NOT NULL,"
+        " i INTEGER NOT NULL, j INTEGER NOT NULL, id_i INTEGER NOT NULL, id_j INTEGER NOT NULL,"
+        " similarity REAL NOT NULL, normalized REAL NOT NULL);"
+        "CREATE VIEW pairs AS SELECT p.text, t.file, t.line, p.layer, p.head, p.i, p.j, a.token AS token_i,"
+        " b.token AS token_j, p.similarity, p.normalized FROM high_pairs p JOIN texts t ON t.text = p.text"
+        " JOIN tokens a ON a.id = p.id_i JOIN tokens b ON b.id = p.id_j;",
+};
+
+static const char *const statements[STATEMENTS] = {
+    [ADD_TEXT] = "INSERT OR IGNORE INTO texts VALUES (?, ?, ?)",
+    [ADD_TOKEN] = "INSERT OR IGNORE INTO tokens VALUES (?, ?)",
+    [ADD_PAIR] = "INSERT INTO high_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+};
+
+static hs_status database_failed(int code, hs_error *err)
+{
+    const hs_status st = code == SQLITE_FULL ? HS_NO_SPACE : code == SQLITE_NOMEM ? HS_NO_MEMORY : HS_IO;
+    return hs_fail(err, st, "cannot write the database of pairs: %s", sqlite3_errstr(code));
+}
+
+static void database_destroy(pairs_database *database)
+{
+    for (int k = 0; k < STATEMENTS; k++)
+        sqlite3_finalize(database->statements[k]);
+    sqlite3_close(database->db);
+    free(database->named);
+    free(database);
+}
+
+/* Creates the tables in an empty file that only this process uses. Borrows the tokenizer. HS_IO,
+ * HS_NO_SPACE, HS_NO_MEMORY. */
+static hs_status database_open(const char *path, const hs_tokenizer *tokenizer, size_t vocab_size,
+                               pairs_database **ret_database, hs_error *err)
+{
+    pairs_database *database = calloc(1, sizeof *database);
+    if (database)
+        database->named = calloc(vocab_size, sizeof *database->named);
+    if (!database || !database->named) {
+        free(database);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to write pairs");
+    }
+    database->tokenizer = tokenizer;
+    database->vocab_size = vocab_size;
+    hs_error why = {0};
+    const hs_status st = hs__database_open(path, HS__DATABASE_CREATE, &pairs_kind, &database->db, &why);
+    if (st) {
+        database_destroy(database);
+        return hs_fail(err, st, "cannot write the database of pairs: %s", why.text);
+    }
+    int code = sqlite3_exec(database->db, "BEGIN", NULL, NULL, NULL);
+    for (int k = 0; !code && k < STATEMENTS; k++)
+        code = sqlite3_prepare_v2(database->db, statements[k], -1, &database->statements[k], NULL);
+    if (code) {
+        database_destroy(database);
+        return database_failed(code & 0xff, err);
+    }
+    *ret_database = database;
+    return HS_OK;
+}
+
+/* Runs a bound statement. */
+static void statement_run(pairs_database *database, sqlite3_stmt *s)
+{
+    const int code = sqlite3_step(s);
+    if (code != SQLITE_DONE && !database->failure)
+        database->failure = code & 0xff;
+    sqlite3_reset(s);
+}
+
+static void token_add(pairs_database *database, int32_t id)
+{
+    sqlite3_stmt *s = database->statements[ADD_TOKEN];
+    if (id < 0 || (size_t)id >= database->vocab_size || database->named[id])
+        return;
+    database->named[id] = true;
+    sqlite3_bind_int(s, 1, id);
+    sqlite3_bind_text(s, 2, hs_tokenizer_token(database->tokenizer, id), -1, SQLITE_STATIC);
+    statement_run(database, s);
+}
+
+static void text_add(pairs_database *database, const pair_row *row)
+{
+    sqlite3_stmt *s = database->statements[ADD_TEXT];
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)row->text);
+    sqlite3_bind_text(s, 2, row->file, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)row->line);
+    statement_run(database, s);
+}
+
+static void pair_add(pairs_database *database, const pair_row *row)
+{
+    sqlite3_stmt *s = database->statements[ADD_PAIR];
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)row->text);
+    sqlite3_bind_int(s, 2, row->layer);
+    sqlite3_bind_int(s, 3, row->head);
+    sqlite3_bind_int(s, 4, (int)row->i);
+    sqlite3_bind_int(s, 5, (int)row->j);
+    sqlite3_bind_int(s, 6, row->id_i);
+    sqlite3_bind_int(s, 7, row->id_j);
+    sqlite3_bind_double(s, 8, (double)row->similarity);
+    sqlite3_bind_double(s, 9, (double)row->normalized);
+    statement_run(database, s);
+}
+
+/* Returns false if a row cannot be written; database_end gives the reason. */
+static bool database_add(pairs_database *database, const pair_row *rows, size_t n)
+{
+    for (size_t k = 0; !database->failure && k < n; k++) {
+        if (!k || rows[k].text != rows[k - 1].text)
+            text_add(database, &rows[k]);
+        token_add(database, rows[k].id_i);
+        token_add(database, rows[k].id_j);
+        pair_add(database, &rows[k]);
+    }
+    return !database->failure;
+}
+
+static uint64_t pragma_read(pairs_database *database, const char *pragma)
+{
+    sqlite3_stmt *s = NULL;
+    uint64_t value = 0;
+    if (sqlite3_prepare_v2(database->db, pragma, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        value = (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return value;
+}
+
+/* Returns the size so far. */
+static uint64_t database_bytes(pairs_database *database)
+{
+    return pragma_read(database, "PRAGMA page_count") * pragma_read(database, "PRAGMA page_size");
+}
+
+/* Commits all rows and frees the database; NULL is fine. HS_IO, HS_NO_SPACE: a row or the commit failed. */
+static hs_status database_end(pairs_database *database, hs_error *err)
+{
+    if (!database)
+        return HS_OK;
+    int code = database->failure;
+    if (!code)
+        code = sqlite3_exec(database->db, "COMMIT", NULL, NULL, NULL) & 0xff;
+    database_destroy(database);
+    return code ? database_failed(code, err) : HS_OK;
+}
+
+/* ---- rows ----
+ *
+ * A worker buffers rows and writes them at its block's turn. Only the worker whose turn it is writes, so the
+ * stream and the database need no lock. */
+
 #define MB (UINT64_C(1) << 20)
 enum { TEXT_BYTES = 4096 };          /* of a name or a token: what is longer is cut */
 #define ROWS_BYTES ((size_t)4 << 20) /* handed on when there are so many */
 #define ROW_BYTES  (HS__PAIRS_BYTES - ROWS_BYTES)
+
 _Static_assert(ROW_BYTES >= 3 * HS_CSV_FIELD_MAX(TEXT_BYTES) + 8 * HS_NUMBER_BYTES_MAX, "a row fits");
 
 struct hs__pairs_file {
     hs__pairs_target target;
-    hs__pairs_database *database; /* or NULL: CSV */
-    uint64_t n_rows, n_bytes;     /* written */
+    pairs_database *database; /* or NULL: CSV */
+    uint64_t n_rows, n_bytes; /* written */
     z_stream zip;
     unsigned char *zipped; /* [ROW_BYTES] */
     pthread_mutex_t lock;
@@ -42,7 +229,7 @@ struct hs__pairs_rows {
     uint64_t block;
     size_t n, n_rows;
     hs__strong_pair strongest[HS__PAIRS_STRONGEST_MAX];
-    _Alignas(hs__pair_row) char bytes[HS__PAIRS_BYTES]; /* CSV, or hs__pair_row */
+    _Alignas(pair_row) char bytes[HS__PAIRS_BYTES]; /* CSV, or pair_row */
 };
 
 /* ---- the filter ---- */
@@ -85,7 +272,7 @@ hs_status hs__pairs_filter_heads(const char *text, const uint16_t *layers, size_
     }
 }
 
-bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head)
+static bool filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head)
 {
     for (size_t k = 0; k < filter->n_heads; k++)
         if (filter->heads[k][0] == layer && filter->heads[k][1] == head)
@@ -93,8 +280,10 @@ bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, u
     return !filter->n_heads;
 }
 
-bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
-                            size_t i, size_t j)
+/* Returns true if the sample has this row. The draw depends on the seed and the row's place only, not on
+ * workers or on the order of rows. */
+static bool filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
+                         size_t i, size_t j)
 {
     if (!(filter->sample > 0))
         return true;
@@ -125,7 +314,7 @@ static bool bytes_pack(hs__pairs_file *pairs, const char *bytes, size_t n, int f
 static bool bytes_write(hs__pairs_file *pairs, const char *bytes, size_t n)
 {
     if (pairs->database)
-        return hs__pairs_database_add(pairs->database, (const hs__pair_row *)bytes, n / sizeof(hs__pair_row));
+        return database_add(pairs->database, (const pair_row *)bytes, n / sizeof(pair_row));
     if (pairs->target.packed)
         return bytes_pack(pairs, bytes, n, Z_NO_FLUSH);
     const size_t done = fwrite(bytes, 1, n, pairs->target.file);
@@ -139,8 +328,8 @@ static hs_status target_begin(hs__pairs_file *pairs, hs_error *err)
     static const char header[] = "text,file,line,layer,head,i,j,token_i,token_j,similarity,normalized\n";
     const hs_model *model = pairs->target.model;
     if (pairs->target.database)
-        return hs__pairs_database_open(pairs->target.database, hs_model_tokenizer(model),
-                                       hs_model_shape(model)->vocab_size, &pairs->database, err);
+        return database_open(pairs->target.database, hs_model_tokenizer(model),
+                             hs_model_shape(model)->vocab_size, &pairs->database, err);
     (void)bytes_write(pairs, header, sizeof header - 1);
     return HS_OK;
 }
@@ -176,12 +365,13 @@ hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **
     return st;
 }
 
-void hs__pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes)
+/* Counts the rows and bytes written so far. Call it while no worker has a block. */
+static void pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes)
 {
     if (pairs->target.packed)
         (void)bytes_pack(pairs, "", 0, Z_SYNC_FLUSH);
     *ret_rows = pairs->n_rows;
-    *ret_bytes = pairs->database ? hs__pairs_database_bytes(pairs->database) : pairs->n_bytes;
+    *ret_bytes = pairs->database ? database_bytes(pairs->database) : pairs->n_bytes;
 }
 
 void hs__pairs_file_give_up(hs__pairs_file *pairs)
@@ -198,7 +388,7 @@ hs_status hs__pairs_file_end(hs__pairs_file *pairs, hs_error *err)
         return HS_OK;
     hs_status st = HS_OK;
     if (pairs->database)
-        st = hs__pairs_database_end(pairs->database, err);
+        st = database_end(pairs->database, err);
     else if ((pairs->target.packed && !bytes_pack(pairs, "", 0, Z_FINISH)) || ferror(pairs->target.file))
         st = hs_fail(err, HS_IO, "cannot write pairs");
     pairs_destroy(pairs);
@@ -215,11 +405,6 @@ hs__pairs_rows *hs__pairs_rows_create(hs__pairs_file *pairs)
         rows->n = rows->n_rows = 0;
     }
     return rows;
-}
-
-void hs__pairs_rows_destroy(hs__pairs_rows *rows)
-{
-    free(rows);
 }
 
 /* Waits for the block's turn. False: there will be none. */
@@ -300,17 +485,17 @@ static void row_print(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i,
 static void row_keep(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float value,
                      float normalized)
 {
-    const hs__pair_row row = {.text = s->text,
-                              .line = s->line,
-                              .file = s->file,
-                              .layer = s->layer,
-                              .head = s->head,
-                              .i = (uint32_t)(s->first + i),
-                              .j = (uint32_t)(s->first + j),
-                              .id_i = s->ids[i],
-                              .id_j = s->ids[j],
-                              .similarity = value,
-                              .normalized = normalized};
+    const pair_row row = {.text = s->text,
+                          .line = s->line,
+                          .file = s->file,
+                          .layer = s->layer,
+                          .head = s->head,
+                          .i = (uint32_t)(s->first + i),
+                          .j = (uint32_t)(s->first + j),
+                          .id_i = s->ids[i],
+                          .id_j = s->ids[j],
+                          .similarity = value,
+                          .normalized = normalized};
     memcpy(rows->bytes + rows->n, &row, sizeof row);
     rows->n += sizeof row;
 }
@@ -319,7 +504,7 @@ static void row_keep(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, 
 static bool row_add(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float maximum)
 {
     const float value = s->similarity[i * s->n_tokens + j];
-    if (!hs__pairs_filter_draws(rows->pairs->target.filter, s->text, s->layer, s->head, i, j))
+    if (!filter_draws(rows->pairs->target.filter, s->text, s->layer, s->head, i, j))
         return true;
     if (rows->n > ROWS_BYTES && !rows_flush(rows))
         return false;
@@ -352,7 +537,7 @@ bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *s)
     const size_t n = s->n_tokens;
     const float least = filter->least > 0 ? filter->least : s->threshold;
     const float maximum = hs_similarity_max(s->similarity, n, NULL);
-    if (!(maximum > 0 && maximum < INFINITY) || !hs__pairs_filter_has_head(filter, s->layer, s->head))
+    if (!(maximum > 0 && maximum < INFINITY) || !filter_has_head(filter, s->layer, s->head))
         return true;
     if (filter->strongest)
         return strongest_add(rows, s, maximum, least);
@@ -392,7 +577,7 @@ hs_status hs__pairs_expect(const hs__corpus_job *job, hs__pairs_file *pairs, uin
     uint64_t n_rows, n_bytes;
     if (!n_seen)
         return HS_OK;
-    hs__pairs_file_count(pairs, &n_rows, &n_bytes);
+    pairs_file_count(pairs, &n_rows, &n_bytes);
     const double times = n_texts > n_seen ? (double)n_texts / (double)n_seen : 1;
     const hs__pairs_expected expected = {.texts_seen = n_seen,
                                          .texts = n_texts,

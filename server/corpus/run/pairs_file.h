@@ -18,6 +18,7 @@
 #define HS__PAIRS_BYTES (((size_t)4 << 20) + ((size_t)32 << 10))
 
 typedef struct hs__pairs_file hs__pairs_file;
+
 typedef struct hs__pairs_rows hs__pairs_rows;
 
 /* The destination of rows: a CSV file, compressed by gzip if packed, or a database at the path of an empty
@@ -34,16 +35,15 @@ typedef struct hs__pairs_target {
 /* Borrows what target points to and writes the header or the tables. HS_NO_MEMORY, HS_IO, HS_NO_SPACE. */
 HS_MUST_USE hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **ret_pairs,
                                            hs_error *err);
-/* Counts the rows and bytes written so far. Call it while no worker has a block. */
-void hs__pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes);
+
 /* Wakes all waiting workers because the run has failed. The file is unusable. Any thread. */
 void hs__pairs_file_give_up(hs__pairs_file *pairs);
+
 /* Completes the file's stream after the last row. Takes ownership of pairs; NULL is fine. */
 HS_MUST_USE hs_status hs__pairs_file_end(hs__pairs_file *pairs, hs_error *err);
 
-/* Creates the buffer of a worker; NULL if memory is short. */
+/* Creates the buffer of a worker, which free releases; NULL if memory is short. */
 hs__pairs_rows *hs__pairs_rows_create(hs__pairs_file *pairs);
-void hs__pairs_rows_destroy(hs__pairs_rows *rows); /* NULL is fine */
 
 /* The map whose pairs become rows. */
 typedef struct hs__pairs_source {
@@ -62,6 +62,7 @@ typedef struct hs__pairs_source {
  * after those of all blocks before, at the latest by end. False: the run failed elsewhere, or the file
  * cannot be written. */
 void hs__pairs_block_begin(hs__pairs_rows *rows, uint64_t block);
+
 bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *source);
 bool hs__pairs_block_end(hs__pairs_rows *rows);
 

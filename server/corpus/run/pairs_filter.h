@@ -22,10 +22,3 @@ typedef struct hs__pairs_filter {
 /* Parses "5.3,7.0", layer and head from 0. HS_INVALID: the message begins "must be". */
 HS_MUST_USE hs_status hs__pairs_filter_heads(const char *text, const uint16_t *layers, size_t n_layers,
                                              size_t n_heads, hs__pairs_filter *filter, hs_error *err);
-
-bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head);
-
-/* Returns true if the sample has this row. The draw depends on the seed and the row's place only, not on
- * workers or on the order of rows. */
-bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
-                            size_t i, size_t j);

@@ -124,7 +124,7 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
-    hs__pairs_rows_destroy(worker->rows);
+    free(worker->rows);
     *worker = (hs__corpus_worker){0};
 }
 
