@@ -77,7 +77,7 @@ export interface Report {
   };
   maps: MapEntry[];
   palettes: string[][]; // colours from low to high, 255 of each
-  figures: Record<string, string>; // patterns of panels: server/corpus/report/figures.h
+  figures: Record<string, string>; // patterns of panels: server/corpus/report/report_html.c
   pick: Pick;
 }
 

@@ -1,8 +1,6 @@
 /* html.c - escapes texts, groups digits, and lays out the cells of a table. */
 #include "server/corpus/report/html.h"
 
-#include "api/figures/picture.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -82,4 +80,15 @@ void hs__html_filled(FILE *out, const json_t *object, const char *template)
         at += n_path + 1;
         value_write(out, hs__report_value(object, path, (hs__place){0}), "");
     }
+}
+
+hs_status hs__svg_write(hs_status drawn, hs_picture *picture, FILE *out, hs_error *err)
+{
+    hs_buffer svg = {0};
+    const hs_status st = drawn || !picture->n ? drawn : hs_picture_svg(picture, &svg, err);
+    if (!st && svg.size)
+        fwrite(svg.data, 1, svg.size, out);
+    hs_buffer_finish(&svg);
+    hs_picture_finish(picture);
+    return st;
 }

@@ -1,6 +1,7 @@
-/* html.h - writes texts, numbers and tables of numbers as HTML. */
+/* html.h - writes texts, numbers, tables of numbers and pictures as HTML. */
 #pragma once
 
+#include "api/figures/picture.h"
 #include "server/corpus/report/report_value.h"
 
 #include <stdint.h>
@@ -30,3 +31,7 @@ void hs__cell_write(FILE *out, double value, const char *format);
 void hs__count_write(FILE *out, uint64_t n);
 /* Writes a template; "{path}" stands for that member of the object: a text, or an integer. */
 void hs__html_filled(FILE *out, const json_t *object, const char *template);
+
+/* Ends a drawing that had this status: writes the picture as SVG, if there is anything in it, and releases
+ * it. */
+HS_MUST_USE hs_status hs__svg_write(hs_status drawn, hs_picture *picture, FILE *out, hs_error *err);

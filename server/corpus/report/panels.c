@@ -4,6 +4,7 @@
 #include "api/figures/figure.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/report/report_maps.h"
 #include "server/corpus/report/tables.h"
 
 #include <math.h>
@@ -158,9 +159,7 @@ static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs_pane
     panel->values = d->map_values;
     panel->n_rows = panel->n_columns = side;
     if (d->pictures) {
-        hs__report_map_spread(d->maps, map, d->pixels);
-        for (size_t i = 0; i < side * side; i++)
-            d->map_values[i] = (float)hs__report_map_value(map, d->pixels[i]);
+        hs__report_map_values(d->maps, map, d->pixels, d->map_values);
     } else
         for (size_t i = 0; i < side * side; i++)
             d->map_values[i] = NAN;

@@ -1,7 +1,7 @@
 /* panels.h - the panels of a report by name: what each is made from. */
 #pragma once
 
-#include "server/corpus/report/figures.h"
+#include "server/corpus/report/drawing.h"
 
 /* Returns panel k, of the report or of a counter; NULL if there are only k. */
 const hs__report_panel *hs__panel_at(size_t k);

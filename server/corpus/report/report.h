@@ -26,8 +26,6 @@ bool hs__report_lists(const hs_corpus_array *array);
 /* Returns [{claim, paper, measured, criterion, holds}]; holds is null if the run cannot decide it. */
 json_t *hs__corpus_findings(const hs__corpus_results *results);
 
-/* Writes report.npz. provenance: JSON text for the array of that name. */
-HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs__corpus_results *results,
-                                           const char *provenance, hs_error *err);
+/* Writes report.html. report: the content of report.json. */
 HS_MUST_USE hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report,
                                             hs_error *err);

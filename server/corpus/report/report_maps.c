@@ -230,7 +230,8 @@ const hs__report_map *hs__report_map_find(const hs__report_maps *maps, const cha
     return NULL;
 }
 
-double hs__report_map_value(const hs__report_map *map, unsigned char byte)
+/* Returns the value of a byte; NAN: no text reaches it. */
+static double value_of(const hs__report_map *map, unsigned char byte)
 {
     if (byte == HS__NO_PIXEL)
         return NAN;
@@ -238,7 +239,8 @@ double hs__report_map_value(const hs__report_map *map, unsigned char byte)
     return map->middle + map->scale * root * fabs(root);
 }
 
-void hs__report_map_spread(const hs__report_maps *maps, const hs__report_map *map, unsigned char *ret)
+/* Writes the bytes of the map as [side][side]. */
+static void bytes_spread(const hs__report_maps *maps, const hs__report_map *map, unsigned char *ret)
 {
     const size_t side = maps->side;
     const unsigned char *bytes = map->bytes;
@@ -253,7 +255,17 @@ void hs__report_map_spread(const hs__report_maps *maps, const hs__report_map *ma
     }
 }
 
-json_t *hs__report_maps_json(const hs__report_maps *maps)
+void hs__report_map_values(const hs__report_maps *maps, const hs__report_map *map, unsigned char *bytes,
+                           float *ret)
+{
+    bytes_spread(maps, map, bytes);
+    for (size_t i = 0; i < maps->side * maps->side; i++)
+        ret[i] = (float)value_of(map, bytes[i]);
+}
+
+/* Returns [{name, layer, head, side, palette, middle, scale, triangle, diagonal, ranges}] in the order of the
+ * bytes; NULL without memory. */
+static json_t *maps_json(const hs__report_maps *maps)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < maps->n; k++) {
@@ -272,7 +284,8 @@ json_t *hs__report_maps_json(const hs__report_maps *maps)
     return list;
 }
 
-json_t *hs__report_palettes_json(void)
+/* Returns the colours of palettes, "#rrggbb" for each byte from low to high; NULL without memory. */
+static json_t *palettes_json(void)
 {
     json_t *palettes = json_array();
     for (int p = 0; p < HS_PALETTES; p++) {
@@ -287,4 +300,10 @@ json_t *hs__report_palettes_json(void)
         json_array_append_new(palettes, list);
     }
     return palettes;
+}
+
+void hs__report_maps_describe(const hs__report_maps *maps, json_t *object)
+{
+    json_object_set_new(object, "maps", maps_json(maps));
+    json_object_set_new(object, "palettes", palettes_json());
 }

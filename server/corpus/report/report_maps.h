@@ -43,13 +43,13 @@ HS_MUST_USE hs_status hs__report_maps_init(hs__report_maps *maps, const hs_corpu
 void hs__report_maps_finish(hs__report_maps *maps);
 
 const hs__report_map *hs__report_map_find(const hs__report_maps *maps, const char *name, size_t layer,
-                                          size_t head);                     /* NULL: no such map */
-double hs__report_map_value(const hs__report_map *map, unsigned char byte); /* NAN: no text reaches it */
-/* The map as [side][side]. */
-void hs__report_map_spread(const hs__report_maps *maps, const hs__report_map *map, unsigned char *ret);
+                                          size_t head); /* NULL: no such map */
 
-/* [{name, layer, head, side, palette, middle, scale, triangle, diagonal, ranges}] in the order of the bytes;
- * NULL without memory. */
-json_t *hs__report_maps_json(const hs__report_maps *maps);
-/* The colours of palettes, "#rrggbb" for each byte from low to high; NULL without memory. */
-json_t *hs__report_palettes_json(void);
+/* Writes the values of the map as [side][side]; NAN where no text reaches. bytes: [side][side], for work. */
+void hs__report_map_values(const hs__report_maps *maps, const hs__report_map *map, unsigned char *bytes,
+                           float *ret);
+
+/* Adds two members to an object. `maps` is [{name, layer, head, side, palette, middle, scale, triangle,
+ * diagonal, ranges}] in the order of the bytes. `palettes` has the colours, "#rrggbb" for each byte from low
+ * to high. */
+void hs__report_maps_describe(const hs__report_maps *maps, json_t *object);

@@ -149,11 +149,6 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     *results = (hs__corpus_results){0};
 }
 
-uint64_t hs__corpus_results_empty(const hs__corpus_results *results)
-{
-    return results->place.n_blank + results->n_empty;
-}
-
 /* ---- merging ---- */
 
 static hs_status identity_differs(const char *key, const json_t *mine, const json_t *other, const char *where,

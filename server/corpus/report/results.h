@@ -38,9 +38,6 @@ json_t *hs__bad_lines_save(hs__bad_lines *bad, const json_t *names);
 HS_MUST_USE hs_status hs__bad_lines_load(hs__bad_lines *bad, const json_t *saved, size_t n_files,
                                          hs_error *err);
 
-/* Returns the number of empty texts that were skipped, blank records included. */
-uint64_t hs__corpus_results_empty(const hs__corpus_results *results);
-
 void hs__corpus_results_finish(hs__corpus_results *results); /* zeroed is fine */
 /* Compares identities. HS_INVALID names the difference. `where` names the other run: "the run in 'out'". */
 HS_MUST_USE hs_status hs__corpus_identity_check(const json_t *identity, const json_t *other,

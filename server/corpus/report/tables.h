@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/base/status.h"
-#include "server/corpus/report/figures.h"
+#include "server/corpus/report/drawing.h"
 #include "server/corpus/report/html.h"
 
 #include <stdio.h>
