@@ -300,6 +300,12 @@ function headExport(app: App, plates: Plates, head: Head, answer: Answer, select
   const made = madeOf(app, answer, `head-${nameOf(selection)}`, request);
   const heads = pairNumbers(app, axis, pinnedIn(head, state));
   const drawn = selection.head !== SUM && !weighted; // the server draws no other maps
-  const figure = drawn && figureRequest(request, { kind: "head", show: "both", colour_scale: state.scale });
+  const figure =
+    drawn &&
+    figureRequest(request, {
+      kind: "head",
+      show: "both",
+      colour_scale: state.scale === "root" ? "square_root" : state.scale,
+    });
   return { ...made, rows, heads, figure };
 }
