@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+from test_methods import documented
 
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 sys.path.insert(0, str(CLIENT))
@@ -79,6 +80,32 @@ def test_half_a_pair_is_named(client):
         client.analyze("a \ud800 b")
     with pytest.raises(package.HeadscopeError, match="half of a UTF-16 pair"):
         list(client.analyze_batch(["a", "\udfff"]))
+
+
+def test_types_name_every_array():
+    from headscope.fields import AnswerArrays
+
+    assert {*AnswerArrays.__annotations__, "tokens", "word_ids", "request"} == set(documented("Answer"))
+
+
+@pytest.mark.slow
+def test_types_find_typing_errors(tmp_path):
+    python = tmp_path / "venv" / "bin" / "python"
+    packages = ["mypy", "numpy", "typing_extensions", "pandas-stubs", "anywidget", "traitlets"]
+    for command in ([sys.executable, "-m", "venv", tmp_path / "venv"], [python, "-m", "pip", "install", "-q", *packages]):
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("pip installs nothing here")
+    (tmp_path / "use.py").write_text("""import headscope
+with headscope.Client("http://x") as client:
+    for answer in client.analyze_many(["a"], layers="all"):
+        print(answer.attentions.shape, answer.pairs_total + 1, answer.tokens[0].upper())
+        print(answer.atentions)
+    client.analyze("a", layer="all")
+""")
+    done = subprocess.run([python, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "headscope", tmp_path / "use.py"],
+                          cwd=CLIENT, capture_output=True, text=True, check=False)
+    found = re.findall(r"^(\S+?):(\d+): error: (.*)", done.stdout, re.MULTILINE)
+    assert [(Path(file).name, line) for file, line, _ in found] == [("use.py", "5"), ("use.py", "6")], done.stdout + done.stderr
 
 
 def test_version(headscope):

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import pandas
 
     from .client import Client
+    from .fields import AnswerArrays
     from .widget import HeadMap
+else:
+    AnswerArrays = object
 
 FIGURES = ("max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
            "mean_distance", "focal_position", "focal_share", "attention_entropy", "separator_attention",
@@ -78,7 +81,7 @@ class Figure:
         return f'<img alt="figure of headscope" src="data:image/svg+xml;base64,{base64.b64encode(self.data).decode()}">'
 
 
-class Analysis:
+class Analysis(AnswerArrays):
     """One analysed text.
 
     Every array of the answer is an attribute and an item under its name in the contract: attentions and
@@ -94,7 +97,7 @@ class Analysis:
         """Writes the answer to an .npz file, which Analysis.load and numpy.load read."""
         if not str(path).endswith(".npz"):
             raise ValueError(f"{path}: the name of an answer's file ends in .npz")
-        np.savez_compressed(path, **self.arrays)
+        np.savez_compressed(path, **self.arrays)  # type: ignore[arg-type, unused-ignore]
 
     @classmethod
     def load(cls, path: Any) -> Analysis:
@@ -117,11 +120,13 @@ class Analysis:
         """A pickled or copied answer keeps its arrays, not its connection: view() then has no server to show."""
         return {"arrays": self.arrays, "_client": None}
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "arrays" and name in self.arrays:
-            value = self.arrays[name]
-            return value.item() if value.ndim == 0 else value
-        raise AttributeError(f"the answer has no {name!r}; it has {', '.join(sorted(self.__dict__.get('arrays', ())))}")
+    if not TYPE_CHECKING:  # a type checker knows the names of AnswerArrays, and reports others
+        def __getattr__(self, name: str) -> Any:
+            if name != "arrays" and name in self.arrays:
+                value = self.arrays[name]
+                return value.item() if value.ndim == 0 else value
+            there = ", ".join(sorted(self.__dict__.get("arrays", ())))
+            raise AttributeError(f"the answer has no {name!r}; it has {there}")
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
@@ -141,7 +146,7 @@ class Analysis:
 
     @property
     def tokens(self) -> list[str]:
-        return self.arrays["tokens"].tolist()
+        return [str(token) for token in self.arrays["tokens"]]
 
     @property
     def word_ids(self) -> list[int | None]:
@@ -150,7 +155,7 @@ class Analysis:
     @property
     def request(self) -> dict[str, Any]:
         """The request that this answers, as it was sent."""
-        return json.loads(self.arrays["request"].item())
+        return instance(json.loads(self.arrays["request"].item()), dict)
 
     def attention(self, layer: int, head: int) -> np.ndarray:
         """[T][T] of a head by the model's own numbers; negative ones count from the end of the selection."""
@@ -163,7 +168,8 @@ class Analysis:
     def _of_head(self, name: str, layer: int, head: int) -> np.ndarray:
         if self.arrays[name].shape[1] != len(self.arrays["heads"]):
             raise ValueError('the answer has its heads summed up: ask for it with reduce="none"')
-        return self.arrays[name][self._index("layers", layer), self._index("heads", head)]
+        one: np.ndarray = self.arrays[name][self._index("layers", layer), self._index("heads", head)]
+        return one
 
     def _index(self, axis: str, number: int) -> int:
         """The place of a layer or head of the model in the selection; KeyError if it was not selected."""
@@ -215,8 +221,9 @@ class Analysis:
         if "label" in found:
             table["label"] = np.array(LABELS)[found["label"]]
         if "focal_position" in found:
-            focal = table["focal_position"]
-            table.insert(8, "focal_token", np.where(focal < 0, None, self.arrays["tokens"][focal.clip(0)].astype(object)))
+            focal = found["focal_position"]
+            tokens = self.arrays["tokens"].astype(object)
+            table.insert(8, "focal_token", [None if position < 0 else tokens[position] for position in focal])
         return table
 
     # ---- in a notebook ----

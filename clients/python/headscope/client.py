@@ -345,9 +345,10 @@ def _several(texts: Iterable[Any]) -> Iterable[Any]:
 
 def _answer_or_error(fields: Any) -> dict[str, Any] | HeadscopeError:
     """A line of a batch: an answer, or why there is none."""
-    if "detail" not in instance(fields, dict):
-        return fields
-    return HeadscopeError.from_answer(instance(fields["status"], int), json.dumps(fields).encode(), {})
+    checked: dict[str, Any] = instance(fields, dict)
+    if "detail" not in checked:
+        return checked
+    return HeadscopeError.from_answer(instance(checked["status"], int), json.dumps(checked).encode(), {})
 
 
 def _request(text: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from email.message import Message
 from typing import Any, Callable, TypeVar
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class HeadscopeError(Exception):
         return type(self), (self.status, self.detail, self.title, self.pointer, self.position, self.retry_after)
 
     @classmethod
-    def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> HeadscopeError:
+    def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str] | Message) -> HeadscopeError:
         try:
             problem: Any = json.loads(body)
         except (ValueError, RecursionError):

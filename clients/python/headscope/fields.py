@@ -1,8 +1,11 @@
-"""The fields of POST /analyze, for type checkers and editors. openapi.json describes them; the server checks values."""
+"""The fields of POST /analyze and the arrays of its answers, for type checkers and editors. openapi.json and
+docs/reference/arrays.md describe them; the server checks values."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
+
+import numpy as np
 
 Output = Literal[
     "attentions", "similarities", "head_outputs", "hidden_states", "queries", "keys", "values", "scores",
@@ -45,3 +48,144 @@ class AnalyzeFields(TypedDict, total=False):
     special_tokens: Literal["keep", "mask"]
     digits: int
     dtype: Literal["f4", "f2", "u1"]
+
+
+class AnswerArrays:
+    """Names what an answer may hold, besides tokens, word_ids and request. An answer lacks what was not requested."""
+
+    model: str
+    model_sha256: str
+    truncated: bool
+    prompt: str
+    prompt_tokens: int
+    pairs_total: int
+    input_ids: np.ndarray
+    token_type_ids: np.ndarray
+    special_tokens_mask: np.ndarray
+    offset_mapping: np.ndarray
+    sentence_ids: np.ndarray
+    layers: np.ndarray
+    heads: np.ndarray
+    attentions: np.ndarray
+    similarities: np.ndarray
+    head_outputs: np.ndarray
+    hidden_states: np.ndarray
+    queries: np.ndarray
+    keys: np.ndarray
+    values: np.ndarray
+    scores: np.ndarray
+    scores_c2c: np.ndarray
+    scores_c2p: np.ndarray
+    scores_p2c: np.ndarray
+    value_norms: np.ndarray
+    weighted_norms: np.ndarray
+    effective_attentions: np.ndarray
+    rollout: np.ndarray
+    contributions: np.ndarray
+    alti: np.ndarray
+    value_zeroing: np.ndarray
+    pairs_layer: np.ndarray
+    pairs_head: np.ndarray
+    pairs_i: np.ndarray
+    pairs_j: np.ndarray
+    pairs_similarity: np.ndarray
+    pairs_normalized: np.ndarray
+    pairs_distance: np.ndarray
+    pairs_same_token: np.ndarray
+    pairs_same_sentence: np.ndarray
+    regions_high_attention: np.ndarray
+    regions_high_attention_offsets: np.ndarray
+    regions_runs: np.ndarray
+    regions_runs_offsets: np.ndarray
+    regions_means: np.ndarray
+    regions_means_offsets: np.ndarray
+    segments_layer: np.ndarray
+    segments_tokens: np.ndarray
+    segments_chars: np.ndarray
+    segments_pair_chars: np.ndarray
+    segments_cohesion: np.ndarray
+    segments_contrast: np.ndarray
+    summary_max_similarity: np.ndarray
+    summary_repeated_share: np.ndarray
+    summary_same_sentence_share: np.ndarray
+    summary_repeated_same_sentence_share: np.ndarray
+    summary_mean_distance: np.ndarray
+    summary_focal_share: np.ndarray
+    summary_attention_entropy: np.ndarray
+    summary_separator_attention: np.ndarray
+    summary_snr_dprime: np.ndarray
+    summary_high_pairs: np.ndarray
+    summary_focal_position: np.ndarray
+    profiles_self: np.ndarray
+    profiles_previous: np.ndarray
+    profiles_next: np.ndarray
+    profiles_first: np.ndarray
+    profiles_separator: np.ndarray
+    profiles_punctuation: np.ndarray
+    profiles_same_token: np.ndarray
+    profiles_entropy: np.ndarray
+    profiles_entropy_first: np.ndarray
+    profiles_confidence: np.ndarray
+    profiles_mean_distance: np.ndarray
+    profiles_offsets: np.ndarray
+    profiles_label: np.ndarray
+    effects_hidden_change: np.ndarray
+    effects_similarity_change: np.ndarray
+    effects_prediction_kl: np.ndarray
+    effects_logprob_change: np.ndarray
+    effects_target_change: np.ndarray
+    effects_class_kl: np.ndarray
+    effects_recovered: np.ndarray
+    patch_map: np.ndarray
+    head_scores_previous: np.ndarray
+    head_scores_duplicate: np.ndarray
+    head_scores_induction: np.ndarray
+    head_distances: np.ndarray
+    class_logits: np.ndarray
+    class_probabilities: np.ndarray
+    next_sentence_logits: np.ndarray
+    start_logits: np.ndarray
+    end_logits: np.ndarray
+    answer_tokens: np.ndarray
+    answer_chars: np.ndarray
+    answer_probabilities: np.ndarray
+    loss_mean: float
+    loss: np.ndarray
+    changes_target: np.ndarray
+    changes_class_logits: np.ndarray
+    changes_class_probabilities: np.ndarray
+    changes_next_sentence_logits: np.ndarray
+    changes_start_logits: np.ndarray
+    changes_end_logits: np.ndarray
+    changes_answer_tokens: np.ndarray
+    changes_answer_chars: np.ndarray
+    changes_answer_probabilities: np.ndarray
+    embedding: np.ndarray
+    changes_embedding: np.ndarray
+    changes_loss_mean: float
+    changes_loss: np.ndarray
+    changes_hidden: np.ndarray
+    changes_attentions: np.ndarray
+    changes_similarities: np.ndarray
+    predictions_position: np.ndarray
+    predictions_probability: np.ndarray
+    predictions_rank: np.ndarray
+    predictions_entropy: np.ndarray
+    predictions_top_ids: np.ndarray
+    predictions_top_probability: np.ndarray
+    predictions_layers_probability: np.ndarray
+    predictions_layers_rank: np.ndarray
+    predictions_layers_entropy: np.ndarray
+    predictions_layers_top_ids: np.ndarray
+    predictions_layers_top_probability: np.ndarray
+    changes_predictions_position: np.ndarray
+    changes_predictions_probability: np.ndarray
+    changes_predictions_rank: np.ndarray
+    changes_predictions_entropy: np.ndarray
+    changes_predictions_top_ids: np.ndarray
+    changes_predictions_top_probability: np.ndarray
+    changes_predictions_layers_probability: np.ndarray
+    changes_predictions_layers_rank: np.ndarray
+    changes_predictions_layers_entropy: np.ndarray
+    changes_predictions_layers_top_ids: np.ndarray
+    changes_predictions_layers_top_probability: np.ndarray

@@ -56,9 +56,10 @@ def _arrays(figures: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _checked(fields: Any) -> dict[str, Any]:
     """The fields of a run; TypeError or KeyError if they are none."""
+    checked: dict[str, Any] = instance(fields, dict)
     for name in ("id", "state"):
-        instance(instance(fields, dict)[name], str)
-    return fields
+        instance(checked[name], str)
+    return checked
 
 
 class Run:
@@ -70,12 +71,12 @@ class Run:
 
     @property
     def id(self) -> str:
-        return self.fields["id"]
+        return str(self.fields["id"])
 
     @property
     def state(self) -> str:
         """queued, running, done, failed or cancelled, as of the last refresh."""
-        return self.fields["state"]
+        return str(self.fields["state"])
 
     def __repr__(self) -> str:
         return f"<headscope.Run {self.id}: {self.state}, {self.fields.get('texts_done', 0)} texts>"

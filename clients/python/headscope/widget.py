@@ -35,7 +35,7 @@ class HeadMap(anywidget.AnyWidget):
         chosen = getattr(self, proposal["trait"].name + "s")
         if proposal["value"] not in chosen:
             raise traitlets.TraitError(f"{proposal['trait'].name} is one of {chosen}")
-        return proposal["value"]
+        return int(proposal["value"])
 
 
 def head_map(answer: Analysis, what: str = "attentions", layer: int | None = None,
