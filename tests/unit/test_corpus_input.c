@@ -95,6 +95,42 @@ START_TEST(a_broken_field_costs_its_own_line)
 }
 END_TEST
 
+/* JSON records with a text, words, or a second text that no run reads. */
+static const struct {
+    const char *record, *field, *text, *why; /* text NULL: refused */
+} objects[] = {
+    {"{\"text\":\"a b\"}", "", "a b", NULL},
+    {"{\"tokens\":[\"The\",\"old\",\".\"]}", "", "The old .", NULL},
+    {"{\"tokens\":[]}", "", "", NULL},
+    {"{\"words\":[\"a\",\"\",\"b\"]}", "words", "a  b", NULL},
+    {"{\"in\":{\"words\":[\"a\\u0000\"]}}", "in.words", "a", NULL},
+    {"{\"text\":\"a\",\"tokens\":[\"b\"]}", "", "a", NULL},
+    {"{\"tokens\":[\"a\",3]}", "", NULL, "element 1 of tokens is no string"},
+    {"{\"tokens\":\"a\"}", "words", NULL, "an object without a words"},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "", NULL, "text_pair: a run reads one text"},
+    {"{\"text\":\"a\",\"text_target\":\"b\"}", "", NULL, "text_target: a run reads one text"},
+    {"{\"text\":\"a\",\"text_pair\":null}", "", "a", NULL},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text", "a", NULL},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text_pair", "b", NULL},
+};
+
+START_TEST(objects_hold_texts_or_words)
+{
+    const hs__record_layout layout = {.format = HS__FORMAT_JSONL};
+    hs__record_text value;
+    const hs_status st = hs__record_text_find(&layout, objects[_i].field, objects[_i].record,
+                                              strlen(objects[_i].record), &value);
+    ck_assert_int_eq(st, objects[_i].text ? HS_OK : HS_BAD_REQUEST);
+    if (st)
+        ck_assert_msg(strstr(value.why, objects[_i].why) == value.why, "%s", value.why);
+    else
+        ck_assert_mem_eq(value.text.bytes, objects[_i].text, strlen(objects[_i].text));
+    if (!st && !strstr(objects[_i].record, "u0000"))
+        ck_assert_uint_eq(value.text.n_bytes, strlen(objects[_i].text));
+    hs__record_text_finish(&value);
+}
+END_TEST
+
 START_TEST(pieces_of_any_size_give_the_same_rows)
 {
     const rows *c = &cases[_i];
@@ -185,6 +221,7 @@ int main(void)
     TCase *tc = tcase_create("corpus input");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_broken_field_costs_its_own_line, 0, sizeof cases / sizeof *cases);
+    tcase_add_loop_test(tc, objects_hold_texts_or_words, 0, sizeof objects / sizeof *objects);
     tcase_add_loop_test(tc, pieces_of_any_size_give_the_same_rows, 0, sizeof cases / sizeof *cases);
     tcase_add_test(tc, a_field_without_an_end_is_bounded);
     tcase_add_test(tc, a_line_end_at_the_bound_is_survived);

@@ -103,6 +103,56 @@ static const json_t *member_find(const json_t *object, const char *field)
     return NULL;
 }
 
+/* Joins a list of words with one space. */
+static hs_status words_find(const json_t *words, const char *field, hs__record_text *ret)
+{
+    const json_t *word;
+    size_t i, n = 0;
+    json_array_foreach(words, i, word)
+    {
+        if (!json_is_string(word)) {
+            snprintf(ret->why, sizeof ret->why, "element %zu of %.64s is no string", i, field);
+            return HS_BAD_REQUEST;
+        }
+        n += json_string_length(word) + 1;
+    }
+    char *to = ret->copy = malloc(n + 1);
+    if (!to)
+        return HS_NO_MEMORY;
+    json_array_foreach(words, i, word)
+    {
+        if (i > 0)
+            *to++ = ' ';
+        memcpy(to, json_string_value(word), json_string_length(word));
+        to += json_string_length(word);
+    }
+    ret->text = (hs_text){ret->copy, (size_t)(to - ret->copy)};
+    return HS_OK;
+}
+
+/* Refuses an object with a second text, which would not be read. */
+static hs_status second_refuse(const json_t *object, hs__record_text *ret)
+{
+    for (size_t k = 0; k < HS__SECOND_TEXTS; k++) {
+        const json_t *second = json_object_get(object, hs__second_texts[k]);
+        if (!second || json_is_null(second))
+            continue;
+        snprintf(ret->why, sizeof ret->why,
+                 "%s: a run reads one text of a record; with the field 'text' it reads that alone",
+                 hs__second_texts[k]);
+        return HS_BAD_REQUEST;
+    }
+    return HS_OK;
+}
+
+/* Returns the member with the text; without a name that is text, or else tokens. */
+static const json_t *value_find(const json_t *object, const char *field)
+{
+    const json_t *value = member_find(object, *field ? field : "text");
+    return value || *field ? value : json_object_get(object, "tokens");
+}
+
+/* field: "" if the user names none. */
 static hs_status json_find(const char *field, const char *record, size_t n, hs__record_text *ret)
 {
     json_error_t error;
@@ -112,12 +162,17 @@ static hs_status json_find(const char *field, const char *record, size_t n, hs__
         return HS_BAD_REQUEST;
     }
     const bool is_object = json_is_object(ret->json);
-    const json_t *value = is_object ? member_find(ret->json, field) : ret->json;
+    const json_t *value = is_object ? value_find(ret->json, field) : ret->json;
+    const hs_status st = is_object && !*field ? second_refuse(ret->json, ret) : HS_OK;
+    if (st)
+        return st;
+    if (is_object && json_is_array(value))
+        return words_find(value, *field ? field : "tokens", ret);
     if (!json_is_string(value)) {
         snprintf(ret->why, sizeof ret->why,
-                 is_object ? "an object without a %.64s that is a string"
+                 is_object ? "an object without a %.64s that is a string or a list of strings"
                            : "neither an object with %.64s nor a string",
-                 field);
+                 *field ? field : "text");
         return HS_BAD_REQUEST;
     }
     ret->text = (hs_text){json_string_value(value), json_string_length(value)};
@@ -239,7 +294,7 @@ hs_status hs__record_text_find(const hs__record_layout *layout, const char *fiel
     switch (layout->format) {
     case HS__FORMAT_JSONL:
     case HS__FORMAT_JSON:
-        return json_find(*field ? field : "text", record, n_bytes, ret);
+        return json_find(field, record, n_bytes, ret);
     case HS__FORMAT_CSV:
     case HS__FORMAT_TSV:
         return row_find(layout, record, n_bytes, ret);

@@ -14,7 +14,8 @@ typedef struct hs__record_text {
     char why[128];
 } hs__record_text;
 
-/* Finds the text of a record. field: its name in JSON objects; the layout names the column of a row.
+/* Finds the text of a record. field: its name in JSON objects, or "" for text, or else tokens; the layout
+ * names the column of a row. A list of strings is a text of words.
  * HS_BAD_REQUEST: there is none; ret_value->why is the reason. HS_NO_MEMORY. The record must outlive the
  * value. Call hs__record_text_finish after a failure too. The text may be invalid UTF-8. */
 HS_MUST_USE hs_status hs__record_text_find(const hs__record_layout *layout, const char *field,

@@ -137,10 +137,14 @@ static hs_status text_check(const char *path, const peek *p, hs_error *err)
         size_t n;
         const char *what;
     } others[] = {
-        {"PK\3\4", 4, "a zip archive"},          {"\3757zXZ", 5, "packed by xz"},
-        {"BZh", 3, "packed by bzip2"},           {"%PDF-", 5, "a PDF file"},
-        {"PAR1", 4, "a Parquet file"},           {"ARROW1", 6, "an Arrow file"},
-        {"\377\376", 2, "in UTF-16, not UTF-8"}, {"\376\377", 2, "in UTF-16, not UTF-8"},
+        {"PK\3\4", 4, "a zip archive"},
+        {"\3757zXZ", 5, "packed by xz"},
+        {"BZh", 3, "packed by bzip2"},
+        {"%PDF-", 5, "a PDF file"},
+        {"PAR1", 4, "a Parquet file; convert it to JSON lines, for example with pandas or DuckDB"},
+        {"ARROW1", 6, "an Arrow file; convert it to JSON lines, for example with pandas or pyarrow"},
+        {"\377\376", 2, "in UTF-16, not UTF-8"},
+        {"\376\377", 2, "in UTF-16, not UTF-8"},
     };
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
         if (p->n >= others[k].n && memcmp(p->bytes, others[k].magic, others[k].n) == 0)
@@ -294,6 +298,25 @@ static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
     return looks_rows(p, "\t,;", 2, ret) ? ret->format : HS__FORMAT_TEXT;
 }
 
+const char *const hs__second_texts[HS__SECOND_TEXTS] = {"text_pair", "text_target"};
+
+/* Refuses tables with a column of second texts. */
+static hs_status second_refuse(const char *path, const peek *p, const hs__record_layout *layout,
+                               hs_error *err)
+{
+    for (size_t k = 0; k < HS__SECOND_TEXTS; k++) {
+        const peek second = {p->bytes, p->n, hs__second_texts[k], p->quote};
+        hs__record_layout unused;
+        if (column_find(&second, layout->csv.delimiter, &unused))
+            return hs_fail(
+                err, HS_INVALID,
+                "'%s' has a column '%s', but a run reads one text of a row. To read a column alone, "
+                "name it with field, for example 'text'",
+                path, hs__second_texts[k]);
+    }
+    return HS_OK;
+}
+
 /* Finds the column of labels. HS_INVALID: the format has no labels, or the header lacks the column. */
 static hs_status label_layout(const char *path, const peek *p, hs__text_format format, hs__record_layout *ret,
                               hs_error *err)
@@ -333,6 +356,8 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
                      hs__input_format_name(format), given->field);
     ret->format = format;
+    if (!st && !*given->field && (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV))
+        st = second_refuse(path, &p, ret, err);
     if (!st && *given->label_field)
         st = label_layout(path, &(peek){bytes, n, given->label_field, quote}, format, ret, err);
     return st;

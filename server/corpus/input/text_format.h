@@ -61,6 +61,11 @@ typedef struct hs__input_format {
     bool no_quotes;                    /* quotation marks of csv and tsv are ordinary characters */
 } hs__input_format;
 
+/* Fields of a record's second text. A run reads one text of a record, so it refuses records with these unless
+ * the user names the field to read. */
+#define HS__SECOND_TEXTS 2
+extern const char *const hs__second_texts[HS__SECOND_TEXTS];
+
 const char *hs__input_format_name(hs__text_format format); /* "jsonl" */
 /* Finds the format of a media type, without its parameters. Types such as "application/gzip" are AUTO. False:
  * not a type of texts. */
