@@ -342,7 +342,7 @@ static const hs__row rows[] = {
     {.field = {.name = "words",
                .kind = HS_FIELD_STRINGS,
                .argument = "LIST",
-               .help = "instead of a text: a list of its words",
+               .help = "instead of a text: a list of its words, like [\"a\", \",\"] in JSON",
                .tokenize = true},
      .read = read_words},
     {.field = {.name = "input_ids",

@@ -80,8 +80,20 @@ static json_t *numbers_json(const hs_field *field, const char *text, hs_error *e
     return NULL;
 }
 
+static json_t *objects_json(const char *text, hs_error *err)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
+    return json;
+}
+
+/* Parses strings with commas between, or a JSON array of them: no other form has a comma in a string. */
 static json_t *strings_json(const char *text, hs_error *err)
 {
+    if (strncmp(text, "[\"", 2) == 0)
+        return objects_json(text, err);
     json_t *list = json_array();
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
@@ -95,15 +107,6 @@ static json_t *strings_json(const char *text, hs_error *err)
         if (!*at)
             return list;
     }
-}
-
-static json_t *objects_json(const char *text, hs_error *err)
-{
-    json_error_t error;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (!json)
-        hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
-    return json;
 }
 
 static json_t *value_json(const hs_field *field, const char *text, hs_error *err)

@@ -42,6 +42,16 @@ def test_errors_cannot_draw_on_the_terminal(tmp_path):
     assert done.returncode == 1 and b"\x1b" not in done.stderr and rb"\u000a\u001b[31m" in done.stderr
 
 
+def test_a_list_of_strings_may_be_json():
+    done = headscope("analyze", "--words", '["a", ",", "b"]', "--outputs", "summary", "--format", "json")
+    assert json.loads(done.stdout)["tokens"] == ["[CLS]", "a", ",", "b", "[SEP]"]
+    assert json.loads(headscope("analyze", "--words", "a,b", "--format", "json").stdout)["tokens"][1:3] == ["a", "b"]
+    done = headscope("analyze", "--words", '["a", 3]')
+    assert done.returncode == 2 and b"--words" in done.stderr
+    done = headscope("analyze", "--words", '["a"')
+    assert done.returncode == 2 and b"expected JSON" in done.stderr
+
+
 OPTIONS = Path(__file__).parents[2] / "docs/reference/options.md"
 COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
 
