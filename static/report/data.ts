@@ -36,6 +36,7 @@ export interface Report {
       split_special_tokens?: boolean;
       prompt_name?: string | null;
       similarity_space?: string;
+      center?: string;
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
   };

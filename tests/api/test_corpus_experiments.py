@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
 
 OFF = [{"layers": [0], "heads": [0, 1, 2, 3], "kind": "zero"}]
-OPTIONS = ["--similarity-space", "residual", "--head-distances", "cka", "--masked-share", "0.2", "--mask-seed", "3"]
+OPTIONS = ["--similarity-space", "residual", "--center", "text", "--head-distances", "cka", "--masked-share", "0.2",
+           "--mask-seed", "3"]
 
 
 @pytest.fixture
@@ -41,11 +42,12 @@ def test_shards_and_workers_do_not_matter(headscope, tmp_path, off):
     whole = report(tmp_path / "whole")
     assert whole["masked"] == report(tmp_path / "merged")["masked"] and 0 < whole["masked"]["loss"] < 20
     options = whole["provenance"]["options"]
-    assert options["interventions"] == OFF and options["similarity_space"] == "residual"
+    assert options["interventions"] == OFF and (options["similarity_space"], options["center"]) == ("residual", "text")
     assert options["head_distances"] == "cka" and (options["masked_share"], options["mask_seed"]) == (0.2, 3)
 
 
-@pytest.mark.parametrize("other", [["--mask-seed", "4"], ["--head-distances", "js"], ["--similarity-space", "head"]])
+@pytest.mark.parametrize("other", [["--mask-seed", "4"], ["--head-distances", "js"], ["--similarity-space", "head"],
+                                   ["--center", "none"]])
 def test_a_run_goes_on_with_its_own_options_only(headscope, tmp_path, off, other):
     lines = ndjson(tmp_path / "texts.jsonl", texts(9))
     run_of(headscope, lines, "-o", tmp_path / "run", *OPTIONS, "--interventions", off)
@@ -62,6 +64,26 @@ def test_a_scale_of_1_changes_no_count(headscope, tmp_path):
     run_of(headscope, lines, "-o", tmp_path / "plain")
     run_of(headscope, lines, "-o", tmp_path / "same", "--interventions", tmp_path / "same.json")
     assert_same(tmp_path / "plain", tmp_path / "same")
+
+
+def test_centred_runs_do_not_mix(headscope, tmp_path):
+    """By merge and comparison, and by who reads the report. One that an earlier version made has no such option."""
+    lines = ndjson(tmp_path / "texts.jsonl", texts(20, seed=2))
+    run_of(headscope, lines, "-o", tmp_path / "plain", "--shard", "0/2")
+    run_of(headscope, lines, "-o", tmp_path / "centred", "--shard", "1/2", "--center", "text")
+    merge = command(headscope, "merge", tmp_path / "plain", tmp_path / "centred", "-o", tmp_path / "merged")
+    done = subprocess.run(merge, capture_output=True, text=True)
+    assert done.returncode == 1 and "another center" in done.stderr
+    said = "of centred outputs"
+    assert said in (tmp_path / "centred" / "report.html").read_text()
+    assert said not in (tmp_path / "plain" / "report.html").read_text()
+    old = report(tmp_path / "plain")
+    del old["provenance"]["options"]["center"]
+    (tmp_path / "plain" / "report.json").write_text(json.dumps(old))
+    compare = command(headscope, "report", tmp_path / "plain", tmp_path / "centred", "-o", tmp_path / "both.json")
+    subprocess.run(compare, capture_output=True, check=True)
+    warnings = json.loads((tmp_path / "both.json").read_text())["warnings"]
+    assert 'center differs: "none" in run 0, "text" in run 1.' in warnings
 
 
 def test_reports_hold_only_requested_figures(headscope, tmp_path):
@@ -89,7 +111,7 @@ def test_wrong_interventions_are_refused(headscope, tmp_path, text, why):
 
 @pytest.mark.parametrize("query, name", [
     ("masked_share=1.5", "masked_share"), ("mask_seed=-1", "mask_seed"), ("head_distances=all", "head_distances"),
-    ("similarity_space=all", "similarity_space"), ("interventions=%5B%7B%7D%5D", "interventions"),
+    ("similarity_space=all", "similarity_space"), ("center=layer", "center"), ("interventions=%5B%7B%7D%5D", "interventions"),
 ])
 def test_wrong_options_over_http(start_server, tmp_path, query, name):
     server = start_server("--state", str(tmp_path / "state"))
@@ -102,7 +124,7 @@ def test_over_http_the_counts_are_the_same(start_server, headscope, tmp_path, of
     server = start_server("--state", str(tmp_path / "state"))
     query = urllib.parse.urlencode({"layers": "0,2", "max_tokens": "24", "interventions": json.dumps(OFF),
                                     "masked_share": "0.2", "mask_seed": "3", "head_distances": "cka",
-                                    "similarity_space": "residual"})
+                                    "similarity_space": "residual", "center": "text"})
     sent = send(server, body_of(lines), query)
     assert sent.status == 202, sent.body
     run = wait(server, sent.headers["Location"])

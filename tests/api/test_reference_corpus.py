@@ -47,6 +47,10 @@ def made_up_texts():
     return texts
 
 
+def short_texts():
+    return made_up_texts()[:5]
+
+
 def pairs_of_words():
     """Those in which something is left without special tokens to compare."""
     return made_up_texts()[1:]
@@ -67,11 +71,12 @@ def token_ids(text, tmp_path):
     return np.array(answer["input_ids"]), np.array(answer["special_tokens_mask"], bool)
 
 
+CENTERED = ["--center", "text"]
 # As --special-tokens mask, --attention-threshold and --sentence-ends say.
 OTHERWISE = {"attention": 0.5, "ends": ["!", "the"], "masked": True}
 
 
-def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False):
+def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False, centered=False):
     vocab = (MINI / "vocab.txt").read_text().split("\n")
     model = checkpoint.load(MINI)
     reference = corpus.Corpus(corpus.Options(
@@ -81,7 +86,8 @@ def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False):
     for number, text in enumerate(texts):
         ids, special = token_ids(text, tmp_path)
         heads = family_bert.forward(model, ids)
-        similarities = corpus.analysis.similarity(heads.outputs)
+        mean = heads.outputs.mean(-2, keepdims=True) if centered else 0
+        similarities = corpus.analysis.similarity(heads.outputs - mean)
         kept = np.flatnonzero(~special) if masked else np.arange(len(ids))
         maps = [array[..., kept[:, None], kept] for array in (heads.attentions, similarities)]
         reference.add(number, ids[kept], special[kept], *maps)
@@ -111,6 +117,11 @@ def check_listed(report, reference, name):
 
 @pytest.mark.parametrize(("make_texts", "options", "settings"), [
     (made_up_texts, [], {}), pytest.param(paragraphs, [], {}, marks=pytest.mark.slow),
+    (short_texts, CENTERED, {"centered": True}),
+    pytest.param(made_up_texts, CENTERED, {"centered": True}, marks=pytest.mark.slow),
+    pytest.param(paragraphs, CENTERED, {"centered": True}, marks=pytest.mark.slow),
+    pytest.param(pairs_of_words, [*CENTERED, "--special-tokens", "mask"], {"centered": True, "masked": True},
+                 marks=pytest.mark.slow),
     pytest.param(pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"],
                  OTHERWISE, marks=pytest.mark.slow),
 ])

@@ -373,7 +373,8 @@ static const struct {
     {"special_tokens", "\"keep\""},   {"split_special_tokens", "false"},
     {"sentence_ends", "null"},        {"field", "null"},
     {"prompt_name", "null"},          {"prompt", "null"},
-    {"similarity_space", "\"head\""}, {"head_distances", "null"},
+    {"similarity_space", "\"head\""}, {"center", "\"none\""},
+    {"head_distances", "null"},
 };
 
 /* Sets to[name] to from[key], null if that is missing. */

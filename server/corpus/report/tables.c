@@ -108,6 +108,17 @@ static void prompt_write(const json_t *report, FILE *out)
                         "“{provenance.options.prompt}”</dd>");
 }
 
+/* Writes what is special about the similarities. */
+static void similarity_write(const json_t *report, FILE *out)
+{
+    const char *center = json_string_value(member(report, "provenance.options.center"));
+    if (center && strcmp(center, "text") == 0)
+        fputs("<dt>Similarity</dt><dd>of centred outputs: each head’s mean output over a text is taken away "
+              "before its similarities. All figures about similarities and pairs differ from the paper’s for "
+              "this reason.</dd>",
+              out);
+}
+
 /* Writes the run's interventions, and what counters add. */
 static void experiments_write(const json_t *report, FILE *out)
 {
@@ -153,6 +164,7 @@ void hs__header_write(const json_t *report, FILE *out)
     texts_count_write(report, out);
     input_write(report, out);
     prompt_write(report, out);
+    similarity_write(report, out);
     experiments_write(report, out);
     made_write(report, out);
     fputs("</dl></header>\n", out);

@@ -106,6 +106,9 @@ static const hs__setting_row rows[] = {
     {.field = {"sentence_ends", HS_FIELD_STRINGS, "LIST", "tokens that end a sentence (.,!,?)"}},
     {.field = {"similarity_space", HS_FIELD_ENUM, "SPACE",
                "head (outputs) or residual (projected outputs) (head)", .choices = "head|residual"}},
+    {.field = {"center", HS_FIELD_ENUM, "HOW",
+               "text: similarities of outputs less their mean over each text; none or text (none)",
+               .choices = "none|text"}},
     {.field = {"head_distances", HS_FIELD_ENUM, "KIND", "distances between all heads: none, cka or js (none)",
                .choices = DISTANCE_NAMES},
      .read = read_head_distances},
@@ -267,6 +270,8 @@ static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
     json_t *interventions = interventions_json(s->fields.interventions, s->fields.n_interventions);
     if (s->fields.similarity.residual)
         json_object_set_new(identity, "similarity_space", json_string("residual"));
+    if (s->fields.similarity.centered)
+        json_object_set_new(identity, "center", json_string("text"));
     if (s->distances)
         json_object_set_new(identity, "head_distances", json_string(distance_names[s->distances]));
     if (interventions)

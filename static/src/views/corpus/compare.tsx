@@ -45,12 +45,13 @@ function signed(value: number | null, write: (v: number | null) => string): stri
 
 // The run's unusual options, and its predictions of masked tokens.
 function optionsOf(report: Report): string {
-  const { interventions, similarity_space } = report.provenance.options;
+  const { interventions, similarity_space, center } = report.provenance.options;
   const { precision } = report.provenance.model;
   const { masked } = report;
   const parts = [
     precision !== "fp32" && precision,
     similarity_space === "residual" && "residual space",
+    center === "text" && "centred similarity",
     interventions?.length && `changed: ${JSON.stringify(interventions)}`,
     masked?.tokens &&
       `masked tokens found: ${percent(masked.accuracy)}, loss ${format(masked.loss)} (${masked.tokens.toLocaleString("en")})`,
