@@ -173,6 +173,7 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     const char *name = !similarity ? "attention" : a->analysis->center ? "centred similarity" : "similarity";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     char range[72];
+    p->unit = name;
     hs_panel_range_text(p, range);
     if (m->figure->colour_scale != HS__COLOURS_AUTO)
         p->scale = (hs_scale)(m->figure->colour_scale - HS__COLOURS_LINEAR);

@@ -297,6 +297,7 @@ def test_a_figure_says_that_it_is_centred(server, center, show, said):
     figure = {"kind": "head", "show": show, "footer": True}
     shown = " ".join(text for text, _ in texts(draw(server, "svg", figure, layers=[11], heads=[2], center=center)))
     assert ("head 2: centred similarity" in shown) == ("centred outputs, model" in shown) == said
+    assert ("centred similarity, linear" in shown) == said
 
 
 def test_footer_only_when_requested(server):
