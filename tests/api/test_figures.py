@@ -294,7 +294,7 @@ def test_maps_of_different_ranges_have_a_bar_each(server):
 @pytest.mark.parametrize(("center", "show", "said"), [
     ("text", "both", True), ("text", "attention", False), ("none", "both", False)])
 def test_a_figure_says_that_it_is_centred(server, center, show, said):
-    figure = {"kind": "head", "show": show, "footer": True}
+    figure = {"kind": "head", "show": show, "footer": True, "width_mm": 170}
     shown = " ".join(text for text, _ in texts(draw(server, "svg", figure, layers=[11], heads=[2], center=center)))
     assert ("head 2: centred similarity" in shown) == ("centred outputs, model" in shown) == said
     assert ("centred similarity, linear" in shown) == said
