@@ -143,7 +143,8 @@ bool hs__cutter_finish(hs__cutter *c)
 
 /* ---- pieces ----
  *
- * The array of pieces grows up to n_kept, so a megabyte of text cut to 128 tokens needs little memory. */
+ * The array of pieces grows up to n_kept, so a megabyte of text cut to 128 tokens needs little memory. With
+ * keeps_last it is a ring then. */
 
 static bool reserve_piece(hs__pieces *pieces)
 {
@@ -162,12 +163,13 @@ static bool reserve_piece(hs__pieces *pieces)
 
 bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source)
 {
-    if (pieces->n < pieces->n_kept) {
-        if (!reserve_piece(pieces))
-            return false;
-        pieces->items[pieces->n] = (hs__piece){id, pieces->word, source};
-    }
+    const size_t k = pieces->n;
+    if (k < pieces->n_kept && !reserve_piece(pieces))
+        return false;
     pieces->n++;
+    hs__piece *piece = hs__piece_at(pieces, k);
+    if (piece)
+        *piece = (hs__piece){id, pieces->word, source};
     return true;
 }
 

@@ -293,11 +293,30 @@ static hs_status check_template(const hs_tokenizer *tokenizer, hs_error *err)
     return HS_OK;
 }
 
+/* Reads which end of a long text is cut off. tokenizer_config.json counts before tokenizer.json, as in
+ * transformers. */
+static hs_status find_cut(const hs__description *d, bool *ret_left, hs_error *err)
+{
+    const char *side = NULL, *direction = NULL;
+    hs_status st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "truncation_side", &side, err);
+    if (!st)
+        st = hs__option_text(json_object_get(d->json, "truncation"), "tokenizer.json: truncation",
+                             "direction", &direction, err);
+    if (!st && side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
+        st = hs_fail(err, HS_BAD_MODEL,
+                     "tokenizer_config.json: truncation_side must be \"left\" or \"right\", not \"%.40s\"",
+                     side);
+    *ret_left = side ? strcmp(side, "left") == 0 : direction && strcmp(direction, "Left") == 0;
+    return st;
+}
+
 hs_status hs__tokenizer_build(hs__description *d, hs_tokenizer *tokenizer, hs_error *err)
 {
     hs__vocabulary *vocabulary = &tokenizer->vocabulary;
     tokenizer->n_rows = d->vocab_size;
     hs_status st = create_stages(tokenizer, d, err);
+    if (!st)
+        st = find_cut(d, &tokenizer->cuts_left, err);
     if (!st)
         st = find_template(tokenizer, err);
     if (!st)
@@ -353,6 +372,11 @@ bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id)
     return id >= 0 && (size_t)id < tokenizer->n_rows && tokenizer->vocabulary.text_at[id] != UINT32_MAX &&
            !(tokenizer->vocabulary.added.flags[id] & HS__ADDED_SPECIAL) && id != s->cls && id != s->sep &&
            id != s->pad && id != s->unk && id != s->mask;
+}
+
+bool hs_tokenizer_cuts_left(const hs_tokenizer *tokenizer)
+{
+    return tokenizer->cuts_left;
 }
 
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer)

@@ -67,8 +67,9 @@ typedef struct hs_encoding {
 
 /* Encodes a text by the tokenizer's template, for example as [CLS] text [SEP], or with a pair as [CLS] text
  * [SEP] pair [SEP]. Without a template there are no special tokens, so an empty text has no tokens. Truncates
- * pairs longest first. Takes linear time for any text. Fails with HS_BAD_REQUEST if a text is not valid
- * UTF-8, HS_TOO_LARGE from 2 GiB on, and HS_INVALID if the special tokens exceed tokens_max. */
+ * pairs longest first, at the end or, with truncation_side left, at the beginning. Takes linear time for any
+ * text. Fails with HS_BAD_REQUEST if a text is not valid UTF-8, HS_TOO_LARGE from 2 GiB on, and HS_INVALID if
+ * the special tokens exceed tokens_max. */
 HS_MUST_USE hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text,
                                           const hs_text *pair, const hs_encode_options *options,
                                           hs_encoding *ret_encoding, hs_error *err);
@@ -98,6 +99,9 @@ size_t hs_tokenizer_frame(const hs_tokenizer *tokenizer, int32_t ret_ids[HS_FRAM
 
 /* Returns true if the vocabulary has this id and it is not a special token. */
 bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id);
+
+/* Returns true if a text that is too long loses its beginning and not its end: truncation_side is left. */
+bool hs_tokenizer_cuts_left(const hs_tokenizer *tokenizer);
 
 /* Returns the vocab_size of config.json. All ids are below it; there may be fewer tokens. */
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);

@@ -176,11 +176,12 @@ static void trim_spaces(const hs__trim *trim, bool first, const unsigned char *a
 /* Trims the pieces of a word, from number n on. */
 static void trim_pieces(const passage *p, size_t n)
 {
-    for (hs__pieces *pieces = p->pieces; n < pieces->n && n < pieces->n_kept; n++) {
-        const unsigned char *text =
-            (const unsigned char *)hs_tokenizer_token(p->tokenizer, pieces->items[n].id);
-        trim_spaces(&p->tokenizer->trim, n == 0, text, text + strlen((const char *)text),
-                    &pieces->items[n].source);
+    for (; n < p->pieces->n; n++) {
+        hs__piece *piece = hs__piece_at(p->pieces, n);
+        if (!piece)
+            continue;
+        const unsigned char *text = (const unsigned char *)hs_tokenizer_token(p->tokenizer, piece->id);
+        trim_spaces(&p->tokenizer->trim, n == 0, text, text + strlen((const char *)text), &piece->source);
     }
 }
 
@@ -341,8 +342,11 @@ static bool passage_run(passage *p, const hs_text *text)
 /* Sets the word of all pieces from number n on. */
 static void pieces_name(hs__pieces *pieces, size_t n, size_t word)
 {
-    for (size_t i = n; i < pieces->n && i < pieces->n_kept; i++)
-        pieces->items[i].word = (int32_t)word;
+    for (size_t i = n; i < pieces->n; i++) {
+        hs__piece *piece = hs__piece_at(pieces, i);
+        if (piece)
+            piece->word = (int32_t)word;
+    }
 }
 
 static bool is_too_long(const passage *p)
@@ -373,7 +377,8 @@ static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts
     passage p = {.tokenizer = tokenizer,
                  .skipped = options->split_special_tokens ? HS__ADDED_SPECIAL : 0,
                  .pieces = pieces,
-                 .n_enough = enough_pieces(options->tokens_max, pieces->n_kept)};
+                 .n_enough =
+                     pieces->keeps_last ? SIZE_MAX : enough_pieces(options->tokens_max, pieces->n_kept)};
     bool ok = true;
     for (size_t i = 0; i < n_texts && ok && !p.enough; i++) {
         const size_t n = pieces->n;
@@ -463,7 +468,8 @@ static hs_status check_rows(const hs_tokenizer *tokenizer, const hs_encoding *en
     return HS_OK;
 }
 
-/* Assembles the first n[k] pieces of each text by the steps of the form. */
+/* Assembles the first n[k] pieces of each text, or the last ones with keeps_last, by the steps of the form.
+ */
 static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form *form,
                           const hs__pieces pieces[2], const size_t n[2], hs_encoding *ret_encoding,
                           hs_error *err)
@@ -476,8 +482,10 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form
         const hs__piece special = {.id = step->id, .word = -1};
         if (step->id >= 0)
             put_token(tokenizer, &encoding, &special, step, true);
+        const hs__pieces *of = &pieces[step->text];
+        const size_t first = of->keeps_last ? of->n - n[step->text] : 0;
         for (size_t i = 0; step->id < 0 && i < n[step->text]; i++)
-            put_token(tokenizer, &encoding, &pieces[step->text].items[i], step, false);
+            put_token(tokenizer, &encoding, hs__piece_at(of, first + i), step, false);
     }
     const hs_status st = check_rows(tokenizer, &encoding, err);
     if (st)
@@ -528,8 +536,8 @@ static hs_status longer_find(const hs_tokenizer *tokenizer, const hs_text *text,
     return st ? st : tokens_count(tokenizer, texts[1 - brief], n[brief] + 1, options, &n[1 - brief], err);
 }
 
-/* Each text is read up to the word that reaches tokens_max. Only the odd token of a pair depends on which
- * text is longer. */
+/* Each text is read up to the word that reaches tokens_max, or to its end if it loses its beginning. Only the
+ * odd token of a pair depends on which text is longer. */
 hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
                               const hs_encode_options *options, hs_encoding *ret_encoding, hs_error *err)
 {
@@ -538,7 +546,8 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
         return hs_fail(err, HS_INVALID, "max_tokens is %zu; this model's special tokens alone take %zu",
                        options->tokens_max, form->n_special);
     const size_t n_text_max = options->tokens_max - form->n_special;
-    hs__pieces pieces[2] = {{.n_kept = n_text_max}, {.n_kept = n_text_max}};
+    const hs__pieces empty = {.n_kept = n_text_max, .keeps_last = tokenizer->cuts_left};
+    hs__pieces pieces[2] = {empty, empty};
     hs_status st = check_text(text, "the text", err);
     if (!st && pair)
         st = check_text(pair, "the second text", err);
@@ -547,7 +556,7 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     if (!st && pair)
         st = pieces_find(tokenizer, pair, 1, false, options, &pieces[1], err);
     size_t n[2] = {pieces[0].n, pieces[1].n};
-    if (!st && n[0] > n_text_max && n[1] > n_text_max && n_text_max % 2 == 1)
+    if (!st && !tokenizer->cuts_left && n[0] > n_text_max && n[1] > n_text_max && n_text_max % 2 == 1)
         st = longer_find(tokenizer, text, pair, options, n, err);
     const size_t n_all = n[0] + n[1];
     truncate_longest(n_text_max, n);
@@ -570,7 +579,7 @@ hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, const hs_text
         return hs_fail(err, HS_INVALID, "max_tokens is %zu; this model's special tokens alone take %zu",
                        options->tokens_max, form->n_special);
     const size_t n_text_max = options->tokens_max - form->n_special;
-    hs__pieces pieces[2] = {{.n_kept = n_text_max}, {.n = 0}};
+    hs__pieces pieces[2] = {{.n_kept = n_text_max, .keeps_last = tokenizer->cuts_left}, {.n = 0}};
     for (size_t i = 0; i < n_words && !st; i++)
         st = check_text(&words[i], "a word", err);
     if (!st)

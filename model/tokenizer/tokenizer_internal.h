@@ -204,15 +204,25 @@ typedef struct hs__piece {
     hs__range source; /* code points of the text */
 } hs__piece;
 
-/* The pieces of one text. Only the first n_kept are stored, because an answer shows no more. A zeroed struct
- * with n_kept set is empty. */
+/* The pieces of one text. Only the first n_kept are stored, or the last ones with keeps_last, because an
+ * answer shows no more. A zeroed struct with n_kept set is empty. */
 typedef struct hs__pieces {
-    hs__piece *items; /* [min(n, n_kept)] */
+    hs__piece *items; /* [min(n, n_kept)]; a ring: piece k is at k % n_kept */
     size_t n;         /* how many there are, stored or not */
     size_t n_kept;    /* maximum to store */
     size_t capacity;
     int32_t word; /* the number of the current word */
+    bool keeps_last;
 } hs__pieces;
+
+/* Returns piece k, or NULL if it is not stored. */
+static inline hs__piece *hs__piece_at(const hs__pieces *pieces, size_t k)
+{
+    const size_t n_dropped = pieces->n > pieces->n_kept ? pieces->n - pieces->n_kept : 0;
+    const size_t first = pieces->keeps_last ? n_dropped : 0;
+    return k >= first && k < pieces->n && k - first < pieces->n_kept ? &pieces->items[k % pieces->n_kept]
+                                                                     : NULL;
+}
 
 /* Appends a piece to the current word. Returns false if memory is short. */
 bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source);
@@ -526,6 +536,7 @@ struct hs_tokenizer {
     hs__trim trim;
     hs_special_ids special;
     uint8_t *roles; /* [vocabulary.size] hs_role */
+    bool cuts_left; /* a long text loses its beginning */
     size_t n_rows;  /* of the embedding; added tokens may have larger ids, and then no text may have them */
 };
 

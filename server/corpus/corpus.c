@@ -19,7 +19,17 @@ size_t hs__corpus_together(const hs__corpus_job *job)
     return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
 
-hs_status hs__text_reach(hs__text *text, hs_error *err)
+/* Returns the start of the first token of a text that lost its beginning, in code points; else 0. */
+static uint32_t point_first(const hs_encoding *encoding, bool cuts_left)
+{
+    uint32_t first = UINT32_MAX;
+    for (size_t i = 0; cuts_left && encoding->truncated && i < encoding->n_tokens; i++)
+        if (!encoding->special[i] && encoding->starts[i] < first)
+            first = encoding->starts[i];
+    return first == UINT32_MAX ? 0 : first;
+}
+
+hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
 {
     const hs_text *body = &text->body.text;
     const hs_encoding *encoding = &text->encoding;
@@ -28,8 +38,11 @@ hs_status hs__text_reach(hs__text *text, hs_error *err)
         return HS_OK;
     for (size_t i = 0; i < encoding->n_tokens; i++)
         n_points = encoding->ends[i] > n_points ? encoding->ends[i] : n_points;
-    const size_t n_most = body->n_bytes < REACHED_BYTES ? body->n_bytes : REACHED_BYTES;
-    const size_t n = hs_utf8_whole(body->bytes, strnlen(body->bytes, n_most)); /* or to its first NUL */
-    text->reached = strndup(body->bytes, hs_utf8_offset(body->bytes, n, n_points));
+    text->reached_first = point_first(encoding, cuts_left);
+    const size_t n_before = hs_utf8_offset(body->bytes, body->n_bytes, text->reached_first);
+    const char *from = body->bytes + n_before;
+    const size_t n_left = body->n_bytes - n_before, n_most = n_left < REACHED_BYTES ? n_left : REACHED_BYTES;
+    const size_t n = hs_utf8_whole(from, strnlen(from, n_most)); /* or to its first NUL */
+    text->reached = strndup(from, hs_utf8_offset(from, n, n_points - text->reached_first));
     return text->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }

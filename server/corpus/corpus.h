@@ -98,13 +98,15 @@ typedef struct hs__text {
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
     char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
+    uint32_t reached_first;         /* code points of the text before it */
     bool sampled;                   /* set by examples: it may become one */
     bool searched;                  /* set by search_texts */
     struct hs__token_label *labels; /* set by search_texts: of the counted tokens, or NULL; owned */
 } hs__text;
 
-/* Copies the text up to its last token, if that was not done yet. Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__text_reach(hs__text *text, hs_error *err);
+/* Copies the text up to its last token, if that was not done yet. cuts_left: a long text has lost its
+ * beginning, so the copy begins at the first token. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err);
 
 /* Returns the tokens of a text that are counted; borrowed from it. */
 static inline hs_corpus_text hs__text_counted(const hs__text *t)

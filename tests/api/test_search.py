@@ -210,6 +210,30 @@ def test_examples_without_special_tokens_have_the_figures_of_a_summary(server, t
         assert_examples(search(tmp_path / "out", f"1.{head}", by=by, limit=5), values)
 
 
+def test_texts_that_lost_their_beginning(tmp_path):
+    """The kept text begins at its first token, and places of tokens are in it."""
+    folder = tmp_path / "model"
+    shutil.copytree(Path(__file__).resolve().parents[2] / "model" / "mini", folder)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "truncation_side": "left"}))
+    texts = ["Über the bridge people crossed the old river, and a boat left.", "war"]
+    ndjson(tmp_path / "in.jsonl", texts)
+    subprocess.run([HEADSCOPE, "corpus", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--model", folder, "--layers=1",
+                    "--max-tokens=6", "--examples=2", "--search-texts=2"], check=True, capture_output=True)
+    found = search(tmp_path / "out", "1.0", by="self", limit=2)["examples"]
+    assert {one["body"] for one in found} == {"a boat left.", "war"}
+    pairs = search(tmp_path / "out", "1.0", limit=100)["pairs"]
+    left = [pair for pair in pairs if pair["text"] == 0]
+    assert left and {pair["body"] for pair in left} == {"a boat left."}
+    for pair in left:
+        for end in (pair["from"], pair["to"]):
+            start, stop = end["chars"]
+            assert pair["body"][start:stop] == end["token"]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert {one["text"] for one in report["examples"]["texts"]} == {"a boat left.", "war"}
+    assert report["tokens"] == 6 + 3
+
+
 def test_examples_of_syntax(run, maps, bank):
     from test_syntax import point
     values = {}

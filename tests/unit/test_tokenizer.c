@@ -122,6 +122,60 @@ START_TEST(encodes)
 }
 END_TEST
 
+/* The beginning of a text is cut off, as HuggingFace's tokenizers do with truncation_side left. */
+static const struct {
+    const char *text, *pair;
+    hs_encode_options options;
+    const char *expected;
+} left[] = {
+    {"a b a", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
+    {"b b a b", NULL, {5, false}, "[CLS] b.w1.t0[2,3] a.w2.t0[4,5] b.w3.t0[6,7] [SEP] ..."},
+    {"a a a a a b b a b", NULL, {5, false}, "[CLS] b.w6.t0[12,13] a.w7.t0[14,15] b.w8.t0[16,17] [SEP] ..."},
+    {"a", NULL, {2, false}, "[CLS] [SEP] ..."},
+    {"a abb", NULL, {4, false}, "[CLS] ##b.w1.t0[3,4] ##b.w1.t0[4,5] [SEP] ..."},
+    {"a[MASK]b", NULL, {4, false}, "[CLS] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP] ..."},
+    {"a", "a b b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] b.w2.t1[4,5] a.w3.t1[6,7] [SEP] ..."},
+    {"a b b a", "a b a b a", {6, false}, "[CLS] a.w3.t0[6,7] [SEP] b.w3.t1[6,7] a.w4.t1[8,9] [SEP] ..."},
+};
+
+START_TEST(cuts_the_beginning_off)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, "{\"truncation_side\":\"left\"}");
+    char got[1024];
+    ck_assert(hs_tokenizer_cuts_left(tokenizer));
+    encode(tokenizer, left[_i].text, left[_i].pair, left[_i].options, got);
+    ck_assert_str_eq(got, left[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+START_TEST(words_lose_their_beginning)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, "{\"truncation_side\":\"left\"}");
+    const hs_text words[] = {{"a", 1}, {"abb", 3}, {"b", 1}};
+    const hs_encode_options options = {.tokens_max = 4};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode_words(tokenizer, words, 3, &options, &encoding, NULL), HS_OK);
+    ck_assert(encoding.truncated && encoding.n_tokens == 4);
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, encoding.ids[1]), "##b");
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, encoding.ids[2]), "b");
+    ck_assert(encoding.word_ids[1] == 1 && encoding.word_ids[2] == 2);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+START_TEST(only_two_sides_can_be_cut)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(create(plain_vocab, NULL, "{\"truncation_side\":\"middle\"}", 100, &tokenizer, &err),
+                     HS_BAD_MODEL);
+    ck_assert_ptr_nonnull(strstr(err.text, "truncation_side must be \"left\" or \"right\", not \"middle\""));
+    ck_assert_ptr_null(tokenizer);
+}
+END_TEST
+
 /* Words of 100 characters are looked up, of 101 not; characters are counted after normalisation. */
 START_TEST(long_words_are_unknown)
 {
@@ -505,7 +559,8 @@ static const struct {
     {"{" MODEL(",\"max_input_chars_per_word\":1") NORMALIZER PRE POST "}", NULL, "a ab",
      "[CLS] a.w0.t0[0,1] [UNK].w1.t0[2,4] [SEP]"},
     {"{\"model\":{\"max_input_chars_per_word\":100,\"unk_token\":\"b\",\"vocab\":{" VOCAB_JSON "}},"
-     "\"truncation\":{\"max_length\":3},\"padding\":{},\"decoder\":null," NORMALIZER PRE POST "}",
+     "\"truncation\":{\"max_length\":3,\"direction\":\"Right\"},\"padding\":{},\"decoder\":null," NORMALIZER
+         PRE POST "}",
      NULL, "a x a a", "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] a.w3.t0[6,7] [SEP]"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED(
          "{\"id\":9,\"content\":\"a "
@@ -521,6 +576,19 @@ START_TEST(reads_tokenizer_json)
     encode(tokenizer, json_files[_i].text, NULL, (hs_encode_options){.tokens_max = 20}, got);
     ck_assert_str_eq(got, json_files[_i].expected);
     hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* tokenizer_config.json counts before tokenizer.json. */
+START_TEST(tokenizer_json_says_which_end_is_cut)
+{
+    static const char json[] =
+        "{" MODEL("") NORMALIZER PRE POST ",\"truncation\":{\"max_length\":3,\"direction\":\"Left\"}}";
+    hs_tokenizer *left_one = must_create("x\n", json, NULL),
+                 *right_one = must_create("x\n", json, "{\"truncation_side\":\"right\"}");
+    ck_assert(hs_tokenizer_cuts_left(left_one) && !hs_tokenizer_cuts_left(right_one));
+    hs__tokenizer_destroy(left_one);
+    hs__tokenizer_destroy(right_one);
 }
 END_TEST
 
@@ -773,6 +841,9 @@ int main(void)
     Suite *suite = suite_create("tokenizer");
     TCase *encoding = tcase_create("encoding");
     tcase_add_loop_test(encoding, encodes, 0, COUNT(encodings));
+    tcase_add_loop_test(encoding, cuts_the_beginning_off, 0, COUNT(left));
+    tcase_add_test(encoding, words_lose_their_beginning);
+    tcase_add_test(encoding, only_two_sides_can_be_cut);
     tcase_add_test(encoding, long_words_are_unknown);
     tcase_add_loop_test(encoding, invalid_utf8_is_refused_with_its_byte, 0, COUNT(invalid_utf8));
     tcase_add_test(encoding, special_tokens_need_space);
@@ -787,6 +858,7 @@ int main(void)
     tcase_add_loop_test(reading, refuses_older_folders_by_name, 0, COUNT(refused_folders));
     tcase_add_test(reading, added_tokens_json_is_honoured);
     tcase_add_loop_test(reading, reads_tokenizer_json, 0, COUNT(json_files));
+    tcase_add_test(reading, tokenizer_json_says_which_end_is_cut);
     tcase_add_test(reading, a_token_beyond_the_embedding_is_refused_in_a_text);
     tcase_add_loop_test(reading, refuses_other_pipelines, 0, COUNT(refused_json));
     suite_add_tcase(suite, reading);

@@ -219,6 +219,7 @@ const hs__example *hs__example_first(const void *counts)
 
 typedef struct worker {
     example_sample *sample;
+    bool cuts_left; /* of the tokenizer */
     float
         *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of the pass's texts that become examples */
 } worker;
@@ -230,6 +231,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
     if (!w)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     w->sample = *counting->counts;
+    w->cuts_left = hs_tokenizer_cuts_left(hs_model_tokenizer(counting->job->model));
     return HS_OK;
 }
 
@@ -246,7 +248,7 @@ static hs_status text(void *state, hs__text *t, hs_error *err)
     const worker *w = state;
     t->sampled = sample_wants(w->sample, t->record.number);
     t->observed |= t->sampled;
-    return t->sampled ? hs__text_reach(t, err) : HS_OK;
+    return t->sampled ? hs__text_reach(t, w->cuts_left, err) : HS_OK;
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)

@@ -290,7 +290,9 @@ static hs_status text(void *state, hs__text *t, hs_error *err)
         if (!t->labels)
             return hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
     }
-    return t->searched || w->options->n_examples ? hs__text_reach(t, err) : HS_OK;
+    return t->searched || w->options->n_examples
+               ? hs__text_reach(t, hs_tokenizer_cuts_left(hs_model_tokenizer(w->job->model)), err)
+               : HS_OK;
 }
 
 static void text_end(void *state, hs__text *t)
@@ -309,6 +311,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                           .line = t->record.line,
                                           .file = hs__corpus_input_name(w->job, t->record.file),
                                           .body = t->reached ? t->reached : "",
+                                          .n_before = t->reached_first,
                                           .encoding = &t->encoding,
                                           .first = t->first,
                                           .labels = t->labels,

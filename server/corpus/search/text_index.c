@@ -352,6 +352,12 @@ static size_t body_bytes(const hs__text_index *index, const char *body)
     return kept;
 }
 
+/* Returns the place in the body of a place in the text. Special tokens are at 0 in both. */
+static uint32_t place_in_body(const hs__indexed_text *text, uint32_t at)
+{
+    return at > text->n_before ? at - text->n_before : 0;
+}
+
 static void text_add(hs__text_index *index, const hs__indexed_text *text)
 {
     const hs_encoding *e = text->encoding;
@@ -362,7 +368,9 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
         return;
     }
     for (size_t i = 0; i < e->n_tokens; i++) {
-        tokens[i] = (hs__index_token){.id = e->ids[i], .start = e->starts[i], .end = e->ends[i]};
+        tokens[i] = (hs__index_token){.id = e->ids[i],
+                                      .start = place_in_body(text, e->starts[i]),
+                                      .end = place_in_body(text, e->ends[i])};
         if (text->labels && i >= text->first && i - text->first < text->n_labels) {
             tokens[i].pos = name_add(index, text->labels[i - text->first].pos);
             tokens[i].relation = name_add(index, text->labels[i - text->first].relation);

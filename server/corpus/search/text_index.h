@@ -108,6 +108,7 @@ bool hs__text_index_wants(const hs__text_index *index, uint64_t number);
 typedef struct hs__indexed_text {
     uint64_t number, line;
     const char *file, *body;
+    uint32_t n_before; /* code points of the text before body */
     const hs_encoding *encoding;
     size_t first;                  /* token that labels begin at */
     const hs__token_label *labels; /* [n_labels], or NULL */
