@@ -80,7 +80,8 @@ static void ramp_read(const char *name, ramp *ret)
 {
     const char *at = strstr(hs__palettes, name);
     const char *end = at ? strchr(at, ']') : NULL;
-    for (ret->n = 0; end && ret->n < ANCHORS_MAX && (at = strchr(at, '#')) && at < end; at++)
+    *ret = (ramp){0};
+    for (; end && ret->n < ANCHORS_MAX && (at = strchr(at, '#')) && at < end; at++)
         to_oklab((uint32_t)strtoul(at + 1, NULL, 16), ret->labs[ret->n++]);
 }
 

@@ -476,7 +476,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
         if (hs__counters[c]->report)
             hs__counters[c]->report(results, results->counts[c], report);
     json_object_set_new(report, "empty_texts",
-                        json_integer((json_int_t)(results->place.n_blank + results->n_empty)));
+                        json_integer((json_int_t)results->place.n_blank + (json_int_t)results->n_empty));
     json_object_set_new(report, "bad_lines",
                         hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));
     return report;
