@@ -5,6 +5,7 @@
  *     lens         of one position, after every layer
  *     norms        the pass, and what each head would write into each token's state
  *     residual     the pass, with similarities in the residual space instead
+ *     centred      the pass, with similarities of centred outputs instead
  *     effects      every head switched off alone
  *
  * It counts the CPU time of one core, which other programs change little. A round runs the pass before and
@@ -18,8 +19,8 @@
 #include <time.h>
 
 enum { TOKENS = 128, POSITIONS = 5, TOP = 5, ROUNDS_MAX = 15 };
-enum { PREDICTIONS, LENS, NORMS, RESIDUAL, EFFECTS, N_STEPS };
-static const char *const names[N_STEPS] = {"predictions", "lens", "norms", "residual", "effects"};
+enum { PREDICTIONS, LENS, NORMS, RESIDUAL, CENTRED, EFFECTS, N_STEPS };
+static const char *const names[N_STEPS] = {"predictions", "lens", "norms", "residual", "centred", "effects"};
 
 typedef struct experiment {
     const hs_engine *engine;
@@ -86,6 +87,7 @@ static hs_status step_run(const experiment *e, int step, double *ret_seconds, hs
     static const unsigned taps[N_STEPS] = {
         [NORMS] = WHOLE | HS_KEEP(VALUE_NORMS),
         [RESIDUAL] = (WHOLE & ~HS_KEEP(SIMILARITY)) | HS_KEEP(RESIDUAL_SIMILARITY),
+        [CENTRED] = (WHOLE & ~HS_KEEP(SIMILARITY)) | HS_KEEP(CENTERED_SIMILARITY),
     };
     const size_t depth = hs_engine_shape(e->engine)->n_layers;
     const double start = cpu_seconds();
@@ -120,7 +122,13 @@ static hs_status round_run(experiment *e, hs_error *err)
     return st;
 }
 
-/* Prints what norms and residual add to the pass, and the time of the other steps. */
+/* Returns true for a step that is a whole pass; only what it adds is printed. */
+static bool is_pass(int step)
+{
+    return step == NORMS || step == RESIDUAL || step == CENTRED;
+}
+
+/* Prints what passes with other arrays add to the pass, and the time of the other steps. */
 static json_t *tell(experiment *e)
 {
     json_t *figures = json_object();
@@ -129,7 +137,7 @@ static json_t *tell(experiment *e)
         if (is_left_out(e, step))
             continue;
         const double median = median_of(e->ratios[step], e->n_rounds);
-        const double passes = step == NORMS || step == RESIDUAL ? median - 1 : median;
+        const double passes = is_pass(step) ? median - 1 : median;
         json_object_set_new(figures, names[step], json_real(passes));
         printf(" %s %.*f", names[step], step == EFFECTS ? 1 : 4, passes);
     }
