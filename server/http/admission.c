@@ -393,7 +393,7 @@ static bool origin_allowed(const hs_exchange *x)
 {
     const char *origin = hs__header(x->mhd, MHD_HTTP_HEADER_ORIGIN);
     const char *site = hs__header(x->mhd, "Sec-Fetch-Site");
-    if (strcmp(x->method, "GET") == 0 || strcmp(x->method, "OPTIONS") == 0 || hs__reply_origin(x))
+    if (strcmp(x->method, "GET") == 0 || strcmp(x->method, "OPTIONS") == 0 || hs__allowed_origin(x))
         return true;
     if (!origin)
         return !site || strcmp(site, "cross-site") != 0;

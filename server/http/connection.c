@@ -31,7 +31,8 @@ static void on_turn(uv_idle_t *turn)
         uv_idle_stop(turn);
 }
 
-void hs__loop_wake(hs_server *server)
+/* Schedules a run of libmicrohttpd in the next turn. */
+static void loop_wake(hs_server *server)
 {
     if (server->daemon)
         uv_idle_start(&server->daemon_turn, on_turn);
@@ -40,13 +41,13 @@ void hs__loop_wake(hs_server *server)
 void hs__loop_turn_again(hs_server *server)
 {
     server->turn_again = true;
-    hs__loop_wake(server);
+    loop_wake(server);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events;
-    hs__loop_wake(poll->data);
+    loop_wake(poll->data);
 }
 
 static void on_lag_timer(uv_timer_t *timer)
@@ -70,7 +71,7 @@ void hs__loop_start(hs_server *server)
     server->daemon_poll.data = server->daemon_turn.data = server->lag_timer.data = server;
     on_lag_timer(&server->lag_timer);
     uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
-    hs__loop_wake(server);
+    loop_wake(server);
 }
 
 void hs__loop_stop(hs_server *server)
@@ -129,7 +130,7 @@ void hs__connection_cut(hs_connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
     (void)MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
-    hs__loop_wake(connection->server);
+    loop_wake(connection->server);
 }
 
 /* ---- deadlines ---- */
@@ -247,7 +248,7 @@ static void on_departure(uv_poll_t *poll, int status, int events)
     }
     connection->departing = true;
     connection->n_unread = n_unread;
-    hs__loop_wake(connection->server);
+    loop_wake(connection->server);
 }
 
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why))

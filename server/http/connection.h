@@ -11,11 +11,10 @@
 void hs__loop_start(hs_server *server);
 
 void hs__loop_stop(hs_server *server);
-/* Schedules a run of libmicrohttpd in the next turn. For callbacks of libuv and of libmicrohttpd. */
-void hs__loop_wake(hs_server *server);
 
-/* Schedules one more run than libmicrohttpd asks for; for its callbacks. After accept failed for lack of
- * descriptors, version 0.9.75 listens again only in the first run after a connection ended. */
+/* Schedules a run of libmicrohttpd, and one more than it asks for. For callbacks of libuv and of
+ * libmicrohttpd. After accept failed for lack of descriptors, version 0.9.75 listens again only in the first
+ * run after a connection ended. */
 void hs__loop_turn_again(hs_server *server);
 
 struct hs_connection {

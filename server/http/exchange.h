@@ -15,6 +15,9 @@
 /* Returns a header's value, or NULL. Borrowed from the connection. */
 const char *hs__header(struct MHD_Connection *connection, const char *name);
 
+/* Returns the value of Access-Control-Allow-Origin by --cors: the request's origin, "*", or NULL. */
+const char *hs__allowed_origin(const hs_exchange *exchange);
+
 enum { HS_REQUEST_ID_MAX = 64 };
 
 /* W3C Trace Context: the request's trace and the caller's span; "" if absent. */
@@ -122,11 +125,3 @@ bool hs__exchange_reserve(hs_exchange *exchange, size_t n_bytes);
 /* Does the same. Returns HS_NO_MEMORY if other answers leave too little, HS_TOO_LARGE if this exchange alone
  * would exceed the limit. */
 HS_MUST_USE hs_status hs__exchange_claim(hs_exchange *exchange, size_t n_bytes, hs_error *err);
-
-/* ---- sets an answer's headers and hands it to libmicrohttpd. */
-
-/* Returns the value of Access-Control-Allow-Origin by --cors: the request's origin, "*", or NULL. */
-const char *hs__reply_origin(const hs_exchange *exchange);
-
-/* Queues exchange->prepared if it is set, else exchange->response. libmicrohttpd then owns the body. */
-enum MHD_Result hs__reply(hs_exchange *exchange);

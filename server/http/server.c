@@ -410,7 +410,7 @@ static void server_drain(hs_server *server)
         if (!c->exchange && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
             hs__connection_cut(c);
     }
-    hs__loop_wake(server);
+    hs__loop_turn_again(server);
 }
 
 /* Cuts all connections and cancels their work. A third signal meets the default handler. */
@@ -425,7 +425,7 @@ static void server_abort(hs_server *server)
         if (c->end)
             c->end(c->exchange, HS_WORK_ABANDONED);
     }
-    hs__loop_wake(server);
+    hs__loop_turn_again(server);
 }
 
 static void on_signal(uv_signal_t *signal, int number)

@@ -1,16 +1,325 @@
-/* runs.c - opens, starts, stops and closes the folder of corpus runs.
- *
- * One lock guards rows and progress. Functions hold it for a statement or two, never during a run or an
- * upload. */
-#include "server/runs/runs_internal.h"
+/* runs.c - opens, starts, stops and closes the folder of corpus runs, and executes them one after the other. */
+#include "server/runs/runs.h"
 
 #include "model/base/clock.h"
+#include "server/base/atomic_files.h"
 #include "server/base/log.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/run_checkpoint.h"
+#include "server/runs/runs_internal.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- run queue ----
+ *
+ * The thread that executes the runs one after the other.
+ *
+ * The outcome of a run is saved in its row before the next one begins. If that fails, the same run is started
+ * again and finds its work done. */
+
+#define SAVE_MS      30000
+#define SAVE_SOON_MS 1000 /* of a run during which the server was killed: a save shows that it goes on */
+#define AGAIN_MS     3000 /* after the disk was full or memory was short */
+#define NICENESS 10 /* like the worker threads */
+
+/* A run during which the server was killed STARTS_MAX times without a save fails. */
+enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };
+
+/* ---- while it runs ---- */
+
+/* Returns the line numbers as "[3,7]", or NULL if memory is short. */
+static char *bad_lines_text(hs__bad_lines *list)
+{
+    json_t *bad = hs__bad_lines_save(list, NULL), *numbers = json_array();
+    const json_t *lines = json_object_get(bad, "lines");
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
+    char *text = json_dumps(numbers, JSON_COMPACT);
+    json_decref(numbers);
+    json_decref(bad);
+    return text;
+}
+
+/* Adds the progress since the last report to the counters. The lock is held. */
+static void progress_count(hs_runs *c, const hs__corpus_progress *now)
+{
+    const hs__corpus_progress *before = &c->progress;
+    atomic_fetch_add(&c->counts.texts, now->texts > before->texts ? now->texts - before->texts : 0);
+    atomic_fetch_add(&c->counts.bad_lines,
+                     now->bad_lines > before->bad_lines ? now->bad_lines - before->bad_lines : 0);
+}
+
+/* Saves the engine's precision, once a run has started: a run cannot resume in another precision. The lock is
+ * held. */
+static void precision_keep(hs_runs *c)
+{
+    (void)hs__run_table_done(
+        hs__run_table_prepare(c, "UPDATE runs SET precision = ?2 WHERE id = ?1", c->current, c->precision));
+}
+
+static void on_progress(const hs__corpus_progress *progress, void *data)
+{
+    hs_runs *c = data;
+    const bool news = !c->bad_lines || progress->bad_lines != c->progress.bad_lines;
+    char *bad_lines = news ? bad_lines_text(progress->bad) : NULL;
+    pthread_mutex_lock(&c->lock);
+    const bool saved = progress->saves != c->progress.saves;
+    progress_count(c, progress);
+    c->progress = *progress;
+    if (!c->bad_lines) /* the first report of this start */
+        precision_keep(c);
+    if (bad_lines) {
+        free(c->bad_lines);
+        c->bad_lines = bad_lines;
+    }
+    if (saved) /* a start that led to a save does not count; if this fails, the next save tries again */
+        (void)hs__run_table_done(
+            hs__run_table_prepare(c, "UPDATE runs SET starts = 0 WHERE id = ?1", c->current, NULL));
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Checks that the input is the file that an upload wrote: a pipe has no end, and a link may show another
+ * file.
+ */
+static hs_status input_check(const char *path, hs_error *err)
+{
+    struct stat file;
+    if (lstat(path, &file))
+        return hs_fail(err, HS_IO, "cannot read the upload: %s", strerror(errno));
+    return S_ISREG(file.st_mode) ? HS_OK
+                                 : hs_fail(err, HS_INVALID, "the upload is no file; send the texts again");
+}
+
+static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
+{
+    static const char *const names[] = {"upload"};
+    char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
+    const char *inputs[] = {input};
+    hs__corpus_job *job = &plan->job;
+    hs__run_path(c, row->id, "", dir);
+    hs__run_path(c, row->id, "input", input);
+    job->inputs = inputs;
+    job->input_names = names;
+    job->n_inputs = job->n_shards = 1;
+    job->dir = dir;
+    job->save_first = row->starts > 0;
+    job->save_ms = row->starts > 0 ? SAVE_SOON_MS : SAVE_MS;
+    job->resume = job->yielding = true;
+    job->stop = &c->stop;
+    job->progress = on_progress;
+    job->progress_data = c;
+    const hs_status st = input_check(input, err);
+    return st ? st : hs__corpus_run(job, err);
+}
+
+/* Takes the progress from a checkpoint: a run that was cancelled in the middle of texts has counted more. */
+static void progress_take(hs_runs *c, const hs__corpus_results *results)
+{
+    char *bad_lines = results->bad ? bad_lines_text(results->bad) : NULL;
+    pthread_mutex_lock(&c->lock);
+    c->progress.texts = results->stats ? hs_corpus_stats_texts(results->stats) : 0;
+    c->progress.bad_lines = results->bad ? hs__bad_lines_count(results->bad) : 0;
+    c->progress.blank_lines = results->place.n_blank;
+    c->progress.empty_texts = results->n_empty + results->place.n_blank;
+    free(c->bad_lines);
+    c->bad_lines = bad_lines ? bad_lines : strdup("[]");
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Writes the report of a cancelled run if at least one text was counted. */
+static hs_status part_report(hs_runs *c, const char *id, hs_error *err)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__corpus_results results = {0};
+    hs__run_path(c, id, "", dir);
+    hs_status st = hs__run_checkpoint_load(dir, &results, err);
+    if (!st || st == HS_NOT_FOUND)
+        progress_take(c, &results);
+    if (!st && hs_corpus_stats_texts(results.stats))
+        st = hs__corpus_report_write(&results, dir, NULL, err);
+    hs__corpus_results_finish(&results);
+    return st;
+}
+
+/* ---- before and after ---- */
+
+/* Returns the row's new state; NULL if the run resumes later. */
+static const char *state_after(const hs_runs *c, hs_status st)
+{
+    if (st == HS_OK)
+        return "done";
+    if (st != HS_CANCELLED)
+        return "failed";
+    return c->cancel ? "cancelled" : NULL;
+}
+
+/* Saves the outcome in the row. Returns false if that fails. The lock is held. */
+static bool row_end(hs_runs *c, const char *id, const char *state, const char *error)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    sqlite3_stmt *s = hs__run_table_prepare(
+        c,
+        "UPDATE runs SET bad_lines = coalesce(?1, bad_lines), bad_lines_total = ?3,"
+        " texts_done = ?4, empty_texts = ?8, starts = 0, state = coalesce(?5, state), error = ?6,"
+        " bytes = iif(?5 IS NULL, bytes, ?7) WHERE id = ?2",
+        c->bad_lines, id);
+    if (s) {
+        sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.bad_lines);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)c->progress.texts);
+        sqlite3_bind_int64(s, 8, (sqlite3_int64)c->progress.empty_texts);
+        sqlite3_bind_text(s, 5, state, -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 6, error, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(s, 7, (sqlite3_int64)hs__folder_bytes(dir));
+    }
+    const bool ok = hs__run_table_done(s);
+    hs__run_table_count_bytes(c);
+    if (!ok)
+        hs__log("error", "corpus run %s: its outcome could not be saved: %s", id, sqlite3_errmsg(c->db));
+    return ok;
+}
+
+/* The lock is held. */
+static bool run_end(hs_runs *c, const hs__run_row *row, hs_status st, hs_error *err)
+{
+    const char *state = state_after(c, st);
+    hs__run_path_strip(c, row->id, err->text);
+    const bool ok = row_end(c, row->id, state, st && st != HS_CANCELLED ? err->text : NULL);
+    c->current[0] = '\0';
+    atomic_store(&c->counts.running, false);
+    if (state)
+        atomic_fetch_add(st == HS_OK          ? &c->counts.done
+                         : st == HS_CANCELLED ? &c->counts.cancelled
+                                              : &c->counts.failed,
+                         1);
+    free(c->bad_lines);
+    c->bad_lines = NULL;
+    hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", row->id,
+            st == HS_OK          ? "done"
+            : st == HS_CANCELLED ? "stopped"
+                                 : err->text);
+    return ok;
+}
+
+/* The lock is held. */
+static void run_begin(hs_runs *c, const hs__run_row *row)
+{
+    snprintf(c->current, sizeof c->current, "%s", row->id);
+    c->cancel = false;
+    atomic_store(&c->counts.running, true);
+    c->progress = row->progress;
+    atomic_store(&c->stop, c->stopping);
+    /* if this fails, the state 'queued' has the same effect */
+    (void)hs__run_table_done(hs__run_table_prepare(
+        c, "UPDATE runs SET state = 'running', starts = starts + 1 WHERE id = ?1", row->id, NULL));
+}
+
+/* Waits, or returns early if c->changed is signalled. The lock is held. */
+static void wait_ms(hs_runs *c, unsigned milliseconds)
+{
+    const struct timespec end = hs_clock_after_ms(milliseconds);
+    if (!c->stopping)
+        pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &end);
+}
+
+/* Plans the run and waits until enough memory is free, because requests may use some. The lock is held, and
+ * released while waiting. */
+static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan, hs_error *err)
+{
+    if (row->starts >= STARTS_MAX)
+        return hs_fail(
+            err, HS_INVALID,
+            "the server was killed %d times during this run, perhaps because memory ran out; restart the "
+            "run, or send it again with fewer layers or a smaller window",
+            row->starts);
+    size_t wrong;
+    hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
+    for (int tries = 0; !st; tries++) {
+        hs_error why = {0};
+        c->memory_free = hs__runs_memory(c);
+        const hs_status fits = hs__corpus_workers_fit(&ret_plan->needs, &c->memory_free, c->n_workers,
+                                                      &ret_plan->job.n_workers, &why);
+        if (!fits)
+            return HS_OK;
+        if (c->stopping || c->cancel)
+            return HS_CANCELLED;
+        if (tries == MEMORY_TRIES)
+            return hs_fail(err, fits, "%s", why.text);
+        wait_ms(c, AGAIN_MS);
+    }
+    return st;
+}
+
+/* Executes one run until it ends or stops. Returns false if its outcome could not be saved. The lock is held,
+ * and released meanwhile. */
+static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
+{
+    hs_error err = {0}, why = {0};
+    run_begin(c, row);
+    hs_status st = run_prepare(c, row, plan, &err);
+    if (!st) {
+        if (plan->job.n_workers < c->n_workers)
+            hs__log("warning", "corpus run %s: memory suffices for %zu of %zu workers", row->id,
+                    plan->job.n_workers, c->n_workers);
+        c->precision = hs_engine_precision(plan->job.engine);
+        pthread_mutex_unlock(&c->lock);
+        st = run_through(c, row, plan, &err);
+        pthread_mutex_lock(&c->lock);
+    }
+    if (st == HS_CANCELLED && c->cancel) {
+        pthread_mutex_unlock(&c->lock);
+        if (part_report(c, row->id, &why) && why.status != HS_NOT_FOUND)
+            hs__log("error", "corpus run %s was cancelled and has no report: %s", row->id, why.text);
+        pthread_mutex_lock(&c->lock);
+    }
+    hs__run_plan_finish(plan);
+    return run_end(c, row, st, &err);
+}
+
+void *hs__run_queue_main(void *data)
+{
+    hs_runs *c = data;
+    hs__run_plan *plan = calloc(1, sizeof *plan);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    /* This thread unpacks and splits texts and draws reports. It gets a lower priority, but not the idle
+     * class of the workers: it takes the lock that requests wait for. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
+    pthread_mutex_lock(&c->lock);
+    while (plan && !c->stopping) {
+        hs__run_row row;
+        hs_error err = {0};
+        bool failed = false;
+        if (!c->db)
+            failed = hs__run_folders_open(c, &err) != HS_OK;
+        else if (hs__run_table_next(c, &row))
+            failed = !run_one(c, &row, plan);
+        else
+            pthread_cond_wait(&c->changed, &c->lock);
+        if (failed) /* tries again after a pause */
+            wait_ms(c, AGAIN_MS);
+    }
+    free(plan);
+    c->ended = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* ---- runs ----
+ *
+ * Opens, starts, stops and closes the folder of corpus runs.
+ *
+ * One lock guards rows and progress. Functions hold it for a statement or two, never during a run or an
+ * upload. */
 
 /* Time for which hs__runs_close waits for a run to save. */
 #define CLOSE_MS 3000
