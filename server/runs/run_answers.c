@@ -7,9 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- run answers ----
- *
- * The JSON of runs, and the operations that clients may do on them. */
+/* ---- the JSON of runs ---- */
 
 #define COLUMNS                                                                                              \
     "number, id, name, CASE state WHEN 'cancelling' THEN 'running' ELSE state END, model, texts_total, "     \
@@ -84,6 +82,15 @@ json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
     return json_pack("{so so}", "corpora", runs, "next", next ? next : json_null());
 }
 
+/* ---- changes, searches and reports ---- */
+
+/* Sets a state without an error. Returns false if that fails. The lock is held. */
+static bool state_set(hs_runs *c, const char *id, const char *state)
+{
+    return hs__run_table_done(
+        hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = NULL WHERE id = ?2", state, id));
+}
+
 hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
 {
     char state[16];
@@ -96,11 +103,11 @@ hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
         c->cancel = true;
         atomic_store(&c->stop, 1);
         pthread_cond_broadcast(&c->changed);
-        (void)hs__run_state_set(c, id, "cancelling"); /* so that a restart does not resume it */
+        (void)state_set(c, id, "cancelling"); /* so that a restart does not resume it */
     } else if ((strcmp(state, "queued") == 0 ||
                 strcmp(state, "running") == 0 ||     /* interrupted by a restart */
                 strcmp(state, "cancelling") == 0) && /* its end could not be saved */
-               !hs__run_state_set(c, id, "cancelled")) {
+               !state_set(c, id, "cancelled")) {
         st = hs__run_table_fail(c, err);
     }
     hs__run_table_count_bytes(c); /* a run that did not begin needs no more space */
@@ -121,7 +128,7 @@ hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
     else if (strcmp(id, c->current) == 0)
         st = hs_fail(err, HS_BUSY, "The run is still running. POST /corpora/%s/cancel first.", id);
     else
-        (void)hs__run_state_set(c, id, "deleting");
+        (void)state_set(c, id, "deleting");
     pthread_mutex_unlock(&c->lock);
     if (st)
         return st;
@@ -167,7 +174,7 @@ int hs__run_report_open(hs_runs *c, const char *id, const char *name, uint64_t *
     return fd;
 }
 
-/* ---- run restart ----
+/* ---- a restart ----
  *
  * Begins a failed or cancelled run anew from its upload.
  *

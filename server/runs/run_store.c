@@ -1,4 +1,4 @@
-/* run_table.c - runs as they are kept: rows of corpora.db, and their folders. */
+/* run_store.c - the runs on the disk: the rows of corpora.db, and the folders. */
 #include "server/base/atomic_files.h"
 #include "server/base/database.h"
 #include "server/base/log.h"
@@ -13,9 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- run table ----
- *
- * The table of runs in corpora.db.
+/* ---- the rows of corpora.db ----
  *
  * A row holds what the server has acknowledged. Its state goes from uploading to queued, running, and done,
  * failed or cancelled. The states cancelling and deleting let a restart finish an operation that was
@@ -91,7 +89,9 @@ static bool is_damage(const hs_runs *c, int code, const char *path)
            (code == SQLITE_READONLY && access(path, W_OK) == 0 && access(c->dir, W_OK) == 0);
 }
 
-hs_status hs__run_table_open(hs_runs *c, hs_error *err)
+/* Opens corpora.db. Returns HS_NO_SPACE if the disk is full, HS_INVALID if the file is not a sound database.
+ */
+static hs_status rows_open(hs_runs *c, hs_error *err)
 {
     char path[HS__RUN_PATH_MAX];
     snprintf(path, sizeof path, "%s/corpora.db", c->dir);
@@ -133,12 +133,6 @@ bool hs__run_table_done(sqlite3_stmt *s)
     const bool ok = s && sqlite3_step(s) == SQLITE_DONE;
     sqlite3_finalize(s);
     return ok;
-}
-
-bool hs__run_state_set(hs_runs *c, const char *id, const char *state)
-{
-    return hs__run_table_done(
-        hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = NULL WHERE id = ?2", state, id));
 }
 
 void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16])
@@ -226,9 +220,7 @@ bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
                     ret);
 }
 
-/* ---- run folders ----
- *
- * The folders of runs.
+/* ---- the folders ----
  *
  * Only folders of runs that were never accepted, or whose deletion was requested, are removed here. All
  * others that the database does not know are moved to aside/. */
@@ -415,12 +407,12 @@ static hs_status table_open(hs_runs *c, hs_error *err)
 {
     static const char *const files[] = {"corpora.db", "corpora.db-wal", "corpora.db-shm"};
     hs_error why = {0};
-    hs_status st = hs__run_table_open(c, &why);
+    hs_status st = rows_open(c, &why);
     if (st != HS_INVALID)
         return st ? hs_fail(err, st, "%s", why.text) : HS_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         move_aside(c, files[i], files[i], why.text);
-    return hs__run_table_open(c, err);
+    return rows_open(c, err);
 }
 
 hs_status hs__run_folders_open(hs_runs *c, hs_error *err)

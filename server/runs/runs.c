@@ -1,4 +1,4 @@
-/* runs.c - opens, starts, stops and closes the folder of corpus runs, and executes them one after the other. */
+/* runs.c - the folder of corpus runs while the server runs: the thread that executes them, start and stop. */
 #include "server/runs/runs.h"
 
 #include "model/base/clock.h"
@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- run queue ----
+/* ---- the thread ----
  *
- * The thread that executes the runs one after the other.
+ * Executes the runs one after the other.
  *
  * The outcome of a run is saved in its row before the next one begins. If that fails, the same run is started
  * again and finds its work done. */
@@ -27,7 +27,7 @@
 #define SAVE_MS      30000
 #define SAVE_SOON_MS 1000 /* of a run during which the server was killed: a save shows that it goes on */
 #define AGAIN_MS     3000 /* after the disk was full or memory was short */
-#define NICENESS 10 /* like the worker threads */
+#define NICENESS     10   /* like the worker threads */
 
 /* A run during which the server was killed STARTS_MAX times without a save fails. */
 enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };
@@ -283,7 +283,8 @@ static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
     return run_end(c, row, st, &err);
 }
 
-void *hs__run_queue_main(void *data)
+/* Thread function: executes runs until c->stopping. data: the hs_runs. */
+static void *runs_execute(void *data)
 {
     hs_runs *c = data;
     hs__run_plan *plan = calloc(1, sizeof *plan);
@@ -314,9 +315,7 @@ void *hs__run_queue_main(void *data)
     return NULL;
 }
 
-/* ---- runs ----
- *
- * Opens, starts, stops and closes the folder of corpus runs.
+/* ---- open, start, stop, close ----
  *
  * One lock guards rows and progress. Functions hold it for a statement or two, never during a run or an
  * upload. */
@@ -356,7 +355,7 @@ hs_status hs__runs_start(hs_runs *c, hs_api *api, const hs_catalog_options *opti
 {
     c->api = api;
     c->options = options;
-    if (pthread_create(&c->thread, NULL, hs__run_queue_main, c))
+    if (pthread_create(&c->thread, NULL, runs_execute, c))
         return hs_fail(err, HS_NO_MEMORY, "no thread for corpus runs");
     c->started = true;
     return HS_OK;

@@ -63,9 +63,6 @@ typedef struct hs__run_plan {
 #define HS__RUN_ID_IS_VALID                                                                                  \
     "(typeof(id) = 'text' AND length(CAST(id AS BLOB)) = 16 AND id NOT GLOB '*[^0-9a-f]*')"
 
-/* Opens corpora.db. Returns HS_NO_SPACE if the disk is full, HS_INVALID if the file is not a sound database.
- */
-HS_MUST_USE hs_status hs__run_table_open(hs_runs *c, hs_error *err);
 /* Reports SQLite's last error: HS_NO_SPACE if the disk is full, else HS_IO. */
 hs_status hs__run_table_fail(const hs_runs *c, hs_error *err);
 /* Prepares sql and binds texts to ?1 and ?2 (NULL: not bound). Returns NULL if SQLite fails. */
@@ -74,8 +71,6 @@ sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *fir
 bool hs__run_table_done(sqlite3_stmt *s);
 /* Returns "" if the column is null or memory is short. */
 const char *hs__run_table_text(sqlite3_stmt *s, int column);
-/* Sets a state without an error. Returns false if that fails. */
-bool hs__run_state_set(hs_runs *c, const char *id, const char *state);
 /* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
  * hidden. */
 void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16]);
@@ -119,8 +114,3 @@ HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row
 void hs__run_plan_finish(hs__run_plan *plan);
 /* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */
 hs__run_memory hs__runs_memory(const hs_runs *c);
-
-/* ---- the thread ---- */
-
-/* Thread function: executes runs until c->stopping. data: the hs_runs. */
-void *hs__run_queue_main(void *data);
