@@ -11,7 +11,7 @@
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/run_checkpoint.h"
-#include "server/corpus/run/worker.h"
+#include "server/corpus/run/workers.h"
 
 #include <math.h>
 #include <sched.h>
@@ -26,9 +26,8 @@
 
 typedef struct run {
     const hs__corpus_job *job;
-    hs__corpus_results results; /* stats: borrowed from worker 0 during a save, else NULL */
-    hs__corpus_shared shared;
-    hs__corpus_worker *workers;
+    hs__corpus_results results; /* stats: borrowed from the workers during a save, else NULL */
+    hs__workers workers;
     hs__record_stream *input;
     uint64_t n_blocks; /* read, this session and before */
     uint64_t texts_before, empty_before;
@@ -111,9 +110,9 @@ static json_int_t shard_of(const hs__corpus_results *results)
 /* Returns true if what was loaded has the shape that the job's options give it. */
 static bool counts_match(const run *r)
 {
-    bool same = hs_corpus_stats_match(r->results.stats, &r->shared.options);
+    bool same = hs_corpus_stats_match(r->results.stats, &r->workers.options);
     for (size_t c = 0; same && c < hs__n_counters; c++)
-        same = !hs__counters[c]->matches || hs__counters[c]->matches(&r->shared.counting[c]);
+        same = !hs__counters[c]->matches || hs__counters[c]->matches(&r->workers.counting[c]);
     return same;
 }
 
@@ -155,10 +154,10 @@ static hs_status results_begin(run *r, hs_error *err)
     return st;
 }
 
-/* Lets the results show the statistics of the first worker, which owns them. */
+/* Lets the results show the statistics of the workers, which own them. */
 static void stats_borrow(run *r)
 {
-    r->results.stats = r->workers[0].stats;
+    r->results.stats = r->workers.stats;
 }
 
 static void stats_return(run *r)
@@ -166,46 +165,17 @@ static void stats_return(run *r)
     r->results.stats = NULL;
 }
 
+/* Starts the workers, which continue the saved statistics. */
 static hs_status workers_start(run *r, hs_error *err)
 {
-    const size_t n = r->job->n_workers;
-    r->shared.bad = r->results.bad;
-    r->workers = calloc(n, sizeof *r->workers);
-    if (!r->workers)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
-    for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
-        hs_corpus_stats *saved = r->results.stats;
-        stats_return(r);
-        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, saved, err);
-        if (st)
-            return st;
-    }
-    r->texts_before = hs_corpus_stats_texts(r->workers[0].stats);
+    hs_corpus_stats *saved = r->results.stats;
+    stats_return(r);
+    const hs_status st = hs__workers_start(&r->workers, saved, r->results.bad, err);
+    if (st)
+        return st;
+    r->texts_before = hs_corpus_stats_texts(r->workers.stats);
     r->empty_before = r->results.n_empty;
-    /* Workers block signals: one must interrupt a read that waits on the reader's thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < n; i++) {
-        if (pthread_create(&r->workers[i].thread, NULL, hs__corpus_worker_main, &r->workers[i]))
-            st = hs_fail(err, HS_NO_MEMORY, "the system allows no more threads; try fewer --workers");
-        else
-            r->workers[i].started = true;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return st;
-}
-
-static void workers_stop(run *r)
-{
-    hs__queue_close(&r->shared.queue);
-    for (size_t i = 0; r->workers && i < r->job->n_workers; i++)
-        if (r->workers[i].started)
-            pthread_join(r->workers[i].thread, NULL);
-    for (size_t i = 0; r->workers && i < r->job->n_workers; i++)
-        hs__corpus_worker_finish(&r->workers[i]);
-    free(r->workers);
+    return HS_OK;
 }
 
 /* ---- progress and saves ---- */
@@ -222,9 +192,9 @@ static void tell(run *r, bool always)
     if (!r->job->progress || (!always && t - r->reported < PROGRESS_MS / 1e3))
         return;
     r->reported = t;
-    const uint64_t done = atomic_load(&r->shared.n_texts);
+    const uint64_t done = atomic_load(&r->workers.n_texts);
     const double seconds = t - r->started;
-    const uint64_t n_empty = r->empty_before + atomic_load(&r->shared.n_empty),
+    const uint64_t n_empty = r->empty_before + atomic_load(&r->workers.n_empty),
                    n_blank = r->results.place.n_blank;
     r->job->progress(&(hs__corpus_progress){.texts = r->texts_before + done,
                                             .bad_lines = hs__bad_lines_count(r->results.bad),
@@ -241,31 +211,26 @@ static void tell(run *r, bool always)
 
 static hs_status failure(run *r, hs_error *err)
 {
-    if (!atomic_load(&r->shared.failed))
+    if (!atomic_load(&r->workers.failed))
         return HS_OK;
-    pthread_mutex_lock(&r->shared.failure_lock);
-    const hs_status st = r->shared.failure.status;
+    pthread_mutex_lock(&r->workers.failure_lock);
+    const hs_status st = r->workers.failure.status;
     hs_fail(err, st, "%s",
-            st != HS_CANCELLED              ? r->shared.failure.text
+            st != HS_CANCELLED              ? r->workers.failure.text
             : r->n_saves || r->texts_before ? "stopped; texts since the last checkpoint are not in it"
                                             : "stopped before the first checkpoint");
-    pthread_mutex_unlock(&r->shared.failure_lock);
+    pthread_mutex_unlock(&r->workers.failure_lock);
     return st;
 }
 
-/* Drops blocks that no worker has started and restores the workers' priority, if the system permits it.
- * Later, cancels the passes of the other blocks: effects of heads can take minutes. These blocks are then
- * counted in part, so nothing is saved after the last checkpoint. */
+/* Drops blocks that no worker has started. Later, cancels the passes of the other blocks: effects of heads
+ * can take minutes. These blocks are then counted in part, so nothing is saved after the last checkpoint. */
 static void hurry(run *r)
 {
     const double now = hs_clock_seconds();
     r->hurried = r->hurried > 0 ? r->hurried : now;
-    if (now - r->hurried > STOP_SECONDS)
-        atomic_store(&r->shared.abandoned, 1);
-    if (hs__queue_drop(&r->shared.queue, &r->results.place))
+    if (hs__workers_hurry(&r->workers, now - r->hurried > STOP_SECONDS, &r->results.place))
         r->results.done = false;
-    for (size_t i = 0; r->job->yielding && i < r->job->n_workers; i++)
-        (void)pthread_setschedparam(r->workers[i].thread, SCHED_OTHER, &(struct sched_param){0});
 }
 
 /* Waits until all blocks are counted, then merges all statistics into those of the first worker, and moves
@@ -275,14 +240,12 @@ static hs_status gather(run *r, hs_error *err)
     for (;;) {
         if (stopped(r))
             hurry(r);
-        if (hs__queue_idle(&r->shared.queue, PROGRESS_MS))
+        if (hs__workers_idle(&r->workers, PROGRESS_MS))
             break;
         tell(r, false);
     }
-    hs_status st = failure(r, err);
-    for (size_t i = 0; !st && i < r->job->n_workers; i++)
-        st = hs__corpus_worker_gather(&r->workers[0], &r->workers[i], err);
-    return st;
+    const hs_status st = failure(r, err);
+    return st ? st : hs__workers_gather(&r->workers, err);
 }
 
 /* Saves the vocabulary entries that the statistics list by id. `merge` and `report` have no model. */
@@ -313,10 +276,10 @@ static hs_status save(run *r, hs_error *err)
     if (st)
         return st;
     stats_borrow(r);
-    r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
+    r->results.n_empty = r->empty_before + atomic_load(&r->workers.n_empty);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->commit)
-            st = hs__counters[c]->commit(&r->shared.counting[c], err);
+            st = hs__counters[c]->commit(&r->workers.counting[c], err);
     focus_name(r->job, &r->results);
     json_t *formats = hs__record_stream_formats(r->input);
     if (json_array_size(formats)) /* empty if the run was complete: no file was opened */
@@ -360,7 +323,7 @@ static hs_status block_pass(run *r, hs_error *err)
 {
     hs__block *block;
     size_t n = 0;
-    while (!(block = hs__queue_free_block(&r->shared.queue, PROGRESS_MS))) {
+    while (!(block = hs__workers_block(&r->workers, PROGRESS_MS))) {
         tell(r, false);
         if (stopped(r))
             return HS_OK; /* nothing was read */
@@ -368,10 +331,7 @@ static hs_status block_pass(run *r, hs_error *err)
     block->before = r->results.place;
     hs_status st = block_read(r, block, &n, err);
     r->n_pushed += st ? 0 : n;
-    if (!st && n)
-        hs__queue_push(&r->shared.queue, block);
-    else
-        hs__queue_return(&r->shared.queue, block);
+    hs__workers_block_end(&r->workers, block, !st && n);
     if (!st)
         hs__record_stream_place(r->input, &r->results.place);
     return st;
@@ -382,7 +342,7 @@ static hs_status texts_required(const run *r, hs_error *err)
 {
     const json_t *first;
     const uint64_t n_lines = r->results.place.n_lines;
-    if (hs_corpus_stats_texts(r->workers[0].stats) || (n_lines && r->job->n_shards > 1))
+    if (hs_corpus_stats_texts(r->workers.stats) || (n_lines && r->job->n_shards > 1))
         return HS_OK;
     json_t *bad = hs__bad_lines_save(r->results.bad, NULL);
     first = json_array_get(json_object_get(bad, "lines"), 0);
@@ -400,16 +360,16 @@ static hs_status pairs_expect(run *r, hs_error *err)
 {
     const bool enough =
         r->results.done || r->n_pushed >= (uint64_t)HS__PAIRS_EXPECTED_BLOCKS * HS__CORPUS_BLOCK;
-    if (!r->shared.pairs || r->expected || !enough)
+    if (!r->workers.pairs || r->expected || !enough)
         return HS_OK;
-    while (!hs__queue_idle(&r->shared.queue, PROGRESS_MS)) {
+    while (!hs__workers_idle(&r->workers, PROGRESS_MS)) {
         tell(r, false);
         if (stopped(r))
             return HS_OK;
     }
     r->expected = true;
     const hs_status st = failure(r, err);
-    return st ? st : hs__pairs_expect(r->job, r->shared.pairs, r->n_pushed, r->n_records, err);
+    return st ? st : hs__pairs_expect(r->job, r->workers.pairs, r->n_pushed, r->n_records, err);
 }
 
 /* Adds what depends on all texts. The workers have nothing to do. If the run is stopped meanwhile, the input
@@ -420,7 +380,7 @@ static hs_status counters_complete(run *r, hs_error *err)
     hs_error why = {0};
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->complete)
-            st = hs__counters[c]->complete(&r->shared.counting[c], r->workers[0].workspace, &why);
+            st = hs__counters[c]->complete(&r->workers.counting[c], r->workers.workspace, &why);
     r->results.done = st != HS_CANCELLED;
     return st && st != HS_CANCELLED ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
@@ -479,13 +439,11 @@ static hs_status finish(run *r, hs_error *err)
 static run *run_create(const hs__corpus_job *job, hs_error *err)
 {
     run *r = calloc(1, sizeof *r);
-    if (!r || hs__queue_init(&r->shared.queue, 3 * job->n_workers, err)) {
+    if (!r || hs__workers_init(&r->workers, job, &r->results, err)) {
         free(r);
         return NULL;
     }
-    r->job = r->shared.job = job;
-    hs__corpus_shared_init(&r->shared, &r->results);
-    pthread_mutex_init(&r->shared.failure_lock, NULL);
+    r->job = job;
     return r;
 }
 
@@ -495,10 +453,8 @@ static void run_destroy(run *r)
     hs__record_stream_close(r->input);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->end)
-            hs__counters[c]->end(&r->shared.counting[c]);
+            hs__counters[c]->end(&r->workers.counting[c]);
     hs__corpus_results_finish(&r->results);
-    hs__queue_finish(&r->shared.queue);
-    pthread_mutex_destroy(&r->shared.failure_lock);
     free(r);
 }
 
@@ -520,7 +476,7 @@ static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *e
 {
     const bool regular = json_is_integer(json_object_get(r->results.identity, "input_bytes"));
     const hs_status st = regular ? hs__pairs_texts_count(r->job, &r->n_records, err) : HS_OK;
-    return st ? st : hs__pairs_file_begin(target, &r->shared.pairs, err);
+    return st ? st : hs__pairs_file_begin(target, &r->workers.pairs, err);
 }
 
 static hs_status counters_begin(run *r, hs_error *err)
@@ -528,7 +484,7 @@ static hs_status counters_begin(run *r, hs_error *err)
     hs_status st = HS_OK;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->begin)
-            st = hs__counters[c]->begin(&r->shared.counting[c], !r->results.stats, err);
+            st = hs__counters[c]->begin(&r->workers.counting[c], !r->results.stats, err);
     return st;
 }
 
@@ -573,7 +529,7 @@ static hs_status run_complete(run *r, hs_error *err)
 static hs_status pairs_end(run *r, hs_status st, hs_error *err)
 {
     hs_error why = {0};
-    const hs_status ended = hs__pairs_file_end(r->shared.pairs, &why);
+    const hs_status ended = hs__pairs_file_end(r->workers.pairs, &why);
     return !st && ended ? hs_fail(err, ended, "%s", why.text) : st;
 }
 
@@ -585,7 +541,7 @@ static hs_status job_run(const hs__corpus_job *job, const hs__pairs_target *pair
     hs_status st = run_begin(r, pairs, err);
     if (!st)
         st = run_complete(r, err);
-    workers_stop(r);
+    hs__workers_stop(&r->workers);
     st = pairs_end(r, st, err);
     run_destroy(r);
     return st;

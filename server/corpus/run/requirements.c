@@ -7,7 +7,7 @@
 #include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/pairs_file.h"
-#include "server/corpus/run/worker.h"
+#include "server/corpus/run/workers.h"
 #include "server/corpus/search/strongest.h"
 
 #define MB (UINT64_C(1) << 20)

@@ -1,18 +1,226 @@
-/* worker.c - tokenizes the lines of a block, runs its texts in batches and counts each head's maps in an
- * observer.
+/* workers.c - the threads of a run: a queue of blocks of lines, and workers that count them.
  *
- * A worker keeps only the tokens of a line, and its beginning if the text may become an example. */
-#include "server/corpus/run/worker.h"
+ * A worker tokenizes the lines of a block, runs its texts in batches and counts each head's maps in an
+ * observer. It keeps only the tokens of a line, and its beginning if the text may become an example. */
+#include "server/corpus/run/workers.h"
 
 #include "api/api.h"
+#include "model/base/clock.h"
 #include "model/base/utf8.h"
 
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lifetime ---- */
+/* ---- the queue ----
+ *
+ * A fixed number of blocks circulates: free -> filled by the reader -> ready -> with a worker -> free. Their
+ * number and a limit on their bytes bound the memory; the reader waits when the workers are behind. Workers
+ * take blocks in order, so the blocks left in the queue are always the last ones read. One lock and one
+ * condition suffice, because blocks change hands a few hundred times a second at most. */
+
+/* A free block keeps at most this much memory. */
+#define KEPT_BYTES ((size_t)1 << 20)
+
+/* Fails with HS_NO_MEMORY; then nothing is to be finished. */
+static hs_status queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err)
+{
+    *queue = (hs__block_queue){.n_blocks = n_blocks, .n_free = n_blocks};
+    queue->blocks = calloc(n_blocks, sizeof *queue->blocks);
+    if (!queue->blocks)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for texts");
+    for (size_t i = 0; i < n_blocks; i++) {
+        queue->blocks[i].next = queue->free;
+        queue->free = &queue->blocks[i];
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+    return HS_OK;
+}
+
+/* No thread may use the queue. */
+static void queue_finish(hs__block_queue *queue)
+{
+    for (size_t i = 0; i < queue->n_blocks; i++)
+        free(queue->blocks[i].bytes);
+    free(queue->blocks);
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+/* Waits with the lock held. False: timeout. */
+static bool wait_until(hs__block_queue *queue, const struct timespec *end)
+{
+    return pthread_cond_clockwait(&queue->changed, &queue->lock, CLOCK_MONOTONIC, end) == 0;
+}
+
+hs__block *hs__workers_block(hs__workers *workers, unsigned milliseconds)
+{
+    hs__block_queue *queue = &workers->queue;
+    const struct timespec end = hs_clock_after_ms(milliseconds);
+    pthread_mutex_lock(&queue->lock);
+    while ((!queue->free || queue->n_bytes > HS__QUEUE_BYTES) && wait_until(queue, &end))
+        ;
+    hs__block *block = queue->n_bytes > HS__QUEUE_BYTES ? NULL : queue->free;
+    if (block) {
+        queue->free = block->next;
+        queue->n_free--;
+        block->n_lines = block->n_bytes = 0;
+        block->pushed = false;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return block;
+}
+
+hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err)
+{
+    const size_t n = line->too_long ? 0 : line->n_bytes; /* nobody looks at the beginning of such a line */
+    if (block->n_bytes + n > block->capacity) {
+        size_t capacity = block->capacity ? block->capacity : 16384;
+        while (capacity < block->n_bytes + n && capacity < KEPT_BYTES)
+            capacity *= 2;
+        if (capacity < block->n_bytes + n)
+            capacity = block->n_bytes + n;
+        char *more = realloc(block->bytes, capacity);
+        if (!more)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for texts");
+        block->bytes = more;
+        block->capacity = capacity;
+    }
+    if (n)
+        memcpy(block->bytes + block->n_bytes, line->bytes, n);
+    hs__text *text = &block->texts[block->n_lines++];
+    *text = (hs__text){.record = *line};
+    text->record.n_bytes = n;
+    block->n_bytes += n;
+    return HS_OK;
+}
+
+/* Points the records to their bytes, which no longer move. */
+static void records_place(hs__block *block)
+{
+    const char *at = block->bytes;
+    for (size_t i = 0; at && i < block->n_lines; i++) {
+        block->texts[i].record.bytes = at;
+        at += block->texts[i].record.n_bytes;
+    }
+}
+
+/* Numbers a block and hands it to the workers. */
+static void queue_push(hs__block_queue *queue, hs__block *block)
+{
+    records_place(block);
+    pthread_mutex_lock(&queue->lock);
+    block->next = NULL;
+    block->pushed = true;
+    block->number = queue->n_pushed++;
+    *(queue->ready ? &queue->last->next : &queue->ready) = block;
+    queue->last = block;
+    queue->n_bytes += block->n_bytes;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Frees a block, with the lock held. */
+static void block_free(hs__block_queue *queue, hs__block *block)
+{
+    if (block->capacity > KEPT_BYTES) {
+        free(block->bytes);
+        block->bytes = NULL;
+        block->capacity = 0;
+    }
+    block->next = queue->free;
+    queue->free = block;
+    queue->n_free++;
+    pthread_cond_broadcast(&queue->changed);
+}
+
+/* Takes back a block that is finished, or was not filled. */
+static void queue_return(hs__block_queue *queue, hs__block *block)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->n_bytes -= block->pushed ? block->n_bytes : 0;
+    block_free(queue, block);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void hs__workers_block_end(hs__workers *workers, hs__block *block, bool filled)
+{
+    if (filled)
+        queue_push(&workers->queue, block);
+    else
+        queue_return(&workers->queue, block);
+}
+
+/* Drops all blocks that no worker has taken. Returns true if there were any; *ret_place is where the first of
+ * them begins. */
+static bool queue_drop(hs__block_queue *queue, hs__stream_place *ret_place)
+{
+    pthread_mutex_lock(&queue->lock);
+    const bool any = queue->ready != NULL;
+    if (any)
+        *ret_place = queue->ready->before;
+    for (hs__block *block; (block = queue->ready);) {
+        queue->ready = block->next;
+        queue->n_bytes -= block->n_bytes;
+        block_free(queue, block);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return any;
+}
+
+bool hs__workers_idle(hs__workers *workers, unsigned milliseconds)
+{
+    hs__block_queue *queue = &workers->queue;
+    const struct timespec end = hs_clock_after_ms(milliseconds);
+    pthread_mutex_lock(&queue->lock);
+    while (queue->n_free < queue->n_blocks && wait_until(queue, &end))
+        ;
+    const bool idle = queue->n_free == queue->n_blocks;
+    pthread_mutex_unlock(&queue->lock);
+    return idle;
+}
+
+/* Lets the workers end once no block is ready. */
+static void queue_close(hs__block_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->closed = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Takes the next ready block, and waits for it. Returns NULL if the queue is closed and empty. */
+static hs__block *queue_pop(hs__block_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->ready && !queue->closed)
+        pthread_cond_wait(&queue->changed, &queue->lock);
+    hs__block *block = queue->ready;
+    if (block)
+        queue->ready = block->next;
+    pthread_mutex_unlock(&queue->lock);
+    return block;
+}
+
+/* ---- a worker ---- */
+
+typedef struct corpus_worker {
+    hs__workers *shared;
+    pthread_t thread;
+    bool started;
+    hs_workspace *workspace;
+    hs_corpus_stats *stats;
+    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
+    void *states[HS__COUNTERS_MAX];        /* of the counters; NULL: the counter has nothing to do */
+    float *maps;                           /* [hs__worker_map_floats] */
+    hs__text *texts;                       /* of the current pass */
+    hs__pairs_rows *rows;                  /* or NULL */
+    bool rows_failed;
+} corpus_worker;
 
 static size_t threshold_main(const hs__corpus_job *job)
 {
@@ -69,26 +277,7 @@ size_t hs__worker_map_floats(const hs__corpus_settings *settings)
     return maps_floats(settings->fields.max_tokens) * (settings->fields.special_masked ? 2 : 1);
 }
 
-void hs__corpus_shared_init(hs__corpus_shared *shared, hs__corpus_results *results)
-{
-    const hs__corpus_job *job = shared->job;
-    shared->options = options_base(job);
-    shared->control = (hs_run_control){.cancelled = &shared->abandoned};
-    shared->selection = (hs_selection){.layers = job->settings.fields.layers,
-                                       .n_layers = job->settings.fields.n_layers,
-                                       .heads = hs_all_numbers,
-                                       .n_heads = shared->options.n_heads};
-    counters_configure(&job->settings, &shared->options, &shared->selection.taps);
-    for (size_t c = 0; c < hs__n_counters; c++)
-        shared->counting[c] = (hs__counting){.counter = hs__counters[c],
-                                             .job = job,
-                                             .options = job->settings.options[c],
-                                             .results = results,
-                                             .counts = &results->counts[c],
-                                             .statistics = &shared->options};
-}
-
-static hs_status states_create(hs__corpus_worker *worker, hs_error *err)
+static hs_status states_create(corpus_worker *worker, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
@@ -98,12 +287,14 @@ static hs_status states_create(hs__corpus_worker *worker, hs_error *err)
     return st;
 }
 
-hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *saved,
-                                 hs_error *err)
+/* Initialises a worker. Takes ownership of saved statistics; NULL: it begins with empty ones. Call
+ * worker_finish after a failure too. */
+static hs_status worker_init(corpus_worker *worker, hs__workers *shared, hs_corpus_stats *saved,
+                             hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.fields.max_tokens;
-    *worker = (hs__corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
+    *worker = (corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
     if (!worker->maps || (shared->pairs && !worker->rows))
@@ -114,7 +305,7 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     return st || worker->stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
-void hs__corpus_worker_finish(hs__corpus_worker *worker)
+static void worker_finish(corpus_worker *worker)
 {
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_capture_destroy(worker->captures[k]);
@@ -125,10 +316,12 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
     free(worker->rows);
-    *worker = (hs__corpus_worker){0};
+    *worker = (corpus_worker){0};
 }
 
-hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
+/* Adds the statistics of `from` to those of a worker, which may be the same, and its other counts to the
+ * results. Empties it. HS_TOO_LARGE, HS_NO_MEMORY. */
+static hs_status worker_gather(corpus_worker *worker, corpus_worker *from, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
@@ -146,14 +339,14 @@ hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker 
 static const hs__counter idle = {.name = "idle"};
 
 /* Returns counter c if it has something to do in this worker. */
-static const hs__counter *counter_at(const hs__corpus_worker *worker, size_t c)
+static const hs__counter *counter_at(const corpus_worker *worker, size_t c)
 {
     return worker->states[c] ? hs__counters[c] : &idle;
 }
 
 /* ---- lines to texts ---- */
 
-static hs_status bad(hs__corpus_shared *shared, const hs__record *line, const char *why, hs_error *err)
+static hs_status bad(hs__workers *shared, const hs__record *line, const char *why, hs_error *err)
 {
     hs__bad_line entry = {.file = line->file, .line = line->line, .n_lines = line->n_lines};
     if (line->n_lines > 1)
@@ -169,7 +362,7 @@ static hs_status bad(hs__corpus_shared *shared, const hs__record *line, const ch
 
 /* Finds the text of a record. HS_BAD_REQUEST: there is none, or a counter refuses the record; t->body.why is
  * the reason. */
-static hs_status record_read(hs__corpus_worker *worker, hs__text *t, hs_error *err)
+static hs_status record_read(corpus_worker *worker, hs__text *t, hs_error *err)
 {
     const hs__record *record = &t->record;
     if (record->too_long) {
@@ -184,7 +377,7 @@ static hs_status record_read(hs__corpus_worker *worker, hs__text *t, hs_error *e
     return st;
 }
 
-static void text_finish(const hs__corpus_worker *worker, hs__text *t)
+static void text_finish(const corpus_worker *worker, hs__text *t)
 {
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->text_end)
@@ -229,7 +422,7 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
 
 /* Encodes a line's text. HS_BAD_REQUEST: it is not UTF-8. HS_NOT_FOUND: it is empty, and the tokenizer puts
  * nothing but its special tokens in its place. */
-static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs__text *t, hs_error *err)
+static hs_status text_encode(hs__workers *shared, const hs_text *bytes, hs__text *t, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
@@ -247,7 +440,7 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, hs
 }
 
 /* Shows an encoded text to the counters. */
-static hs_status text_show(hs__corpus_worker *worker, hs__text *t, hs_error *err)
+static hs_status text_show(corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t c = 0; !st && c < hs__n_counters; c++)
@@ -260,9 +453,9 @@ static hs_status text_show(hs__corpus_worker *worker, hs__text *t, hs_error *err
 
 /* Reads, encodes and shows a text. *ret_is_counted: it is to be counted; else it is empty or one of the bad
  * lines. */
-static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_counted, hs_error *err)
+static hs_status text_read(corpus_worker *worker, hs__text *t, bool *ret_is_counted, hs_error *err)
 {
-    hs__corpus_shared *shared = worker->shared;
+    hs__workers *shared = worker->shared;
     hs_error why_not = {.text = "no memory for a text"};
     hs_status st = record_read(worker, t, &why_not);
     if (!st) {
@@ -287,7 +480,7 @@ static hs_status text_read(hs__corpus_worker *worker, hs__text *t, bool *ret_is_
 
 /* ---- a block ---- */
 
-static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_tokens, hs_error *err)
+static hs_status capture_fit(corpus_worker *worker, size_t k, size_t n_tokens, hs_error *err)
 {
     hs_capture **capture = &worker->captures[k];
     if (*capture && (*capture)->n_tokens == n_tokens)
@@ -315,7 +508,7 @@ static void head_cut(const hs__text *t, float *to, hs_observed_head *head)
     *head = (hs_observed_head){attention, similarity, columns};
 }
 
-static bool pairs_add(const hs__corpus_worker *worker, const hs__text *t, size_t l, size_t h,
+static bool pairs_add(const corpus_worker *worker, const hs__text *t, size_t l, size_t h,
                       const float *similarity)
 {
     const hs__corpus_job *job = worker->shared->job;
@@ -336,7 +529,7 @@ static bool pairs_add(const hs__corpus_worker *worker, const hs__text *t, size_t
 /* Observer callback: counts the maps of one head of text k. */
 static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
-    hs__corpus_worker *worker = data;
+    corpus_worker *worker = data;
     hs__text *t = &worker->texts[k];
     hs_corpus_observation observation = {0};
     hs__text_head head = {.statistics = worker->stats,
@@ -356,7 +549,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 }
 
 /* Adds a text to the pass. */
-static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass *pass, hs_error *err)
+static hs_status pass_add(corpus_worker *worker, hs__text *t, hs__text_pass *pass, hs_error *err)
 {
     const size_t k = t->place = pass->n++;
     const hs_encoding *e = &t->encoding;
@@ -376,7 +569,7 @@ static hs_status pass_add(hs__corpus_worker *worker, hs__text *t, hs__text_pass 
 }
 
 /* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
-static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_error *err)
+static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
     const size_t T = job->settings.fields.max_tokens;
@@ -397,7 +590,7 @@ static hs_status pass_run(hs__corpus_worker *worker, hs__text_pass *pass, hs_err
 }
 
 /* Counts n <= n_together texts in one pass. */
-static hs_status texts_count(hs__corpus_worker *worker, hs__text *texts, size_t n, hs_error *err)
+static hs_status texts_count(corpus_worker *worker, hs__text *texts, size_t n, hs_error *err)
 {
     hs__text_pass pass = {.workspace = worker->workspace,
                           .control = &worker->shared->control,
@@ -415,7 +608,7 @@ static hs_status texts_count(hs__corpus_worker *worker, hs__text *texts, size_t 
     return HS_OK;
 }
 
-static hs_status block_count(hs__corpus_worker *worker, hs__block *block, hs_error *err)
+static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *err)
 {
     hs__text *texts = block->texts; /* those that are counted move to the front */
     size_t n_texts = 0;
@@ -439,7 +632,7 @@ static hs_status block_count(hs__corpus_worker *worker, hs__block *block, hs_err
     return st;
 }
 
-static void fail(hs__corpus_shared *shared, const hs_error *err, hs_status st)
+static void fail(hs__workers *shared, const hs_error *err, hs_status st)
 {
     pthread_mutex_lock(&shared->failure_lock);
     hs_fail(&shared->failure, st, "%s", err->text);
@@ -449,18 +642,113 @@ static void fail(hs__corpus_shared *shared, const hs_error *err, hs_status st)
         hs__pairs_file_give_up(shared->pairs);
 }
 
-void *hs__corpus_worker_main(void *data)
+/* Thread function: takes blocks until the queue is closed. Sets shared->failure at the first failure; from
+ * then on all workers return blocks uncounted. */
+static void *worker_main(void *data)
 {
-    hs__corpus_worker *worker = data;
-    hs__corpus_shared *shared = worker->shared;
+    corpus_worker *worker = data;
+    hs__workers *shared = worker->shared;
     if (shared->job->yielding) /* this thread only; a failure is harmless */
         (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
-    for (hs__block *block; (block = hs__queue_pop(&shared->queue));) {
+    for (hs__block *block; (block = queue_pop(&shared->queue));) {
         hs_error err = {0};
         const hs_status st = atomic_load(&shared->failed) ? HS_OK : block_count(worker, block, &err);
         if (st)
             fail(shared, &err, st);
-        hs__queue_return(&shared->queue, block);
+        queue_return(&shared->queue, block);
     }
     return NULL;
+}
+
+/* ---- all workers ---- */
+
+hs_status hs__workers_init(hs__workers *shared, const hs__corpus_job *job, hs__corpus_results *results,
+                           hs_error *err)
+{
+    shared->job = job;
+    if (queue_init(&shared->queue, 3 * job->n_workers, err))
+        return HS_NO_MEMORY;
+    pthread_mutex_init(&shared->failure_lock, NULL);
+    shared->options = options_base(job);
+    shared->control = (hs_run_control){.cancelled = &shared->abandoned};
+    shared->selection = (hs_selection){.layers = job->settings.fields.layers,
+                                       .n_layers = job->settings.fields.n_layers,
+                                       .heads = hs_all_numbers,
+                                       .n_heads = shared->options.n_heads};
+    counters_configure(&job->settings, &shared->options, &shared->selection.taps);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        shared->counting[c] = (hs__counting){.counter = hs__counters[c],
+                                             .job = job,
+                                             .options = job->settings.options[c],
+                                             .results = results,
+                                             .counts = &results->counts[c],
+                                             .statistics = &shared->options};
+    return HS_OK;
+}
+
+/* Starts the threads. They block signals: one must interrupt a read that waits on the reader's thread. */
+static hs_status threads_start(hs__workers *workers, hs_error *err)
+{
+    sigset_t all, before;
+    hs_status st = HS_OK;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (size_t i = 0; !st && i < workers->job->n_workers; i++) {
+        corpus_worker *worker = &workers->list[i];
+        worker->started = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
+        if (!worker->started)
+            st = hs_fail(err, HS_NO_MEMORY, "the system allows no more threads; try fewer --workers");
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return st;
+}
+
+hs_status hs__workers_start(hs__workers *workers, hs_corpus_stats *saved, hs__bad_lines *bad, hs_error *err)
+{
+    const size_t n = workers->job->n_workers;
+    workers->bad = bad;
+    workers->list = calloc(n, sizeof *workers->list);
+    if (!workers->list) {
+        hs_corpus_stats_destroy(saved);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
+    }
+    for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
+        const hs_status st = worker_init(&workers->list[i], workers, i ? NULL : saved, err);
+        if (st)
+            return st;
+    }
+    workers->stats = workers->list[0].stats;
+    workers->workspace = workers->list[0].workspace;
+    return threads_start(workers, err);
+}
+
+void hs__workers_stop(hs__workers *workers)
+{
+    const size_t n = workers->list ? workers->job->n_workers : 0;
+    queue_close(&workers->queue);
+    for (size_t i = 0; i < n; i++)
+        if (workers->list[i].started)
+            pthread_join(workers->list[i].thread, NULL);
+    for (size_t i = 0; i < n; i++)
+        worker_finish(&workers->list[i]);
+    free(workers->list);
+    queue_finish(&workers->queue);
+    pthread_mutex_destroy(&workers->failure_lock);
+}
+
+hs_status hs__workers_gather(hs__workers *workers, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < workers->job->n_workers; i++)
+        st = worker_gather(&workers->list[0], &workers->list[i], err);
+    return st;
+}
+
+bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__stream_place *ret_place)
+{
+    if (abandon)
+        atomic_store(&workers->abandoned, 1);
+    for (size_t i = 0; workers->job->yielding && i < workers->job->n_workers; i++)
+        (void)pthread_setschedparam(workers->list[i].thread, SCHED_OTHER, &(struct sched_param){0});
+    return queue_drop(&workers->queue, ret_place);
 }
