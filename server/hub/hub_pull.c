@@ -23,7 +23,7 @@
 typedef struct pull {
     hs__hub *hub;
     hs_hub_name name;
-    char commit[64];
+    char commit[HS__HUB_COMMIT_MAX];
     json_t *list; /* what the hub said of the revision */
     const hs__pull_watch *watch;
     const hs__hub_file *file; /* the file under way */
@@ -187,7 +187,7 @@ static hs_status snapshot_link(const pull *p, hs_error *err)
 static hs_status file_pull(pull *p, const char *name, hs_error *err)
 {
     hs__hub_file file = {0};
-    hs_status st = hs__hub_look(p->hub, &p->name, p->commit, name, &file, err);
+    hs_status st = hs__hub_file_find(p->hub, &p->name, p->commit, name, &file, err);
     p->file = &file;
     if (!st)
         st = blob_get(p, err);
@@ -301,19 +301,10 @@ static hs_status small_files_pull(pull *p, hs_error *err)
 
 static hs_status revision_read(pull *p, hs_error *err)
 {
-    char *text = NULL;
-    size_t n_bytes = 0;
-    hs_status st = hs__hub_list(p->hub, &p->name, &text, &n_bytes, err);
+    const hs_status st = hs__hub_list(p->hub, &p->name, &p->list, err);
     if (st)
         return st;
-    p->list = json_loadb(text, n_bytes, 0, NULL);
-    free(text);
-    const char *commit = json_string_value(json_object_get(p->list, "sha"));
-    if (!commit || strlen(commit) >= sizeof p->commit || !*commit ||
-        strspn(commit, "0123456789abcdef") != strlen(commit) ||
-        !json_is_array(json_object_get(p->list, "siblings")))
-        return hs_fail(err, HS_IO, "%s does not answer as a HuggingFace hub does", hs__hub_endpoint(p->hub));
-    snprintf(p->commit, sizeof p->commit, "%s", commit);
+    snprintf(p->commit, sizeof p->commit, "%s", json_string_value(json_object_get(p->list, "sha")));
     return HS_OK;
 }
 

@@ -180,11 +180,6 @@ void hs__hub_close(hs__hub *hub)
     free(hub);
 }
 
-const char *hs__hub_endpoint(const hs__hub *hub)
-{
-    return hub->endpoint;
-}
-
 /* ---- one exchange ---- */
 
 /* Copies a header's value when it is the one of this name: without white space, W/ and quotes. */
@@ -405,8 +400,16 @@ static hs_status resource_get(hs__hub *hub, char url[HS__HUB_URL_MAX], bool head
     }
 }
 
-hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json, size_t *ret_n_bytes,
-                       hs_error *err)
+/* Returns true if the JSON is a list of a revision's files, as hs__hub_list returns it. */
+static bool list_is_sound(const json_t *list)
+{
+    const char *commit = json_string_value(json_object_get(list, "sha"));
+    return commit && *commit && strlen(commit) < HS__HUB_COMMIT_MAX &&
+           strspn(commit, "0123456789abcdef") == strlen(commit) &&
+           json_is_array(json_object_get(list, "siblings"));
+}
+
+hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, json_t **ret_list, hs_error *err)
 {
     char url[HS__HUB_URL_MAX];
     char *revision = curl_functions.easy_escape(hub->curl, name->revision, 0);
@@ -418,13 +421,15 @@ hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json, s
     hs_status st = resource_get(hub, url, false, &a, err);
     if (!st && (a.status != 200 || !a.body))
         st = fail_status(hub, name, "", &a, err);
-    if (st) {
-        free(a.body);
-        return st;
-    }
-    *ret_json = a.body;
-    *ret_n_bytes = a.body_bytes;
-    return HS_OK;
+    json_t *list = st ? NULL : json_loadb(a.body, a.body_bytes, 0, NULL);
+    free(a.body);
+    if (!st && !list_is_sound(list))
+        st = hs_fail(err, HS_IO, "%s does not answer as a HuggingFace hub does", hub->endpoint);
+    if (st)
+        json_decref(list);
+    else
+        *ret_list = list;
+    return st;
 }
 
 /* ETags become file names. */
@@ -434,8 +439,8 @@ static bool etag_is_sound(const char *etag)
     return n > 0 && strspn(etag, "0123456789abcdefABCDEF-_") == n;
 }
 
-hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit, const char *file,
-                       hs__hub_file *ret_file, hs_error *err)
+hs_status hs__hub_file_find(hs__hub *hub, const hs_hub_name *name, const char *commit, const char *file,
+                            hs__hub_file *ret_file, hs_error *err)
 {
     answer a = {0};
     snprintf(ret_file->url, sizeof ret_file->url, "%s/%s/resolve/%s/%s", hub->endpoint, name->repository,

@@ -7,6 +7,7 @@
 
 #include "model/files/hub_cache.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,12 +21,12 @@ typedef bool hs__hub_stop(void *context);
 HS_MUST_USE hs_status hs__hub_open(hs__hub_stop *stop, void *context, hs__hub **ret_hub, hs_error *err);
 
 void hs__hub_close(hs__hub *hub); /* NULL is fine */
-const char *hs__hub_endpoint(const hs__hub *hub);
-/* Returns the hub's list of a revision's files: JSON, NUL-terminated, malloc'ed, at most 16 MiB. */
-HS_MUST_USE hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json,
-                                   size_t *ret_n_bytes, hs_error *err);
 
-enum { HS__HUB_ETAG_MAX = 128, HS__HUB_URL_MAX = 8192 };
+enum { HS__HUB_COMMIT_MAX = 64, HS__HUB_ETAG_MAX = 128, HS__HUB_URL_MAX = 8192 };
+
+/* Returns the hub's list of a revision's files, of at most 16 MiB: `sha` is its commit in hexadecimal digits,
+ * shorter than HS__HUB_COMMIT_MAX, and `siblings` an array. Release it with json_decref. */
+HS_MUST_USE hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, json_t **ret_list, hs_error *err);
 
 typedef struct hs__hub_file {
     char name[256];
@@ -37,8 +38,8 @@ typedef struct hs__hub_file {
 
 /* Asks about a file of a commit. The name must be sound for a path: a plain file name, or one in a plain
  * folder. */
-HS_MUST_USE hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit,
-                                   const char *file, hs__hub_file *ret_file, hs_error *err);
+HS_MUST_USE hs_status hs__hub_file_find(hs__hub *hub, const hs_hub_name *name, const char *commit,
+                                        const char *file, hs__hub_file *ret_file, hs_error *err);
 
 /* Is called now and then with the bytes in the file and those that came in this transfer. After a server
  * began again the second number is the larger one. */
