@@ -439,7 +439,7 @@ static void route_admit(hs_exchange *x)
         hs__exchange_refuse(
             x, MHD_HTTP_FORBIDDEN,
             "A page of another site sent this request. The server's option --cors allows its origin.");
-    } else if (x->route->place == HS_PLACE_WORKER && server->state == HS_SERVER_LOADING) {
+    } else if (x->route->executor == HS_ON_WORKER && server->state == HS_SERVER_LOADING) {
         hs__exchange_refuse_now(x, HS_STILL_LOADING);
     } else if (length_of(x) > x->body_bytes_max) {
         hs__exchange_refuse_large(x);

@@ -351,11 +351,11 @@ static void answer_events(hs_exchange *x)
 }
 
 static const hs_route rows[] = {
-    {.method = "POST", .path = "/models", .place = HS_PLACE_LOOP, .answer = answer_fetch},
-    {.method = "DELETE", .path = "/models/{id}", .place = HS_PLACE_LOOP, .answer = answer_remove},
-    {.method = "GET", .path = "/pull", .place = HS_PLACE_LOOP, .answer = answer_pull},
-    {.method = "GET", .path = "/pull/events", .place = HS_PLACE_LOOP, .answer = answer_events},
-    {.method = "POST", .path = "/pull/cancel", .place = HS_PLACE_LOOP, .answer = answer_cancel},
+    {.method = "POST", .path = "/models", .executor = HS_ON_LOOP, .answer = answer_fetch},
+    {.method = "DELETE", .path = "/models/{id}", .executor = HS_ON_LOOP, .answer = answer_remove},
+    {.method = "GET", .path = "/pull", .executor = HS_ON_LOOP, .answer = answer_pull},
+    {.method = "GET", .path = "/pull/events", .executor = HS_ON_LOOP, .answer = answer_events},
+    {.method = "POST", .path = "/pull/cancel", .executor = HS_ON_LOOP, .answer = answer_cancel},
 };
 
 const hs_route_table hs__model_routes = {rows, sizeof rows / sizeof *rows};

@@ -9,16 +9,17 @@
 
 typedef struct hs_exchange hs_exchange;
 
-typedef enum hs_place {
-    HS_PLACE_LOOP,   /* on the loop; must not block */
-    HS_PLACE_DISK,   /* as a disk call */
-    HS_PLACE_WORKER, /* hs_api_handle with `operation`; no functions */
-} hs_place;
+/* Where a route is answered. */
+typedef enum hs_executor {
+    HS_ON_LOOP,   /* on the loop; must not block */
+    HS_ON_DISK,   /* as a disk call */
+    HS_ON_WORKER, /* hs_api_handle with `operation`; no functions */
+} hs_executor;
 
 typedef struct hs_route {
     const char *method; /* GET also answers HEAD */
     const char *path;   /* {id} matches any text between two slashes */
-    hs_place place;
+    hs_executor executor;
     bool open;                             /* needs no token */
     void (*answer)(hs_exchange *exchange); /* called with the complete request; on the loop it may suspend the
                                               exchange */
@@ -27,7 +28,7 @@ typedef struct hs_route {
     void (*begin)(hs_exchange *exchange);
     void (*receive)(hs_exchange *exchange);
     bool (*has)(const char *path); /* replaces the comparison with path, or NULL */
-    hs_operation operation;        /* for HS_PLACE_WORKER */
+    hs_operation operation;        /* for HS_ON_WORKER */
 } hs_route;
 
 /* The routes of one feature. */

@@ -161,23 +161,23 @@ static void viewer_answer(hs_exchange *x)
  * compute. docs/explanation/tour.md follows the first row from socket to reply. */
 
 static const hs_route first_rows[] = {
-    {.method = "POST", .path = "/analyze", .place = HS_PLACE_WORKER, .operation = HS_ANALYZE},
-    {.method = "POST", .path = "/tokenize", .place = HS_PLACE_WORKER, .operation = HS_TOKENIZE},
-    {.method = "GET", .path = "/models", .place = HS_PLACE_WORKER, .operation = HS_MODELS},
+    {.method = "POST", .path = "/analyze", .executor = HS_ON_WORKER, .operation = HS_ANALYZE},
+    {.method = "POST", .path = "/tokenize", .executor = HS_ON_WORKER, .operation = HS_TOKENIZE},
+    {.method = "GET", .path = "/models", .executor = HS_ON_WORKER, .operation = HS_MODELS},
     {.method = "GET",
      .path = "/openapi.json",
-     .place = HS_PLACE_WORKER,
+     .executor = HS_ON_WORKER,
      .operation = HS_OPENAPI,
      .open = true},
-    {.method = "GET", .path = "/health", .place = HS_PLACE_LOOP, .answer = probe_answer_health, .open = true},
-    {.method = "GET", .path = "/ready", .place = HS_PLACE_LOOP, .answer = probe_answer_ready, .open = true},
-    {.method = "GET", .path = "/metrics", .place = HS_PLACE_LOOP, .answer = probe_answer_metrics},
+    {.method = "GET", .path = "/health", .executor = HS_ON_LOOP, .answer = probe_answer_health, .open = true},
+    {.method = "GET", .path = "/ready", .executor = HS_ON_LOOP, .answer = probe_answer_ready, .open = true},
+    {.method = "GET", .path = "/metrics", .executor = HS_ON_LOOP, .answer = probe_answer_metrics},
 };
 
 static const hs_route last_rows[] = {
     {.method = "GET",
      .path = "/*",
-     .place = HS_PLACE_LOOP,
+     .executor = HS_ON_LOOP,
      .answer = viewer_answer,
      .has = viewer_has,
      .open = true},

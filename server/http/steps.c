@@ -528,9 +528,9 @@ static enum MHD_Result route_answer(hs_exchange *x)
     x->phase = HS_PHASE_ANSWERING;
     if (x->answered)
         return reply_queue(x);
-    if (x->route->place == HS_PLACE_WORKER)
+    if (x->route->executor == HS_ON_WORKER)
         return on_worker(x);
-    if (x->route->place == HS_PLACE_DISK)
+    if (x->route->executor == HS_ON_DISK)
         return on_disk(x, x->route->answer) ? MHD_YES : reply_queue(x);
     x->route->answer(x);
     return x->suspended ? MHD_YES : reply_queue(x);

@@ -11,23 +11,43 @@
 #define MAP_BYTES_MAX 5e6
 
 /* One kind of map in the page. */
-typedef struct kind {
+typedef struct map_kind {
     const char *array, *name;
     bool per_head, summed; /* summed: over the heads of a per-head array */
     bool triangle;
     bool single; /* of one text, not a mean */
     hs_palette palette;
-} kind;
+} map_kind;
 
-static const kind kinds[] = {
-    {"attention_sum", "attention", true, false, false, false, HS_PALETTE_BLUE},
-    {"attention_sum", "attention_layer", true, true, false, false, HS_PALETTE_BLUE},
-    {"attention_sum_no_columns", "without_columns", true, true, false, false, HS_PALETTE_BLUE},
-    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false, HS_PALETTE_BLUE},
-    {"location", "location", true, false, true, false, HS_PALETTE_ORANGE},
-    {"similarity_sum", "similarity", false, false, true, false, HS_PALETTE_ORANGE},
-    {"normalized_sum", "normalized", false, false, true, false, HS_PALETTE_ORANGE},
-    {"first_similarity", "first_text", false, false, true, true, HS_PALETTE_ORANGE},
+static const map_kind kinds[] = {
+    {.array = "attention_sum", .name = "attention", .per_head = true, .palette = HS_PALETTE_BLUE},
+    {.array = "attention_sum",
+     .name = "attention_layer",
+     .per_head = true,
+     .summed = true,
+     .palette = HS_PALETTE_BLUE},
+    {.array = "attention_sum_no_columns",
+     .name = "without_columns",
+     .per_head = true,
+     .summed = true,
+     .palette = HS_PALETTE_BLUE},
+    {.array = "attention_sum_no_columns_no_diagonal",
+     .name = "without_diagonal",
+     .per_head = true,
+     .summed = true,
+     .palette = HS_PALETTE_BLUE},
+    {.array = "location",
+     .name = "location",
+     .per_head = true,
+     .triangle = true,
+     .palette = HS_PALETTE_ORANGE},
+    {.array = "similarity_sum", .name = "similarity", .triangle = true, .palette = HS_PALETTE_ORANGE},
+    {.array = "normalized_sum", .name = "normalized", .triangle = true, .palette = HS_PALETTE_ORANGE},
+    {.array = "first_similarity",
+     .name = "first_text",
+     .triangle = true,
+     .single = true,
+     .palette = HS_PALETTE_ORANGE},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -123,7 +143,7 @@ static unsigned char byte_of(const hs__report_map *map, double value)
 }
 
 /* Makes map number `number` of a kind; its bytes are written to `bytes`. */
-static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned char *bytes)
+static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsigned char *bytes)
 {
     hs_corpus_array array;
     const bool there = hs_corpus_array_find(m->stats, k->array, &array);
@@ -146,7 +166,7 @@ static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned 
     return map;
 }
 
-static size_t n_maps(const maker *m, const kind *k)
+static size_t n_maps(const maker *m, const map_kind *k)
 {
     return m->o.n_layers * (k->per_head && !k->summed ? m->o.n_heads : 1);
 }
