@@ -79,6 +79,54 @@ for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=
     expect(input.toString()).not.toMatch(/(oklch|color|var)\(/);
   });
 
+type Box = [left: number, top: number, right: number, bottom: number, words: string];
+
+// Pairs of texts of which each covers a good part of the other, upright and across. Boxes of lines may touch.
+const covered = (boxes: readonly Box[]): string[] =>
+  boxes.flatMap(([left, top, right, bottom, words], n) =>
+    boxes.slice(0, n).flatMap(([l, t, r, b, other]) => {
+      const [across, down] = [Math.min(right, r) - Math.max(left, l), Math.min(bottom, b) - Math.max(top, t)];
+      const most = [0.3 * Math.min(right - left, r - l), 0.3 * Math.min(bottom - top, b - t)];
+      return across > most[0]! && down > most[1]! ? [`${words} on ${other}`] : [];
+    }),
+  );
+
+for (const fragment of ["view=head&layer=1&head=4", "view=pairs&layer=1&head=4"])
+  test(`labels are text, and none covers another without our font: ${fragment}`, async ({ watched: page, home, context }) => {
+    await open(page, home, `${fragment}&${TEXT}`);
+    await settled(page);
+    if (fragment.includes("pairs")) await expect(page.locator(".chart canvas")).toBeVisible();
+    else await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+    const shown = (): Promise<string[]> =>
+      page.evaluate(() => [...document.querySelectorAll<HTMLCanvasElement>("#stage canvas")].map((c) => c.toDataURL()));
+    const before = await shown();
+    const picture = (await save(page, "SVG")).toString();
+    expect(await shown()).toEqual(before); // labels are painted again
+    if (fragment.includes("view=head"))
+      expect(count(picture, />cat<\/text>/g)).toBe(8); // two cats, two maps, both ways
+    else expect(count(picture, /<text [^>]*transform="[^>]*>[0-9.]+<\/text>/g)).toBeGreaterThan(4); // of both axes
+    const alone = await context.newPage(); // has no fonts of the viewer's page
+    await alone.goto(`data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture)}`);
+    const boxes = await alone.evaluate(() => {
+      const root = document.documentElement as unknown as SVGSVGElement;
+      return [...document.querySelectorAll("text")].flatMap((text): Box[] => {
+        const { left, top, right, bottom } = text.getBoundingClientRect();
+        const part = text.closest<SVGSVGElement>("svg svg[viewBox]"); // scrolls on screen, and is cut off
+        const end = part ? part.y.baseVal.value + part.height.baseVal.value - root.viewBox.baseVal.y : Infinity;
+        return bottom > end ? [] : [[left, top, right, bottom, text.textContent]];
+      });
+    });
+    expect(boxes.length).toBeGreaterThan(30);
+    expect(covered(boxes)).toEqual([]);
+    await alone.close();
+    if (["rsvg-convert", "pdftotext"].some((program) => spawnSync(program, ["-v"]).error)) return; // not installed
+    const pdf = execFileSync("rsvg-convert", ["--format", "pdf"], { input: picture });
+    const read = execFileSync("pdftotext", ["-bbox", "-", "-"], { input: pdf }).toString();
+    const found = [...read.matchAll(/<word xMin="(.*?)" yMin="(.*?)" xMax="(.*?)" yMax="(.*?)">(.*?)<\/word>/g)];
+    expect(found.length).toBeGreaterThan(30);
+    expect(covered(found.map(([, l, t, r, b, words]): Box => [Number(l), Number(t), Number(r), Number(b), words!]))).toEqual([]);
+  });
+
 test("overview: the order on screen, in picture and table", async ({ watched: page, home }) => {
   await open(page, home, `sort=attention_entropy&down=0&${TEXT}`);
   await expect(page.locator(".grid.sorted")).toBeVisible();

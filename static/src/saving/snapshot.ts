@@ -1,5 +1,6 @@
-// A part of the page as one SVG, as it is on screen: its texts, grounds, borders and drawings at their places, its canvases
-// as images. Inkscape and rsvg-convert know no CSS, so colours are written as #rrggbb, and each line of a text is placed.
+// A part of the page as one SVG, as it is on screen: its texts, grounds, borders and drawings at their places. A canvas is
+// an image with its texts above it. Inkscape and rsvg-convert know no CSS, so colours are written as #rrggbb, and each line
+// of a text is placed.
 import { svg } from "../ui/dom";
 import { FINENESS } from "../ui/fineness";
 
@@ -38,6 +39,10 @@ function painted(name: "fill" | "stroke", css: string): Record<string, string | 
   return opacity ? { [name]: hex, [`${name}-opacity`]: opacity < 1 ? opacity : null } : { [name]: "none" };
 }
 
+// Fits a text to its place, whatever font the reader has.
+const fitted = (words: string, width: number): Record<string, string | number | null> =>
+  words.length > 1 ? { textLength: +width.toFixed(2), lengthAdjust: "spacingAndGlyphs" } : {};
+
 interface Line {
   words: string;
   left: number;
@@ -75,29 +80,47 @@ function linesOf(texts: readonly Text[]): Line[] {
   return from < 0 ? [] : placed(from, to);
 }
 
+// Each word at its place. The bold face that replaces a missing one is a quarter wider, which would add up.
+function placedWords(words: string, left: number, width: number): SVGElement[] {
+  const pen = penOf();
+  const scale = width / pen.measureText(words).width;
+  return [...words.matchAll(/\S+\s*/g)].map(({ 0: word, index }) =>
+    svg(
+      "tspan",
+      {
+        x: +(left + scale * pen.measureText(words.slice(0, index)).width).toFixed(2),
+        ...fitted(word, scale * pen.measureText(word).width),
+      },
+      word,
+    ),
+  );
+}
+
 function drawTexts(into: Element, texts: readonly Text[], style: CSSStyleDeclaration): void {
   const size = parseFloat(style.fontSize);
+  const bold = Number(style.fontWeight) > 400;
   const pen = penOf();
   pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   for (const { words, left, right, middle } of linesOf(texts)) {
     const narrow = style.display.startsWith("ruby") ? pen.measureText(words).width : Infinity; // in a wider place
     const width = Math.min(right - left, narrow);
+    const x = (left + right - width) / 2;
+    const line = words.replace(/\s+/g, " ");
+    const apart = bold && line.trim().split(" ").length > 2;
     into.append(
       svg(
         "text",
         {
-          x: (left + right - width) / 2,
+          x,
           y: middle + BASELINE * size,
           "font-size": size,
-          "font-weight": Number(style.fontWeight) > 400 ? 600 : null,
+          "font-weight": bold ? 600 : null,
           "font-style": style.fontStyle === "italic" ? "italic" : null,
           "font-family": style.fontFamily.includes("Mono") ? MONO : null,
-          // Fitted to its place, whatever font the reader has.
-          textLength: words.length > 1 ? width : null,
-          lengthAdjust: words.length > 1 ? "spacingAndGlyphs" : null,
+          ...(apart ? {} : fitted(words, width)),
           ...painted("fill", style.color),
         },
-        words.replace(/\s+/g, " "),
+        ...(apart ? placedWords(line, x, width) : [line]),
       ),
     );
   }
@@ -161,6 +184,50 @@ function drawDrawing(into: Element, drawing: SVGSVGElement): void {
   into.append(copy);
 }
 
+type Context = CanvasRenderingContext2D;
+
+// The texts of canvases that are drawn for a picture.
+const written = new WeakMap<HTMLCanvasElement, SVGElement[]>();
+
+// A text that a canvas would paint, where it would paint it, in CSS pixels from the canvas's corner.
+function writtenText(g: Context, words: string, x: number, y: number): SVGElement {
+  const { a, b, e, f } = g.getTransform().translate(x, y);
+  const scale = g.canvas.width / g.canvas.clientWidth;
+  const [, weight, size] = /^(?:(\d+|bold) )?([\d.]+)px/.exec(g.font) ?? [];
+  const fontSize = (Number(size) * Math.hypot(a, b)) / scale;
+  const [left, top, angle] = [e / scale, f / scale, (Math.atan2(b, a) * 180) / Math.PI];
+  const down = { middle: BASELINE, top: 0.8, bottom: -0.2 }[g.textBaseline as string] ?? 0;
+  return svg(
+    "text",
+    {
+      transform: `translate(${left.toFixed(2)} ${top.toFixed(2)})` + (angle ? ` rotate(${angle.toFixed(1)})` : ""),
+      y: +(down * fontSize).toFixed(2),
+      "font-size": +fontSize.toFixed(2),
+      "font-weight": weight ? 600 : null,
+      "text-anchor": { center: "middle", right: "end", end: "end" }[g.textAlign as string] ?? null,
+      ...fitted(words, (g.measureText(words).width * Math.hypot(a, b)) / scale),
+      ...painted("fill", typeof g.fillStyle === "string" ? g.fillStyle : "black"),
+    },
+    words,
+  );
+}
+
+// Lets canvases keep their texts in place of painting them. Returns what ends this.
+function keepTexts(canvases: readonly HTMLCanvasElement[]): () => void {
+  const contexts = canvases.flatMap((canvas) => canvas.getContext("2d") ?? []);
+  for (const g of contexts) {
+    const texts: SVGElement[] = [];
+    written.set(g.canvas, texts);
+    g.fillText = (words, x, y) => void (words.trim() && texts.push(writtenText(g, words, x, y)));
+  }
+  return () => {
+    for (const g of contexts) {
+      Reflect.deleteProperty(g, "fillText");
+      written.delete(g.canvas);
+    }
+  };
+}
+
 // The link that readers of SVG 1.1 know too.
 function linked(image: SVGImageElement, address: string): SVGImageElement {
   image.setAttributeNS("http://www.w3.org/1999/xlink", "xlink:href", address);
@@ -181,6 +248,8 @@ function drawElement(into: Element, element: Element, above: (() => void)[]): vo
     const href = width ? element.toDataURL("image/png") : "";
     const shape = { x, y, width, height, preserveAspectRatio: "none", "image-rendering": "pixelated" };
     if (href) place.append(linked(svg("image", shape), href));
+    const texts = written.get(element);
+    if (texts?.length) place.append(svg("g", { transform: `translate(${x} ${y})` }, ...texts));
     return;
   }
   if (
@@ -205,11 +274,13 @@ function drawElement(into: Element, element: Element, above: (() => void)[]): vo
 
 // Draws what `part` shows, without its controls, above a title. `origin` is kept as its metadata.
 export function snapshotOf(part: Element, title: string, origin: object): SVGSVGElement {
+  const canvases = [...part.querySelectorAll("canvas")];
   const fineness = (detail: number): void => {
-    for (const canvas of part.querySelectorAll("canvas")) canvas.dispatchEvent(new CustomEvent(FINENESS, { detail }));
+    for (const canvas of canvases) canvas.dispatchEvent(new CustomEvent(FINENESS, { detail }));
   };
   // The controls are away only while the places are read, before the next frame.
   part.classList.add("saving");
+  const paintTexts = keepTexts(canvases);
   fineness(Math.max(FINE, devicePixelRatio));
   const { left, top, width, height } = part.getBoundingClientRect();
   const [x, y, w, h] = [left - EDGE, top - EDGE, width + 2 * EDGE, height + 2 * EDGE + FOOT];
@@ -231,6 +302,7 @@ export function snapshotOf(part: Element, title: string, origin: object): SVGSVG
   for (const draw of above) draw();
   root.append(svg("text", line, title));
   part.classList.remove("saving");
+  paintTexts();
   fineness(devicePixelRatio);
   return root;
 }

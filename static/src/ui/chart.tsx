@@ -2,6 +2,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { FINENESS } from "./fineness";
 
 const FONT = '11px "Plex Sans", system-ui';
 const HEIGHT = 150;
@@ -67,7 +68,9 @@ export function Chart(props: {
       if (!width || !library || gone) return;
       const { options, data } = latest.current;
       if (chart.current) return chart.current.setSize({ width, height: HEIGHT });
-      chart.current = new library({ ...options(styleOf(element, library)), width, height: HEIGHT }, data, element);
+      const made = new library({ ...options(styleOf(element, library)), width, height: HEIGHT }, data, element);
+      made.ctx.canvas.addEventListener(FINENESS, () => made.batch(() => made.redraw(false))); // at once, as fine as before
+      chart.current = made;
     };
     const observer = new ResizeObserver(() => void load().then(fit, () => {})); // without a server, again with the next size
     observer.observe(element);
