@@ -105,11 +105,6 @@ bool hs_task_head_is_pooled(const hs_task_head *head);
 HS_MUST_USE hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
                                      const hs_capture *text, size_t n_threads, float *ret_row, hs_error *err);
 
-/* Pools the last states [T][H] of the tokens from `first` on in one way; ret_row is [H]. HS_POOL_CLS takes
- * the state of that token, and HS_POOL_WEIGHTED keeps the weights of the whole text. */
-void hs_states_pool(hs_pool way, const float *states, size_t first, size_t n_tokens, size_t hidden,
-                    float *ret_row);
-
 /* Returns the pooling of a sentence vector: the requested one, or the checkpoint's own if that has n 0, or
  * the mean if neither says. */
 const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested);

@@ -11,6 +11,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Contents of a checkpoint's files: borrowed, must outlive the model. Absent files are {NULL, 0}. */
+typedef struct model_files {
+    hs_bytes config, safetensors;
+    hs_tokenizer_files tokenizer; /* except its config, which is `config` above */
+} model_files;
+
 /* The SHA-256 of the weights, the only mutable state of a model: computed once, under the lock. */
 typedef struct fingerprint {
     pthread_mutex_t lock;
@@ -64,7 +70,7 @@ typedef struct small_file {
     hs_bytes *bytes;
 } small_file;
 
-static void list_files(hs_model_files *files, small_file ret_list[N_FILES])
+static void list_files(model_files *files, small_file ret_list[N_FILES])
 {
     hs_tokenizer_files *t = &files->tokenizer;
     const small_file list[N_FILES] = {{"config.json", &files->config},
@@ -83,9 +89,9 @@ static void list_files(hs_model_files *files, small_file ret_list[N_FILES])
 
 /* Digests config.json and the tokenizer's files as they were read. Each one's size stands before its bytes,
  * so that no two sets of files give the same sequence. */
-static hs_status digest_files(hs_model *model, const hs_model_files *files, hs_error *err)
+static hs_status digest_files(hs_model *model, const model_files *files, hs_error *err)
 {
-    hs_model_files copy = *files;
+    model_files copy = *files;
     small_file list[N_FILES];
     list_files(&copy, list);
     hs_digest *digest = hs_digest_create();
@@ -103,7 +109,7 @@ static hs_status digest_files(hs_model *model, const hs_model_files *files, hs_e
 }
 
 /* Reads weights and tokenizer. model->shards must be open, and the architecture of the family. */
-static hs_status model_build(hs_model *model, const hs__family *family, const hs_model_files *files,
+static hs_status model_build(hs_model *model, const hs__family *family, const model_files *files,
                              hs_error *err)
 {
     hs_architecture *architecture = &model->architecture;
@@ -131,7 +137,7 @@ static hs_status refuse_missing(const char *dir, const hs_error *reason, hs_erro
 }
 
 /* Reads the small files. The caller frees them with free_files, even after an error. */
-static hs_status read_files(const char *dir, hs_model_files *files, hs_error *err)
+static hs_status read_files(const char *dir, model_files *files, hs_error *err)
 {
     small_file list[N_FILES];
     list_files(files, list);
@@ -145,7 +151,7 @@ static hs_status read_files(const char *dir, hs_model_files *files, hs_error *er
     return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
 }
 
-static void free_files(hs_model_files *files)
+static void free_files(model_files *files)
 {
     small_file list[N_FILES];
     list_files(files, list);
@@ -170,7 +176,7 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
     hs_model *model = model_create(err);
     if (!model)
         return HS_NO_MEMORY;
-    hs_model_files files = {0};
+    model_files files = {0};
     hs_error reason = {0};
     const hs__family *family = NULL;
     hs_status st = read_files(dir, &files, &reason);
@@ -193,7 +199,7 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err)
+static hs_status open_memory(const model_files *files, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);
     if (!model)
@@ -224,13 +230,13 @@ extern const uint64_t hs__mini_tokenizer_config_bytes;
 
 hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
 {
-    const hs_model_files files = {
+    const model_files files = {
         .config = {hs__mini_config, (size_t)hs__mini_config_bytes},
         .safetensors = {hs__mini_safetensors, (size_t)hs__mini_safetensors_bytes},
         .tokenizer.vocab_txt = {hs__mini_vocab, (size_t)hs__mini_vocab_bytes},
         .tokenizer.tokenizer_config = {hs__mini_tokenizer_config, (size_t)hs__mini_tokenizer_config_bytes},
     };
-    return hs_model_open_memory(&files, ret_model, err);
+    return open_memory(&files, ret_model, err);
 }
 
 const hs_architecture *hs_model_architecture(const hs_model *model)

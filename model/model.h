@@ -22,14 +22,6 @@ typedef struct hs_model hs_model;
 /* Opens the checkpoint in folder dir. The caller closes *ret_model, which is untouched on failure. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err);
 
-/* Contents of a checkpoint's files: borrowed, must outlive the model. Absent files are {NULL, 0}. */
-typedef struct hs_model_files {
-    hs_bytes config, safetensors;
-    hs_tokenizer_files tokenizer; /* except its config, which is `config` above */
-} hs_model_files;
-
-HS_MUST_USE hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err);
-
 /* Opens the model that is linked into the program. */
 HS_MUST_USE hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err);
 

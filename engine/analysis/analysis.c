@@ -8,12 +8,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- parts of a map ---- */
+
+/* Counts the unmasked tokens in [start, end). */
+static size_t unmasked_count(const uint8_t *masked, size_t start, size_t end)
+{
+    size_t n = 0;
+    for (size_t i = start; i < end; i++)
+        n += !hs__is_masked(masked, i);
+    return n;
+}
+
+/* Sums S_ij with i < j over unmasked rows [row, row_end) and unmasked columns [column, column_end). */
+static HS_CLONES double cell_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
+                                 size_t row_end, size_t column, size_t column_end)
+{
+    double sum = 0;
+    for (size_t start = column; start < column_end; start += HS__BLOCK) {
+        const size_t end = hs__min(start + HS__BLOCK, column_end);
+        double sums[HS__BLOCK];
+        for (size_t j = start; j < end; j++)
+            sums[j - start] = 0;
+        for (size_t i = row; i < row_end; i++) {
+            if (hs__is_masked(masked, i))
+                continue;
+            const float *values = similarity + i * n_tokens;
+            for (size_t j = hs__max(i + 1, start); j < end; j++)
+                sums[j - start] += values[j];
+        }
+        for (size_t j = start; j < end; j++)
+            if (!hs__is_masked(masked, j))
+                sum += sums[j - start];
+    }
+    return sum;
+}
+
 /* ---- attention ----
  *
  * Column profile, high tokens and regions of one attention map. */
 
 HS_CLONES
-void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums)
+/* Adds each column's sum of A over unmasked rows to ret_sums [n_tokens]. */
+static void columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums)
 {
     for (size_t i = 0; i < n_tokens; i++) {
         if (hs__is_masked(masked, i))
@@ -79,12 +115,12 @@ void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *ma
                      size_t n_runs, float *ret_means)
 {
     for (size_t a = 0; a < n_runs; a++) {
-        const size_t rows = hs__unmasked_count(masked, runs[a].start, runs[a].end);
+        const size_t rows = unmasked_count(masked, runs[a].start, runs[a].end);
         for (size_t b = a; b < n_runs; b++) {
-            const size_t columns = a == b ? rows : hs__unmasked_count(masked, runs[b].start, runs[b].end);
+            const size_t columns = a == b ? rows : unmasked_count(masked, runs[b].start, runs[b].end);
             const size_t n_pairs = a == b ? rows * (rows - (rows > 0)) / 2 : rows * columns;
-            const double sum = hs__cell_sum(similarity, n_tokens, masked, runs[a].start, runs[a].end,
-                                            runs[b].start, runs[b].end);
+            const double sum = cell_sum(similarity, n_tokens, masked, runs[a].start, runs[a].end,
+                                        runs[b].start, runs[b].end);
             const float mean = n_pairs ? (float)(sum / (double)n_pairs) : 0.0f;
             ret_means[a * n_runs + b] = mean;
             ret_means[b * n_runs + a] = mean;
@@ -197,8 +233,8 @@ static void segments_add_head(const float *similarity, size_t n_tokens, const ui
     for (size_t a = 0; a < n; a++) {
         const hs_segment *rows = &segments[a];
         for (size_t b = a; b < n; b++) {
-            const double sum = hs__cell_sum(similarity, n_tokens, masked, rows->start, rows->end,
-                                            segments[b].start, segments[b].end) /
+            const double sum = cell_sum(similarity, n_tokens, masked, rows->start, rows->end,
+                                        segments[b].start, segments[b].end) /
                                (double)maximum;
             if (a == b) {
                 inside[a] += sum;
@@ -224,7 +260,7 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
 
     double *sums = inside; /* not needed at the same time */
     for (size_t h = 0; h < n_heads; h++)
-        hs__columns_add(attentions + h * n_tokens * n_tokens, n_tokens, masked, sums);
+        columns_add(attentions + h * n_tokens * n_tokens, n_tokens, masked, sums);
     for (size_t j = 0; j < n_tokens; j++)
         profile[j] = hs__is_masked(masked, j) ? 0.0f : (float)sums[j];
     hs__profile_normalize(profile, n_tokens);
@@ -235,10 +271,10 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
     for (size_t h = 0; h < n_heads; h++)
         segments_add_head(similarities + h * n_tokens * n_tokens, n_tokens, masked, ret_segments, n, inside,
                           across);
-    const size_t n_unmasked = hs__unmasked_count(masked, 0, n_tokens);
+    const size_t n_unmasked = unmasked_count(masked, 0, n_tokens);
     for (size_t s = 0; s < n; s++) {
         hs_segment *segment = &ret_segments[s];
-        const size_t size = hs__unmasked_count(masked, segment->start, segment->end);
+        const size_t size = unmasked_count(masked, segment->start, segment->end);
         const double pairs_inside = 0.5 * (double)size * ((double)size - 1) * (double)n_heads;
         const double pairs_across = (double)size * (double)(n_unmasked - size) * (double)n_heads;
         segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : NAN;

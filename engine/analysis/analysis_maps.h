@@ -47,16 +47,6 @@ static inline size_t hs__min(size_t a, size_t b)
  * maximum is positive and finite; for an infinite threshold S is infinite. */
 float hs__similarity_cut(float threshold, float maximum);
 
-/* Counts the unmasked tokens in [start, end). */
-size_t hs__unmasked_count(const uint8_t *masked, size_t start, size_t end);
-
-/* Sums S_ij with i < j over unmasked rows [row, row_end) and unmasked columns [column, column_end). */
-double hs__cell_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
-                    size_t row_end, size_t column, size_t column_end);
-
-/* Adds each column's sum of A over unmasked rows to ret_sums [n_tokens]. */
-void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums);
-
 /* Divides column sums, none negative, by their maximum. The largest becomes exactly 1. */
 void hs__profile_normalize(float *profile, size_t n_tokens);
 

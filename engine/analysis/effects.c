@@ -50,6 +50,13 @@ void hs__variants_finish(hs__variants *v)
     }
 }
 
+/* Returns the part of the way from a clean text's target to another text's that a patch goes: 0 none, 1 all.
+ * NAN if the two texts have the same target. */
+static float recovered(double clean, double patched, double other)
+{
+    return other == clean ? NAN : (float)((patched - clean) / (other - clean));
+}
+
 /* ---- effects ----
  *
  * Computes the effects of heads, layer by layer.
@@ -313,7 +320,7 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
         ret[h].target_change = (float)(values[1 + h] - values[0]);
         ret[h].class_kl = (float)divergences[1 + h];
         if (patched)
-            ret[h].recovered = hs_recovered(values[0], values[1 + h], values[1 + options->n_heads]);
+            ret[h].recovered = recovered(values[0], values[1 + h], values[1 + options->n_heads]);
     }
     return st;
 }
@@ -488,7 +495,7 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
         st = hs_target_values(w->variants.engine, &options->target, w->targets, 2 + w->T, options->clean->ids,
                               w->T, w->n_threads, w->values, NULL, err);
     for (size_t t = 0; t < w->T && !st; t++)
-        ret[t] = hs_recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
+        ret[t] = recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
     return st;
 }
 

@@ -129,7 +129,7 @@ typedef struct hs_patch_map_options {
  * length. other and the capture of clean are not read. */
 size_t hs_patch_map_bytes(const hs_engine *engine, const hs_patch_map_options *options);
 
-/* Computes the map, ret_map [L + 1][T]: hs_recovered of each variant. Fails with HS_NO_MEMORY, and with
+/* Computes the map, ret_map [L + 1][T], as hs_effect.recovered. Fails with HS_NO_MEMORY, and with
  * HS_CANCELLED soon after control says so. */
 HS_MUST_USE hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws,
                                            const hs_patch_map_options *options, const hs_run_control *control,

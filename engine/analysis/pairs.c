@@ -12,15 +12,7 @@
 
 /* ---- similarity ----
  *
- * One similarity map: its maximum, its normalised form, sums over parts of it. */
-
-size_t hs__unmasked_count(const uint8_t *masked, size_t start, size_t end)
-{
-    size_t n = 0;
-    for (size_t i = start; i < end; i++)
-        n += !hs__is_masked(masked, i);
-    return n;
-}
+ * One similarity map: its maximum and its normalised form. */
 
 HS_CLONES
 float hs_similarity_max(const float *similarity, size_t n_tokens, const uint8_t *masked)
@@ -69,30 +61,6 @@ void hs_similarity_normalize(const float *similarity, size_t n_tokens, const uin
             ret_row[j] = masked[j] ? 0.0f : ret_row[j];
         ret_row[i] = 0.0f;
     }
-}
-
-HS_CLONES
-double hs__cell_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
-                    size_t row_end, size_t column, size_t column_end)
-{
-    double sum = 0;
-    for (size_t start = column; start < column_end; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, column_end);
-        double sums[HS__BLOCK];
-        for (size_t j = start; j < end; j++)
-            sums[j - start] = 0;
-        for (size_t i = row; i < row_end; i++) {
-            if (hs__is_masked(masked, i))
-                continue;
-            const float *values = similarity + i * n_tokens;
-            for (size_t j = hs__max(i + 1, start); j < end; j++)
-                sums[j - start] += values[j];
-        }
-        for (size_t j = start; j < end; j++)
-            if (!hs__is_masked(masked, j))
-                sum += sums[j - start];
-    }
-    return sum;
 }
 
 /* ---- pairs ----

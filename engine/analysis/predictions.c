@@ -194,11 +194,6 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
     return st;
 }
 
-float hs_recovered(double clean, double patched, double other)
-{
-    return other == clean ? NAN : (float)((patched - clean) / (other - clean));
-}
-
 /* ---- predictions ----
  *
  * Reads a row of logits twice: for maximum, rank and top, then for the sums of

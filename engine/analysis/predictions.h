@@ -46,10 +46,6 @@ HS_MUST_USE hs_status hs_target_values(const hs_engine *engine, const hs_target 
                                        size_t n_texts, const int32_t *ids, size_t n_tokens, size_t n_threads,
                                        double *ret_values, double *ret_divergences, hs_error *err);
 
-/* Returns the part of the way from a clean text's target to another text's that a patch goes: 0 none, 1 all.
- * NAN if the two texts have the same target. */
-float hs_recovered(double clean, double patched, double other);
-
 /* ---- probabilities, ranks and the most probable tokens from a row of logits.
  *
  *     p = softmax(logits), entropy = -sum p ln p (nats), rank = 1 + the number of more probable tokens */

@@ -47,10 +47,12 @@ static size_t relative_rows(size_t n_tokens)
     return (n_tokens + n_strips - 1) / n_strips;
 }
 
-/* Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text; a strip of a
+/* Returns the floats of scratch for rows of a map, for texts of up to n_tokens.
+ *
+ * Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text; a strip of a
  * similarity has a panel's rows. With a window shorter than the text, a row is as wide as the keys that all
  * its rows see, in whole panels. */
-size_t hs__attention_floats(const hs_engine *engine, size_t n_tokens)
+static size_t row_floats(const hs_engine *engine, size_t n_tokens)
 {
     const hs__kernels *kernels = engine->kernels;
     size_t n = kernels->panel * lanes_ceil(kernels, n_tokens);
@@ -67,15 +69,26 @@ size_t hs__attention_floats(const hs_engine *engine, size_t n_tokens)
     return n;
 }
 
-/* The larger of two needs. One is a few rows of a strip by all rows of the table that they use. The other is
- * a panel of keys by the rows that the whole strip uses. */
-size_t hs__position_floats(const hs_engine *engine, size_t n_tokens)
+/* Returns the floats of scratch for scores by relative position: the larger of two needs. One is a few rows
+ * of a strip by all rows of the table that they use. The other is a panel of keys by the rows that the whole
+ * strip uses. */
+static size_t position_floats(const hs_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
     const size_t n_keys = (RELATIVE_ROWS + panel) * panel;
     const size_t met = n_tokens + MEETING_ROWS < R ? n_tokens + MEETING_ROWS : R;
     const size_t n_queries = MEETING_ROWS * (met + 2 * panel);
     return R == 0 ? 0 : n_keys > n_queries ? n_keys : n_queries;
+}
+
+void hs__attention_layout(const hs_engine *engine, size_t n_tokens, hs__arena *arena,
+                          hs__attention_scratch *ret_scratch)
+{
+    const size_t D = engine->shape.head_width;
+    ret_scratch->keys = hs__arena_floats(arena, hs__panels_floats(engine->kernels, D, n_tokens));
+    ret_scratch->values = hs__arena_floats(arena, hs__panels_floats(engine->kernels, n_tokens, D));
+    ret_scratch->rows = hs__arena_floats(arena, row_floats(engine, n_tokens));
+    ret_scratch->positions = hs__arena_floats(arena, position_floats(engine, n_tokens));
 }
 
 /* Some rows of a head's map: queries [first, first + n) and the keys [from, to) that any of them sees, in

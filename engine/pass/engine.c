@@ -144,7 +144,7 @@ static void workspace_layout(hs_workspace *ws, hs__arena *arena)
 {
     const hs_engine *engine = ws->engine;
     const hs_shape *shape = &engine->shape;
-    const size_t N = ws->tokens_max, H = shape->hidden, D = shape->head_width, F = shape->ffn;
+    const size_t N = ws->tokens_max, H = shape->hidden, F = shape->ffn;
     const size_t T = N < shape->n_positions ? N : shape->n_positions;
     const size_t E = engine->architecture->embedding.width, W = H > E ? H : E;
     ws->x = hs__arena_floats(arena, N * H);
@@ -166,16 +166,10 @@ static void workspace_layout(hs_workspace *ws, hs__arena *arena)
         ws->operand_bytes = N * engine->conversion->words(widest) * sizeof *ws->operand;
         ws->operand = hs__arena_take(arena, ws->operand_bytes);
     }
-    const size_t position_floats = hs__position_floats(engine, T);
     hs__attention_scratch unused = {0};
     ws->attention = hs__arena_take(arena, engine->n_threads * sizeof *ws->attention);
-    for (size_t slot = 0; slot < engine->n_threads; slot++) {
-        hs__attention_scratch *scratch = ws->attention ? &ws->attention[slot] : &unused;
-        scratch->keys = hs__arena_floats(arena, hs__panels_floats(engine->kernels, D, T));
-        scratch->values = hs__arena_floats(arena, hs__panels_floats(engine->kernels, T, D));
-        scratch->rows = hs__arena_floats(arena, hs__attention_floats(engine, T));
-        scratch->positions = hs__arena_floats(arena, position_floats);
-    }
+    for (size_t slot = 0; slot < engine->n_threads; slot++)
+        hs__attention_layout(engine, T, arena, ws->attention ? &ws->attention[slot] : &unused);
 }
 
 size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max)

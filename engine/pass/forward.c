@@ -588,7 +588,7 @@ static bool is_prepared(const hs_engine *engine, const hs_plan *plan)
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
         for (size_t l = 0; l < n_layers_measured(plan, capture); l++)
-            if (!hs__residual_is_made(engine->residual, capture->layers[l]))
+            if (!hs__residual_at(engine->residual, capture->layers[l], 0))
                 return false;
     }
     return true;

@@ -134,16 +134,11 @@ hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err)
     return atomic_load(&residual->layers[layer]) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for norms");
 }
 
-bool hs__residual_is_made(const hs__residual *residual, size_t layer)
-{
-    return atomic_load(&residual->layers[owner(residual, layer)]);
-}
-
 const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head)
 {
     const size_t d = residual->architecture->shape.head_width;
-    return atomic_load(&residual->layers[owner(residual, layer)]) +
-           head * hs__panels_floats(residual->kernels, d, d);
+    const float *factors = atomic_load(&residual->layers[owner(residual, layer)]);
+    return factors ? factors + head * hs__panels_floats(residual->kernels, d, d) : NULL;
 }
 
 /* ---- tables of positions ----
@@ -633,11 +628,7 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
     if (!st)
         st = residual_create(engine->architecture, engine->kernels, &engine->residual, err);
     if (!st)
-        st = hs__head_pack(engine, &engine->architecture->task_head, &engine->task_head, err);
-    if (!st)
-        st = hs__head_pack(engine, &engine->architecture->next_sentence, &engine->next_sentence, err);
-    if (!st)
-        st = hs__sentence_pack(engine, err);
+        st = hs__heads_pack(engine, err);
     return st ? st : predictor_pack(engine, err);
 }
 
@@ -656,9 +647,7 @@ void hs__weights_finish(hs_engine *engine)
     hs__linear_destroy(engine->projection);
     hs__linear_destroy(engine->convolution);
     hs__linear_destroy(engine->predictor.dense);
-    hs__head_unpack(&engine->task_head);
-    hs__head_unpack(&engine->next_sentence);
-    hs__sentence_unpack(engine);
+    hs__heads_unpack(engine);
     residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);

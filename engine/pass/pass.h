@@ -10,6 +10,7 @@
  * for the plans that need them, and kept: 2.4 MB for BERT-base. Any thread may call these functions. */
 #pragma once
 
+#include "engine/arena.h"
 #include "engine/engine.h"
 #include "engine/kernels/kernels.h"
 #include "engine/linear/linear.h"
@@ -23,10 +24,7 @@ typedef struct hs__residual hs__residual;
  * some. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err);
 
-/* Returns true once hs__residual_make has succeeded for the layer. */
-bool hs__residual_is_made(const hs__residual *residual, size_t layer);
-
-/* Returns C of a head in panels. hs__residual_make must have succeeded for the layer. */
+/* Returns C of a head in panels, or NULL until hs__residual_make has succeeded for the layer. */
 const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head);
 
 /* ---- the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
@@ -141,11 +139,9 @@ struct hs_workspace {
     hs__attention_scratch *attention; /* [n_threads] */
 };
 
-/* Returns the floats of scratch for rows of a map, for texts of up to n_tokens. */
-size_t hs__attention_floats(const hs_engine *engine, size_t n_tokens);
-
-/* Returns the floats of scratch for scores by relative position. */
-size_t hs__position_floats(const hs_engine *engine, size_t n_tokens);
+/* Lays out the scratch of one thread for texts of up to n_tokens. */
+void hs__attention_layout(const hs_engine *engine, size_t n_tokens, hs__arena *arena,
+                          hs__attention_scratch *ret_scratch);
 
 /* All interventions of one head, combined. */
 typedef struct hs__head_change {
@@ -196,12 +192,7 @@ bool hs__state_is_patched(const hs_plan *plan, size_t state);
 /* Applies the patches of this state to x [N][H], the rows of all sequences. */
 void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x);
 
-/* Packs the products of a task head; those of an absent head stay NULL. Call unpack even if it fails. */
-hs_status hs__head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
-                        hs_error *err);
-
-void hs__head_unpack(hs__packed_head *head);
-/* Packs the dense layers of a sentence encoder. Call unpack even if it fails. */
-hs_status hs__sentence_pack(hs_engine *engine, hs_error *err);
-
-void hs__sentence_unpack(hs_engine *engine);
+/* Packs the products of the task heads and of a sentence encoder; those of an absent head stay NULL. Call
+ * unpack even if it fails. */
+HS_MUST_USE hs_status hs__heads_pack(hs_engine *engine, hs_error *err);
+void hs__heads_unpack(hs_engine *engine);

@@ -128,9 +128,10 @@ size_t hs_capture_bytes(const hs_shape *shape, const hs_selection *selection, si
     return arena.used;
 }
 
-static hs__block block_take(hs_runtime *runtime, size_t bytes)
+static void *block_take(hs_runtime *runtime, size_t bytes, size_t *ret_bytes)
 {
-    return runtime ? hs__block_take(&runtime->blocks, bytes) : (hs__block){hs_memory_create(bytes), bytes};
+    *ret_bytes = bytes;
+    return runtime ? hs_runtime_block_take(runtime, bytes, ret_bytes) : hs_memory_create(bytes);
 }
 
 hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *shape, const hs_selection *selection,
@@ -145,14 +146,15 @@ hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *shape, const hs
                        shape->n_positions);
 
     const size_t bytes = hs_capture_bytes(shape, selection, n_tokens);
-    const hs__block taken = block_take(runtime, bytes);
-    if (!taken.memory)
+    size_t taken_bytes;
+    void *taken = block_take(runtime, bytes, &taken_bytes);
+    if (!taken)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for the heads of %zu tokens (%zu bytes)", n_tokens,
                        bytes);
 
-    hs__arena arena = {.base = taken.memory};
+    hs__arena arena = {.base = taken};
     capture_store *store = hs__arena_take(&arena, sizeof *store);
-    *store = (capture_store){capture_describe(runtime, shape, selection, n_tokens), taken.bytes};
+    *store = (capture_store){capture_describe(runtime, shape, selection, n_tokens), taken_bytes};
     hs_capture *capture = &store->capture;
     capture->bytes = bytes;
     capture_layout(capture, selection, &arena);
@@ -168,11 +170,10 @@ void hs_capture_destroy(hs_capture *capture)
 {
     if (!capture)
         return;
-    const hs__block block = {capture, ((capture_store *)capture)->block_bytes};
     if (capture->runtime)
-        hs__block_return(&capture->runtime->blocks, block);
+        hs_runtime_block_return(capture->runtime, capture, ((capture_store *)capture)->block_bytes);
     else
-        free(block.memory);
+        free(capture);
 }
 
 float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)

@@ -108,6 +108,54 @@ hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t
     return HS_OK;
 }
 
+/* ---- pooling ---- */
+
+/* Returns the sum of a column over tokens first to n_tokens - 1, each times its number from 1 if weighted. */
+static double sum_of(const float *column, size_t first, size_t n_tokens, size_t step, bool weighted)
+{
+    double sum = 0;
+    for (size_t t = first; t < n_tokens; t++)
+        sum += (double)column[t * step] * (weighted ? (double)(t + 1) : 1);
+    return sum;
+}
+
+static float largest(const float *column, size_t first, size_t n_tokens, size_t step)
+{
+    float most = column[first * step];
+    for (size_t t = first + 1; t < n_tokens; t++)
+        most = column[t * step] > most ? column[t * step] : most;
+    return most;
+}
+
+static float pool_column(hs_pool way, const float *column, size_t first, size_t n_tokens, size_t step)
+{
+    const double n = (double)n_tokens, n_left_out = (double)first;
+    switch (way) {
+    case HS_POOL_CLS:
+        return column[first * step];
+    case HS_POOL_LAST:
+        return column[(n_tokens - 1) * step];
+    case HS_POOL_MAX:
+        return largest(column, first, n_tokens, step);
+    case HS_POOL_MEAN:
+        return (float)(sum_of(column, first, n_tokens, step, false) / (n - n_left_out));
+    case HS_POOL_MEAN_SQRT:
+        return (float)(sum_of(column, first, n_tokens, step, false) / sqrt(n - n_left_out));
+    default: /* HS_POOL_WEIGHTED */
+        return (float)(sum_of(column, first, n_tokens, step, true) /
+                       ((n * (n + 1) - n_left_out * (n_left_out + 1)) / 2));
+    }
+}
+
+/* Pools the last states [T][H] of the tokens from `first` on in one way; ret_row is [H]. HS_POOL_CLS takes
+ * the state of that token, and HS_POOL_WEIGHTED keeps the weights of the whole text. */
+static void pool_states(hs_pool way, const float *states, size_t first, size_t n_tokens, size_t hidden,
+                        float *ret_row)
+{
+    for (size_t i = 0; i < hidden; i++)
+        ret_row[i] = pool_column(way, states + i, first, n_tokens, hidden);
+}
+
 /* ---- classify ----
  *
  * The heads of fine-tuned checkpoints, logits = norm(act(x W' + b)) output' + b, and the dense
@@ -128,21 +176,23 @@ static hs_status pack_dense(const hs_engine *engine, const hs_dense *dense, hs__
     return hs__linear_native.create(&source, engine->kernels, HS_PRECISION_FP32, ret_linear, err);
 }
 
-hs_status hs__head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
-                        hs_error *err)
+/* Packs the products of a task head; those of an absent head stay NULL. */
+static hs_status head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
+                           hs_error *err)
 {
     const hs_status st =
         pack_dense(engine, &source->dense, engine->kernels->activate[source->activation], &head->dense, err);
     return st ? st : pack_dense(engine, &source->output, NULL, &head->output, err);
 }
 
-void hs__head_unpack(hs__packed_head *head)
+static void head_unpack(hs__packed_head *head)
 {
     hs__linear_destroy(head->dense);
     hs__linear_destroy(head->output);
 }
 
-hs_status hs__sentence_pack(hs_engine *engine, hs_error *err)
+/* Packs the dense layers of a sentence encoder. */
+static hs_status sentence_pack(hs_engine *engine, hs_error *err)
 {
     const hs_sentence_head *head = &engine->architecture->sentence;
     hs_status st = HS_OK;
@@ -154,8 +204,19 @@ hs_status hs__sentence_pack(hs_engine *engine, hs_error *err)
     return st;
 }
 
-void hs__sentence_unpack(hs_engine *engine)
+hs_status hs__heads_pack(hs_engine *engine, hs_error *err)
 {
+    const hs_architecture *architecture = engine->architecture;
+    hs_status st = head_pack(engine, &architecture->task_head, &engine->task_head, err);
+    if (!st)
+        st = head_pack(engine, &architecture->next_sentence, &engine->next_sentence, err);
+    return st ? st : sentence_pack(engine, err);
+}
+
+void hs__heads_unpack(hs_engine *engine)
+{
+    head_unpack(&engine->task_head);
+    head_unpack(&engine->next_sentence);
     for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
         hs__linear_destroy(engine->sentence[i]);
 }
@@ -206,15 +267,15 @@ hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, cons
 {
     const size_t H = engine->shape.hidden, n_tokens = text->n_tokens;
     if (!head->pools_late) {
-        hs_states_pool(head->pool, states, 0, head->pool == HS_POOL_LAST ? text->n_unpadded : n_tokens, H,
-                       ret_row);
+        pool_states(head->pool, states, 0, head->pool == HS_POOL_LAST ? text->n_unpadded : n_tokens, H,
+                    ret_row);
         return HS_OK;
     }
     float *rows = malloc(n_tokens * H * sizeof *rows);
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
     head_dense(engine, head, states, n_tokens, n_threads, rows);
-    hs_states_pool(head->pool, rows, 0, n_tokens, H, ret_row);
+    pool_states(head->pool, rows, 0, n_tokens, H, ret_row);
     free(rows);
     return HS_OK;
 }
@@ -272,50 +333,6 @@ static hs_status dense_layers_run(const hs_engine *engine, const float *row, siz
  *
  * One vector of a text, as sentence-transformers makes it: pooling, dense layers, norm. */
 
-/* Returns the sum of a column over tokens first to n_tokens - 1, each times its number from 1 if weighted. */
-static double sum_of(const float *column, size_t first, size_t n_tokens, size_t step, bool weighted)
-{
-    double sum = 0;
-    for (size_t t = first; t < n_tokens; t++)
-        sum += (double)column[t * step] * (weighted ? (double)(t + 1) : 1);
-    return sum;
-}
-
-static float largest(const float *column, size_t first, size_t n_tokens, size_t step)
-{
-    float most = column[first * step];
-    for (size_t t = first + 1; t < n_tokens; t++)
-        most = column[t * step] > most ? column[t * step] : most;
-    return most;
-}
-
-static float pool_column(hs_pool way, const float *column, size_t first, size_t n_tokens, size_t step)
-{
-    const double n = (double)n_tokens, n_left_out = (double)first;
-    switch (way) {
-    case HS_POOL_CLS:
-        return column[first * step];
-    case HS_POOL_LAST:
-        return column[(n_tokens - 1) * step];
-    case HS_POOL_MAX:
-        return largest(column, first, n_tokens, step);
-    case HS_POOL_MEAN:
-        return (float)(sum_of(column, first, n_tokens, step, false) / (n - n_left_out));
-    case HS_POOL_MEAN_SQRT:
-        return (float)(sum_of(column, first, n_tokens, step, false) / sqrt(n - n_left_out));
-    default: /* HS_POOL_WEIGHTED */
-        return (float)(sum_of(column, first, n_tokens, step, true) /
-                       ((n * (n + 1) - n_left_out * (n_left_out + 1)) / 2));
-    }
-}
-
-void hs_states_pool(hs_pool way, const float *states, size_t first, size_t n_tokens, size_t hidden,
-                    float *ret_row)
-{
-    for (size_t i = 0; i < hidden; i++)
-        ret_row[i] = pool_column(way, states + i, first, n_tokens, hidden);
-}
-
 const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested)
 {
     static const hs_pooling mean = {.n = 1, .ways = {HS_POOL_MEAN}};
@@ -338,7 +355,7 @@ static void pool(const hs_pooling *pooling, const float *states, size_t n_tokens
                  float *ret_row)
 {
     for (size_t i = 0; i < pooling->n; i++)
-        hs_states_pool(pooling->ways[i], states, pooling->first, n_tokens, hidden, ret_row + i * hidden);
+        pool_states(pooling->ways[i], states, pooling->first, n_tokens, hidden, ret_row + i * hidden);
 }
 
 static void normalize(float *vector, size_t n)

@@ -147,7 +147,9 @@ static hs__block block_remove(hs__block_pool *pool, size_t place)
     return block;
 }
 
-hs__block hs__block_take(hs__block_pool *pool, size_t bytes)
+/* Returns a block of at least this many bytes, with at most a quarter wasted. Its memory is NULL if there
+ * is none. */
+static hs__block block_take(hs__block_pool *pool, size_t bytes)
 {
     size_t best = HS__POOLED_BLOCKS, best_bytes = bytes + bytes / 4;
     hs__block taken = {0};
@@ -180,7 +182,9 @@ static bool is_worth_keeping(const hs__block_pool *pool, hs__block block)
            (uintptr_t)block.memory % HS_HUGE_BYTES == 0;
 }
 
-void hs__block_return(hs__block_pool *pool, hs__block block)
+/* Returns the block to the pool. Frees it if the pool is full, the size is not worth keeping, or the
+ * block did not come from hs_memory_create. */
+static void block_return(hs__block_pool *pool, hs__block block)
 {
     hs__block evicted[HS__POOLED_BLOCKS] = {{0}};
     size_t n = 0;
@@ -572,7 +576,7 @@ void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes)
 
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes)
 {
-    const hs__block block = hs__block_take(&runtime->blocks, n_bytes);
+    const hs__block block = block_take(&runtime->blocks, n_bytes);
     *ret_bytes = block.bytes;
     return block.memory;
 }
@@ -580,5 +584,5 @@ void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_byt
 void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes)
 {
     if (block)
-        hs__block_return(&runtime->blocks, (hs__block){block, n_bytes});
+        block_return(&runtime->blocks, (hs__block){block, n_bytes});
 }

@@ -49,14 +49,6 @@ typedef struct hs__block_pool {
     size_t bytes, bytes_max; /* of all of them */
 } hs__block_pool;
 
-/* Returns a block of at least this many bytes, with at most a quarter wasted. Its memory is NULL if there
- * is none. */
-hs__block hs__block_take(hs__block_pool *pool, size_t bytes);
-
-/* Returns the block to the pool. Frees it if the pool is full, the size is not worth keeping, or the
- * block did not come from hs_memory_create. */
-void hs__block_return(hs__block_pool *pool, hs__block block);
-
 /* ---- shares the cores of a process between the threads that compute.
  *
  * A runtime has one pool of helper threads, which sleep until a team has tasks and a core is idle. A team
