@@ -10,6 +10,7 @@
 
 struct hs_chance {
     size_t n_tokens;
+    uint64_t totals[HS_CHANCE_KINDS];
     uint32_t *shares[HS_CHANCE_KINDS]; /* [tokens_max], by distance */
     int32_t *first, *sentences;        /* [tokens_max] */
     uint8_t *ends;                     /* [tokens_max]: tokens that end a sentence */
@@ -78,13 +79,20 @@ void hs_chance_find(hs_chance *c, const hs_corpus_text *text)
     hs_sentences_find(c->ends, NULL, text->special, T, c->sentences);
     hs_repeats_find(text->ids, T, c->first);
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
-        c->shares[kind][0] = 0;
+        c->totals[kind] = c->shares[kind][0] = 0;
     for (size_t d = 1; d < T; d++) {
         const uint64_t n = T - d;
         pairs_count(c->first, c->sentences, T, d, counts);
-        for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+        for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++) {
             c->shares[kind][d] = (uint32_t)((((uint64_t)counts[kind] << HS_CHANCE_BITS) + n / 2) / n);
+            c->totals[kind] += counts[kind];
+        }
     }
+}
+
+uint64_t hs_chance_total(const hs_chance *chance, hs_chance_kind kind)
+{
+    return chance->totals[kind];
 }
 
 static HS_CLONES uint64_t product_sum(const uint32_t *restrict a, const uint32_t *restrict b, size_t n)

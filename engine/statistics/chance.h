@@ -28,6 +28,9 @@ size_t hs_chance_bytes(size_t tokens_max);
 /* Finds the shares of a text. */
 void hs_chance_find(hs_chance *chance, const hs_corpus_text *text);
 
+/* Returns how many of all the text's pairs are of a kind. */
+uint64_t hs_chance_total(const hs_chance *chance, hs_chance_kind kind);
+
 /* Returns the expected numbers among pairs, of which distances [n_tokens] has the number at each distance. At
  * most 2^54. */
 void hs_chance_expect(const hs_chance *chance, const uint32_t *distances,

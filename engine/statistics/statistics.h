@@ -98,6 +98,10 @@ typedef struct hs_corpus_observation {
     uint64_t distance_sum;                                                 /* of high pairs */
     float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
     float separator_attention;
+    uint64_t both_pairs;                /* repeated, and in one sentence */
+    uint64_t below_pairs, middle_pairs; /* of all i < j, those with N below 0.1, and from 0.1 to 0.6 */
+    double focal_ratio;                 /* focal_share before it is rounded; 0 when E is empty */
+    double mass[HS_ROLE_COUNT];         /* attention by the role of the token that gets it */
 } hs_corpus_observation;
 
 /* Adds head h of layer l of the batch's text k. Heads come in the order in which an hs_observer sees
@@ -108,6 +112,17 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
 /* Returns the number of high pairs of the last head at threshold t by distance j - i: [n_tokens] of its text.
  * Borrowed from stats, valid until the next head. */
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t);
+
+/* Figures of one layer in one text at the main threshold. */
+typedef struct hs_corpus_layer_observation {
+    size_t unique_focal;
+    double near, all; /* positive part of N, summed over the heads: within HS_CORPUS_BAND tokens of the
+                         diagonal, and of all i < j */
+} hs_corpus_layer_observation;
+#define HS_CORPUS_BAND 5
+
+/* Returns the figures of the layer that the last head ended. */
+hs_corpus_layer_observation hs_corpus_batch_layer(const hs_corpus_stats *stats);
 
 /* Adds a text's predictions of masked tokens: their number, how many were the most probable token, and
  * the sum of -ln p. */

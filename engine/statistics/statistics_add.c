@@ -148,6 +148,7 @@ struct hs__stats_scratch {
     uint16_t *high;
     hs_segment *segments;
     hs__stats_kept kept;
+    hs_corpus_layer_observation layer; /* that ended last */
 };
 
 static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header, hs__arena *arena)
@@ -434,8 +435,8 @@ static int32_t *focal_at(const hs_corpus_stats *stats, size_t k, size_t t)
     return stats->scratch->focal + (k * header->n_thresholds + t) * header->n_heads;
 }
 
-/* Adds the number of different focal ids that a layer's heads have in text k. */
-static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
+/* Adds the number of different focal ids that a layer's heads have in text k, and returns it. */
+static size_t unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
 {
     hs__stats_scratch *s = stats->scratch;
     const size_t n_heads = stats->header->n_heads;
@@ -449,6 +450,7 @@ static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t 
         s->seen[focal[h]] = 1;
     }
     stats->fields[HS__F_UNIQUE_FOCAL][(t * stats->header->n_layers + l) * (n_heads + 1) + n]++;
+    return n;
 }
 
 static float share_of(uint64_t part, uint64_t size)
@@ -466,6 +468,17 @@ static void observe_similarity(const head_tally *tally, hs_corpus_observation *r
     ret->same_sentence_share = share_of(tally->same_sentence, tally->high);
     ret->mean_distance = share_of(tally->distances, tally->high);
     ret->focal_share = share_of(tally->focal_pairs, tally->high);
+    ret->focal_ratio = tally->high ? (double)tally->focal_pairs / (double)tally->high : 0;
+    ret->both_pairs = tally->both;
+}
+
+/* Counts all pairs whose N lies in some bins. */
+static uint64_t bins_sum(const hs__stats_map *map, size_t first, size_t end)
+{
+    uint64_t sum = 0;
+    for (size_t bin = first; bin < end; bin++)
+        sum += (uint64_t)map->hist[bin] + map->hist[HS__SIGNAL + bin];
+    return sum;
 }
 
 static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *similarity,
@@ -485,8 +498,11 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
     const int32_t focal = tallies[header->threshold_main].focal;
     if (focal >= 0)
         stats->fields[HS__F_FOCAL][l * header->vocab_size + (size_t)s->texts[k].ids[focal]]++;
-    if (ret_observation)
-        observe_similarity(&tallies[header->threshold_main], ret_observation);
+    if (!ret_observation)
+        return;
+    observe_similarity(&tallies[header->threshold_main], ret_observation);
+    ret_observation->below_pairs = bins_sum(&s->map, 0, 1 + HS_CORPUS_BINS / 10);
+    ret_observation->middle_pairs = bins_sum(&s->map, 1 + HS_CORPUS_BINS / 10, 1 + HS_CORPUS_BINS * 6 / 10);
 }
 
 /* ---- attention ---- */
@@ -519,6 +535,7 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
         const double separators = mass[HS_ROLE_FIRST] + mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END];
         ret_observation->separator_attention =
             (float)(separators / (separators + mass[HS_ROLE_COMMA] + mass[HS_ROLE_OTHER]));
+        memcpy(ret_observation->mass, mass, sizeof mass);
     }
 }
 
@@ -588,6 +605,33 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
     return HS_OK;
 }
 
+/* Sums the positive part of N, a vector's lanes apart. */
+static HS_CLONES void band_sum(const hs__stats_facts *facts, size_t stride, double *ret_near, double *ret_all)
+{
+    enum { LANES = 16 };
+    const size_t T = facts->n_tokens;
+    double near = 0, all = 0;
+    for (size_t i = 0; i + 1 < T; i++) {
+        const float *row = facts->normalized_sum + i * stride;
+        float lanes[LANES] = {0};
+        size_t j = i + 1;
+        for (; j < T && (j <= i + HS_CORPUS_BAND || j % LANES); j++) {
+            const float value = row[j] > 0 ? row[j] : 0.0f;
+            near += j <= i + HS_CORPUS_BAND ? (double)value : 0;
+            all += (double)value;
+        }
+        for (; j + LANES <= T; j += LANES)
+            for (size_t k = 0; k < LANES; k++)
+                lanes[k] += row[j + k] > 0 ? row[j + k] : 0.0f;
+        for (; j < T; j++)
+            lanes[j % LANES] += row[j] > 0 ? row[j] : 0.0f;
+        for (size_t k = 0; k < LANES; k++)
+            all += (double)lanes[k];
+    }
+    *ret_near = near;
+    *ret_all = all;
+}
+
 /* After the last one. */
 static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 {
@@ -601,8 +645,12 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
         int64_t *first = stats->fields[HS__F_FIRST_SIMILARITY] + l * 2 * W * W;
         hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, first, first + W * W);
     }
-    for (size_t t = 0; t < stats->header->n_thresholds; t++)
-        unique_focal_add(stats, k, t, l);
+    for (size_t t = 0; t < stats->header->n_thresholds; t++) {
+        const size_t n = unique_focal_add(stats, k, t, l);
+        if (t == stats->header->threshold_main)
+            stats->scratch->layer.unique_focal = n;
+    }
+    band_sum(facts, stride, &stats->scratch->layer.near, &stats->scratch->layer.all);
     segmentation_add(stats, k, l);
 }
 
@@ -632,6 +680,11 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t)
 {
     return stats->scratch->map.distances + t * stats->scratch->stride;
+}
+
+hs_corpus_layer_observation hs_corpus_batch_layer(const hs_corpus_stats *stats)
+{
+    return stats->scratch->layer;
 }
 
 void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss)

@@ -90,7 +90,6 @@ typedef struct hs__text {
     hs_encoding encoding; /* owned */
     size_t first, end;    /* tokens that are counted: [first, end) */
     size_t place;         /* in its pass, below HS_CORPUS_BATCH */
-    bool observed;        /* a counter needs each head's observation */
 
     size_t label;          /* set by labels */
     bool has_words;        /* of a treebank; set by syntax, as the words of the counted tokens are */
@@ -118,11 +117,11 @@ static inline hs_corpus_text hs__text_counted(const hs__text *t)
 
 /* One head of a text, as it is computed. */
 typedef struct hs__text_head {
-    const hs_corpus_stats *statistics;        /* that the head was just added to */
-    size_t l, h, map;                         /* map: l times the number of heads, plus h */
-    hs_observed_head maps;                    /* of the counted tokens: [n][n] with n = end - first */
-    const hs_corpus_observation *observation; /* set if the text is observed */
-    size_t n_pairs, right[2];                 /* as hs_syntax_head_add says; set by syntax, 0 without words */
+    const hs_corpus_stats *statistics; /* that the head was just added to */
+    size_t l, h, map;                  /* map: l times the number of heads, plus h */
+    hs_observed_head maps;             /* of the counted tokens: [n][n] with n = end - first */
+    const hs_corpus_observation *observation;
+    size_t n_pairs, right[2]; /* as hs_syntax_head_add says; set by syntax, 0 without words */
 } hs__text_head;
 
 /* ---- results ---- */

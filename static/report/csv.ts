@@ -30,7 +30,7 @@ const HEAD =
   "focal_share_spread=focal_share.spread dprime auc";
 const NOISE = "auc dprime";
 const FOCUS = "mass_cls mass_sep mass_end mass_comma mass_rest precision recall f1";
-const FINDING = "claim paper measured criterion";
+const FINDING = "claim paper measured criterion verdict";
 const NEAR = ["first", "self", "previous", "next"] as const;
 const STATISTICS = [
   ["Repeated-token share", "repeated_share"],

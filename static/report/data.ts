@@ -69,7 +69,7 @@ export interface Report {
   chance: Record<"repeated_share" | "same_sentence_share" | "mean_distance", number | null>;
   head_figures: Head[][][];
   layer_figures: Layer[][];
-  findings: { holds: boolean | null }[];
+  findings: { holds: boolean | null; verdict: string }[];
   // Not in reports of earlier versions.
   one_text?: {
     tokens: string[];

@@ -258,7 +258,7 @@ def test_corpus(folders, tmp_path):
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report["texts"] == len(lines) and report["provenance"]["model"]["causal"] is True
     assert [finding["applies"] for finding in report["findings"]] == [False] + 7 * [True]
-    assert report["findings"][0]["holds"] is None and report["findings"][2]["holds"] is not None
+    assert report["findings"][0]["holds"] is None and report["findings"][0]["verdict"] == "does not apply"
     assert "does not apply" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     with np.load(tmp_path / "out" / "report.npz") as arrays:
         assert not np.triu(arrays["attention_sum"], 1).any() and arrays["attention_sum"].any()

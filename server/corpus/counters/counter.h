@@ -195,6 +195,7 @@ extern const size_t hs__n_counters;
 /* The list. A counter may use those before it. */
 #define HS__COUNTERS(X)                                                                                      \
     X(same_distance)                                                                                         \
+    X(resampling)                                                                                            \
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \

@@ -247,7 +247,6 @@ static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
     t->sampled = sample_wants(w->sample, t->record.number);
-    t->observed |= t->sampled;
     return t->sampled ? hs__text_reach(t, w->cuts_left, err) : HS_OK;
 }
 

@@ -190,13 +190,6 @@ static hs_status record(void *state, hs__text *t, hs_error *err)
     return st;
 }
 
-static hs_status text(void *state, hs__text *t, hs_error *err)
-{
-    (void)state, (void)err;
-    t->observed = true;
-    return HS_OK;
-}
-
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     worker *w = state;
@@ -705,7 +698,6 @@ const hs__counter hs__counter_labelled_texts = {
     .worker_create = worker_create,
     .worker_destroy = worker_destroy,
     .record = record,
-    .text = text,
     .head = head,
     .pass = pass,
     .gather = gather,

@@ -91,6 +91,12 @@ typedef struct worker {
     sums *sums;
 } worker;
 
+const hs_chance *hs__same_distance_of_worker(const void *state, size_t place)
+{
+    const worker *w = state;
+    return w->chances[place];
+}
+
 static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
 {
     (void)states;

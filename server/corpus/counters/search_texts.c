@@ -283,7 +283,6 @@ static hs__token_label *token_labels_make(const hs__sentence *sentence, const in
 static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    t->observed = true;
     t->searched = hs__text_index_wants(w->index, t->record.number);
     if (t->has_words) {
         t->labels = token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);

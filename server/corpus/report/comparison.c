@@ -476,23 +476,26 @@ static json_t *figures_json(const hs__comparison *c, const common *shared, bool 
 
 /* ---- findings and syntax ---- */
 
-/* Returns [{claim, holds: [run], measured: [run]}], in the order of the first run. */
+/* Returns [{claim, holds: [run], verdict: [run], measured: [run]}], in the order of the first run. Reports of
+ * earlier versions have no verdicts. */
 static json_t *findings_json(const hs__comparison *c)
 {
     json_t *findings = json_array();
     for (size_t k = 0; k < json_array_size(c->runs[0].findings) && k < 64; k++) {
         json_t *claim = json_object_get(json_array_get(c->runs[0].findings, k), "claim");
-        json_t *holds = json_array(), *measured = json_array();
+        json_t *holds = json_array(), *verdicts = json_array(), *measured = json_array();
         for (size_t r = 0; r < c->n; r++) {
             const json_t *other = json_array_get(c->runs[r].findings, k);
             const bool same = claim && json_equal(json_object_get(other, "claim"), claim);
-            json_t *verdict = same ? json_object_get(other, "holds") : NULL;
+            json_t *held = same ? json_object_get(other, "holds") : NULL;
+            json_t *verdict = same ? json_object_get(other, "verdict") : NULL;
             json_t *words = same ? json_object_get(other, "measured") : NULL;
-            json_array_append_new(holds, json_is_boolean(verdict) ? json_incref(verdict) : json_null());
+            json_array_append_new(holds, json_is_boolean(held) ? json_incref(held) : json_null());
+            json_array_append_new(verdicts, json_is_string(verdict) ? json_incref(verdict) : json_null());
             json_array_append_new(measured, json_is_string(words) ? json_incref(words) : json_null());
         }
-        json_array_append_new(findings,
-                              json_pack("{sO? so so}", "claim", claim, "holds", holds, "measured", measured));
+        json_array_append_new(findings, json_pack("{sO? so so so}", "claim", claim, "holds", holds, "verdict",
+                                                  verdicts, "measured", measured));
     }
     return findings;
 }

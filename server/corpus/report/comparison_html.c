@@ -298,9 +298,12 @@ static void findings_write(const view *v, FILE *out)
         fputs("<tr>", out);
         text_cell(out, "th scope=\"row\"", json_object_get(finding, "claim"));
         for (size_t r = 0; r < v->n_runs; r++) {
-            const json_t *verdict = json_array_get(holds, r);
-            const char *word = json_is_true(verdict) ? "yes" : json_is_false(verdict) ? "no" : "–";
-            fprintf(out, "<td class=\"holds %s\">%s</td>", json_is_boolean(verdict) ? word : "unknown", word);
+            const json_t *held = json_array_get(holds, r);
+            const char *word = json_is_true(held) ? "yes" : json_is_false(held) ? "no" : "–";
+            const char *verdict = json_string_value(json_array_get(json_object_get(finding, "verdict"), r));
+            fprintf(out, "<td class=\"holds %s\">", json_is_boolean(held) ? word : "unknown");
+            hs__html_text(out, verdict ? verdict : word);
+            fputs("</td>", out);
         }
         fputs("</tr>\n", out);
     }

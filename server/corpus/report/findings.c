@@ -1,39 +1,55 @@
 /* findings.c - the paper's claims, each beside what this run measured.
  *
  * The paper states most of them in words. The criterion for a claim is written beside it, so a reader can
- * judge it as well as the model. Early, middle and last are layers 1, L / 2 and L - 1 of those the run has,
- * as in the paper's figures. */
+ * judge it as well as the model. A criterion is a list of margins that must be above 0. A claim holds if the
+ * 95 % intervals of all its margins are, and does not hold if the interval of one lies below 0; else it is
+ * not decided. It has no effect if pairs drawn at random meet it as well. Early, middle and last are layers
+ * 1, L / 2 and L - 1 of those the run has, as in the paper's figures. */
 #include "server/corpus/report/report.h"
 
-#include "server/corpus/counters/same_distance.h"
+#include "server/corpus/counters/resampling.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 typedef struct view {
-    const hs__corpus_results *results;
-    const hs_corpus_stats *stats;
+    const hs__resampling *resampling; /* NULL: no intervals */
     hs_corpus_options o;
-    size_t t, early, middle, last; /* indices of layers */
-    bool layered;                  /* there are enough layers to speak of three */
+    size_t early, middle, last; /* indices of layers */
+    bool layered;               /* there are enough layers to speak of three */
 } view;
 
-enum { UNKNOWN = -1 };
+typedef enum verdict { HOLDS, FAILS, UNDECIDED, NO_EFFECT } verdict;
 
-static json_t *finding(const char *claim, const char *paper, const char *criterion, int holds,
+/* A lift within this of 1, and distances within this share of chance, are no effect. */
+#define EFFECT_LEAST 0.05
+
+/* A number, and its interval. */
+typedef struct figure {
+    hs_draws draws;
+    hs_interval interval;
+} figure;
+
+static json_t *finding(const char *claim, const char *paper, const char *criterion, verdict judged,
                        const char *format, ...) HS_PRINTF(5, 6);
 
-static json_t *finding(const char *claim, const char *paper, const char *criterion, int holds,
+/* holds is null if it is undecided, or true by chance as well. */
+static json_t *finding(const char *claim, const char *paper, const char *criterion, verdict judged,
                        const char *format, ...)
 {
-    char measured[400];
+    static const char *const names[] = {"holds", "does not hold", "not decided", "no effect"};
+    char measured[500];
     va_list args;
     va_start(args, format);
     vsnprintf(measured, sizeof measured, format, args);
     va_end(args);
-    return json_pack("{ss ss ss ss so sb}", "claim", claim, "paper", paper, "measured", measured, "criterion",
-                     criterion, "holds", holds == UNKNOWN ? json_null() : json_boolean(holds), "applies", 1);
+    return json_pack("{ss ss ss ss so ss sb}", "claim", claim, "paper", paper, "measured", measured,
+                     "criterion", criterion, "holds",
+                     judged == HOLDS   ? json_true()
+                     : judged == FAILS ? json_false()
+                                       : json_null(),
+                     "verdict", names[judged], "applies", 1);
 }
 
 static int number_of(const view *v, size_t l)
@@ -41,165 +57,297 @@ static int number_of(const view *v, size_t l)
     return v->o.layers[l];
 }
 
-static double separators(const view *v, size_t l)
+/* ---- numbers in words ---- */
+
+typedef struct shown {
+    char text[64];
+} shown;
+
+/* Returns "41.2 (40.1 to 42.0)", or the number alone if it has no interval. */
+static shown show(const figure *f, double scale, const char *unit)
 {
-    const hs_corpus_layer f = hs_corpus_layer_read(v->stats, v->t, l);
-    return f.mass_sep + f.mass_end + f.mass_comma;
+    shown s;
+    if (!isfinite(f->draws[0]))
+        snprintf(s.text, sizeof s.text, "unknown");
+    else if (isfinite(f->interval.low))
+        snprintf(s.text, sizeof s.text, "%.2f%s (%.2f to %.2f)", scale * f->draws[0], unit,
+                 scale * f->interval.low, scale * f->interval.high);
+    else
+        snprintf(s.text, sizeof s.text, "%.2f%s", scale * f->draws[0], unit);
+    return s;
 }
+
+static shown percent(const figure *f)
+{
+    return show(f, 100, " %");
+}
+
+static shown number(const figure *f)
+{
+    return show(f, 1, "");
+}
+
+/* ---- margins ---- */
+
+static void interval_find(const view *v, figure *f)
+{
+    f->interval = v->resampling ? hs_bootstrap_interval(hs__resampling_bootstrap(v->resampling), f->draws)
+                                : (hs_interval){NAN, NAN};
+}
+
+/* Draws part / size of a head, or of a layer. */
+static void ratio_draw(const view *v, hs__head_sum part, hs__head_sum size, size_t l, size_t h, figure *ret)
+{
+    hs_draws sizes;
+    hs__draw_head(v->resampling, part, l, h, ret->draws);
+    hs__draw_head(v->resampling, size, l, h, sizes);
+    hs__draws_divide(ret->draws, sizes);
+    interval_find(v, ret);
+}
+
+static void layer_ratio_draw(const view *v, hs__layer_sum part, hs__layer_sum size, size_t l, figure *ret)
+{
+    hs_draws sizes;
+    hs__draw_layer(v->resampling, part, l, ret->draws);
+    hs__draw_layer(v->resampling, size, l, sizes);
+    hs__draws_divide(ret->draws, sizes);
+    interval_find(v, ret);
+}
+
+static void run_ratio_draw(const view *v, hs__run_sum part, hs__run_sum size, figure *ret)
+{
+    hs_draws sizes;
+    hs__draw_run(v->resampling, part, ret->draws);
+    hs__draw_run(v->resampling, size, sizes);
+    hs__draws_divide(ret->draws, sizes);
+    interval_find(v, ret);
+}
+
+/* Judges by the margin scale x a - scale_b x b - least. b: NULL for none. */
+static verdict margin_judge(const view *v, double scale, const figure *a, double scale_b, const figure *b,
+                            double least)
+{
+    figure margin;
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
+        margin.draws[k] = scale * a->draws[k] - (b ? scale_b * b->draws[k] : 0) - least;
+    interval_find(v, &margin);
+    return margin.interval.low > 0 ? HOLDS : margin.interval.high < 0 ? FAILS : UNDECIDED;
+}
+
+/* Judges whether a is above b. */
+static verdict above_judge(const view *v, const figure *a, const figure *b)
+{
+    return margin_judge(v, 1, a, 1, b, 0);
+}
+
+static verdict both(verdict a, verdict b)
+{
+    return a == FAILS || b == FAILS ? FAILS : a == HOLDS && b == HOLDS ? HOLDS : UNDECIDED;
+}
+
+/* Judges that all of n parts hold but `spare`, of which n_hold hold and n_fail fail. */
+static verdict most_judge(size_t n, size_t spare, size_t n_hold, size_t n_fail)
+{
+    return n && n_hold + spare >= n ? HOLDS : n_fail > spare ? FAILS : UNDECIDED;
+}
+
+/* ---- claims about attention ---- */
 
 static json_t *separators_finding(const view *v)
 {
-    const double last = separators(v, v->last), early = separators(v, v->early);
-    const int holds = v->layered && isfinite(last) ? last > 0.5 && last > early : UNKNOWN;
+    figure last, early;
+    layer_ratio_draw(v, HS__LAYER_SEPARATORS, HS__LAYER_ATTENTION, v->last, &last);
+    layer_ratio_draw(v, HS__LAYER_SEPARATORS, HS__LAYER_ATTENTION, v->early, &early);
+    const verdict judged =
+        v->layered ? both(margin_judge(v, 1, &last, 0, NULL, 0.5), above_judge(v, &last, &early)) : UNDECIDED;
     return finding(
         "The final layers attend to separators", "sec. 2, Fig. 4",
         "[SEP], sentence ends and commas take over half of the last layer's attention, and more than of "
         "the early layer's",
-        holds, "%.1f %% in layer %d, %.1f %% in layer %d", 100 * last, number_of(v, v->last), 100 * early,
-        number_of(v, v->early));
+        judged, "%s in layer %d, %s in layer %d", percent(&last).text, number_of(v, v->last),
+        percent(&early).text, number_of(v, v->early));
 }
+
+/* ---- claims about the last layer's heads ---- */
 
 static json_t *repeated_finding(const view *v)
 {
-    double low = INFINITY, high = -INFINITY, spread = 0;
+    figure head, low = {0}, high = {0}, span = {0};
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
+        low.draws[k] = high.draws[k] = NAN;
     for (size_t h = 0; h < v->o.n_heads; h++) {
-        const hs_corpus_figure f = hs_corpus_head_read(v->stats, v->t, v->last, h).repeated_share;
-        low = fmin(low, f.value); /* fmin and fmax pass over NAN */
-        high = fmax(high, f.value);
-        spread = fmax(spread, f.spread);
+        ratio_draw(v, HS__HEAD_REPEATED, HS__HEAD_HIGH, v->last, h, &head);
+        for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++) { /* fmin and fmax pass over NAN */
+            low.draws[k] = fmin(low.draws[k], head.draws[k]);
+            high.draws[k] = fmax(high.draws[k], head.draws[k]);
+        }
     }
-    const int holds = high >= low ? high - low > 0.1 && high - low > 4 * spread : UNKNOWN;
-    return finding(
-        "Heads differ in how much they find repeated tokens", "Fig. 6a",
-        "in the last layer, the heads' shares of repeated tokens span over 10 points and four times the "
-        "spread between parts of the corpus",
-        holds, "%.1f %% to %.1f %% in layer %d, spread at most %.2f points", 100 * low, 100 * high,
-        number_of(v, v->last), 100 * spread);
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
+        span.draws[k] = high.draws[k] - low.draws[k];
+    interval_find(v, &span);
+    return finding("Heads differ in how much they find repeated tokens", "Fig. 6a",
+                   "in the last layer, the heads' shares of repeated tokens span over 10 points",
+                   margin_judge(v, 1, &span, 0, NULL, 0.1), "%.1f %% to %.1f %% in layer %d, a span of %s",
+                   100 * low.draws[0], 100 * high.draws[0], number_of(v, v->last),
+                   show(&span, 100, " points").text);
 }
 
+/* Pairs drawn at random are (T + 1) / 3 tokens apart in the mean, which is below 50 in texts of up to 148
+ * tokens. */
 static json_t *distance_finding(const view *v)
 {
-    size_t below = 0, known = 0;
-    double high = -INFINITY;
+    size_t n_below = 0, n_beyond = 0, n_known = 0;
+    double longest = -INFINITY;
+    figure head, layer, chance;
     for (size_t h = 0; h < v->o.n_heads; h++) {
-        const double mean = hs_corpus_head_read(v->stats, v->t, v->last, h).mean_distance.value;
-        known += isfinite(mean);
-        below += mean < 50;
-        high = fmax(high, mean);
+        ratio_draw(v, HS__HEAD_DISTANCE, HS__HEAD_HIGH, v->last, h, &head);
+        const verdict below = margin_judge(v, -1, &head, 0, NULL, -50);
+        n_known += isfinite(head.draws[0]);
+        n_below += below == HOLDS;
+        n_beyond += below == FAILS;
+        longest = fmax(longest, head.draws[0]);
     }
-    return finding("High similarities of the last layer are short: mean distance below 50", "Fig. 7",
-                   "all heads of the last layer but at most one (the paper's head 8)",
-                   known ? below + 1 >= known : UNKNOWN,
-                   "%zu of %zu heads of layer %d; the longest mean is %.1f", below, known,
-                   number_of(v, v->last), high);
+    ratio_draw(v, HS__HEAD_DISTANCE, HS__HEAD_HIGH, v->last, HS__HEADS_ALL, &layer);
+    run_ratio_draw(v, HS__RUN_DISTANCE, HS__RUN_PAIRS, &chance);
+    verdict judged = most_judge(n_known, 1, n_below, n_beyond);
+    if (judged == HOLDS) {
+        const verdict shorter = margin_judge(v, -1, &layer, -(1 - EFFECT_LEAST), &chance, 0);
+        judged = shorter == FAILS ? NO_EFFECT : shorter;
+    }
+    return finding(
+        "High similarities of the last layer are short: mean distance below 50", "Fig. 7",
+        "all heads of the last layer but at most one (the paper's head 8), and the layer's mean is at least "
+        "5 % below that of pairs drawn at random; else no effect",
+        judged,
+        "%zu of %zu heads of layer %d; the longest mean is %.1f, the layer's %s, by "
+        "chance %.1f",
+        n_below, n_known, number_of(v, v->last), longest, number(&layer).text, chance.draws[0]);
+}
+
+/* Counts the last layer's heads whose lift over chance at the same distance is above and below 1, with a
+ * false discovery rate of 5 %. */
+static void lifts_count(const view *v, size_t *ret_above, size_t *ret_below)
+{
+    const size_t n = v->o.n_heads;
+    double p[HS_HEADS_MAX];
+    size_t scratch[HS_HEADS_MAX];
+    bool is_above[HS_HEADS_MAX];
+    figure lift;
+    *ret_above = *ret_below = 0;
+    for (size_t h = 0; h < n; h++) {
+        ratio_draw(v, HS__HEAD_SAME_SENTENCE, HS__HEAD_EXPECTED_SAME_SENTENCE, v->last, h, &lift);
+        p[h] = v->resampling ? hs_bootstrap_p(hs__resampling_bootstrap(v->resampling), lift.draws, 1) : NAN;
+        is_above[h] = lift.draws[0] > 1;
+    }
+    hs_p_adjust(p, n, scratch);
+    for (size_t h = 0; h < n; h++) {
+        *ret_above += p[h] < 0.05 && is_above[h];
+        *ret_below += p[h] < 0.05 && !is_above[h];
+    }
 }
 
 /* Judged by chance at the same distance: near pairs are in one sentence anyway. */
 static json_t *sentence_finding(const view *v)
 {
-    const double anywhere = hs_corpus_chance_read(v->stats).same_sentence;
-    const double share = hs_corpus_layer_read(v->stats, v->t, v->last).same_sentence_share;
-    double expected = 0, high = 0;
-    size_t above = 0;
-    for (size_t h = 0; h < v->o.n_heads; h++) {
-        const hs_corpus_head head = hs_corpus_head_read(v->stats, v->t, v->last, h);
-        const double number =
-            hs__same_distance_expected(v->results, HS_CHANCE_SAME_SENTENCE, v->t, v->last, h);
-        above += head.same_sentence_share.value * (double)head.high > number;
-        expected += number;
-        high += (double)head.high;
-    }
-    const double chance = expected / high;
+    figure share, anywhere, lift;
+    size_t n_above, n_below;
+    ratio_draw(v, HS__HEAD_SAME_SENTENCE, HS__HEAD_HIGH, v->last, HS__HEADS_ALL, &share);
+    ratio_draw(v, HS__HEAD_SAME_SENTENCE, HS__HEAD_EXPECTED_SAME_SENTENCE, v->last, HS__HEADS_ALL, &lift);
+    run_ratio_draw(v, HS__RUN_SAME_SENTENCE, HS__RUN_PAIRS, &anywhere);
+    lifts_count(v, &n_above, &n_below);
+    const bool is_none = lift.interval.low > 1 - EFFECT_LEAST && lift.interval.high < 1 + EFFECT_LEAST;
+    const verdict judged = both(margin_judge(v, 1, &lift, 0, NULL, 1),
+                                most_judge(v->o.n_heads, v->o.n_heads / 10, n_above, n_below));
     return finding("High similarities of the last layer prefer the same sentence", "Fig. 8",
-                   "the layer's share is above chance at the same distance, and so are nine heads of ten",
-                   isfinite(chance) ? share > chance && 10 * above >= 9 * v->o.n_heads : UNKNOWN,
-                   "%.1f %% against %.1f %% by chance at the same distance (lift %.2f) and %.1f %% by chance "
-                   "anywhere; %zu of %zu heads of layer %d above",
-                   100 * share, 100 * chance, share / chance, 100 * anywhere, above, v->o.n_heads,
-                   number_of(v, v->last));
+                   "the layer's lift over chance at the same distance is above 1, and so are those of nine "
+                   "heads of ten (false discovery rate 5 %); a lift from 0.95 to 1.05 is no effect",
+                   is_none ? NO_EFFECT : judged,
+                   "%.1f %% against %.1f %% by chance at the same distance: lift %s; %zu of %zu heads of "
+                   "layer %d above. Pairs drawn at random: %.1f %%",
+                   100 * share.draws[0], 100 * share.draws[0] / lift.draws[0], number(&lift).text, n_above,
+                   v->o.n_heads, number_of(v, v->last), 100 * anywhere.draws[0]);
 }
 
 static json_t *focal_finding(const view *v)
 {
-    const double unique = hs_corpus_layer_read(v->stats, v->t, v->last).unique_focal;
-    const double share = unique / (double)v->o.n_heads;
+    const double n_heads = (double)v->o.n_heads;
+    figure unique, texts;
+    hs__draw_layer(v->resampling, HS__LAYER_UNIQUE_FOCAL, v->last, unique.draws);
+    hs__draw_run(v->resampling, HS__RUN_TEXTS, texts.draws);
+    hs__draws_divide(unique.draws, texts.draws);
+    interval_find(v, &unique);
     return finding("Heads specialise on different tokens: 9 to 10 focal tokens of 12", "Fig. 11b",
                    "the last layer's mean number of different focal tokens is 70 to 90 % of its heads",
-                   isfinite(share) ? share >= 0.7 && share <= 0.9 : UNKNOWN,
-                   "%.2f of %zu heads (%.0f %%) in layer %d", unique, v->o.n_heads, 100 * share,
-                   number_of(v, v->last));
+                   both(margin_judge(v, 1, &unique, 0, NULL, 0.7 * n_heads),
+                        margin_judge(v, -1, &unique, 0, NULL, -0.9 * n_heads)),
+                   "%s of %zu heads (%.0f %%) in layer %d", number(&unique).text, v->o.n_heads,
+                   100 * unique.draws[0] / n_heads, number_of(v, v->last));
+}
+
+/* ---- claims about early, middle and last layers ---- */
+
+/* Returns true if a layer's mean distance is that of pairs drawn at random. */
+static bool is_chance(const view *v, const figure *distance, const figure *chance)
+{
+    figure ratio = *distance;
+    hs__draws_divide(ratio.draws, chance->draws);
+    interval_find(v, &ratio);
+    return ratio.interval.low > 1 - EFFECT_LEAST && ratio.interval.high < 1 + EFFECT_LEAST;
 }
 
 static json_t *evolution_finding(const view *v)
 {
-    const double early = hs_corpus_layer_read(v->stats, v->t, v->early).mean_distance,
-                 middle = hs_corpus_layer_read(v->stats, v->t, v->middle).mean_distance,
-                 last = hs_corpus_layer_read(v->stats, v->t, v->last).mean_distance;
+    figure early, middle, last, chance;
+    ratio_draw(v, HS__HEAD_DISTANCE, HS__HEAD_HIGH, v->early, HS__HEADS_ALL, &early);
+    ratio_draw(v, HS__HEAD_DISTANCE, HS__HEAD_HIGH, v->middle, HS__HEADS_ALL, &middle);
+    ratio_draw(v, HS__HEAD_DISTANCE, HS__HEAD_HIGH, v->last, HS__HEADS_ALL, &last);
+    run_ratio_draw(v, HS__RUN_DISTANCE, HS__RUN_PAIRS, &chance);
+    verdict judged =
+        v->layered ? both(above_judge(v, &early, &last), above_judge(v, &last, &middle)) : UNDECIDED;
+    if (judged == HOLDS && is_chance(v, &early, &chance) && is_chance(v, &middle, &chance) &&
+        is_chance(v, &last, &chance))
+        judged = NO_EFFECT;
     return finding("Early layers are long-range, middle ones short, the last in between", "Fig. 13",
-                   "mean distances: early > last > middle",
-                   v->layered ? early > last && last > middle : UNKNOWN,
-                   "%.1f in layer %d, %.1f in layer %d, %.1f in layer %d (chance %.1f)", early,
-                   number_of(v, v->early), middle, number_of(v, v->middle), last, number_of(v, v->last),
-                   hs_corpus_chance_read(v->stats).mean_distance);
-}
-
-/* ---- along the diagonal ---- */
-
-#define BAND 5
-
-/* Share of a layer's summed normalised similarity, positive part, that lies within BAND of the diagonal; NAN
- * without memory. */
-static double band_share(const view *v, size_t l)
-{
-    hs_corpus_array array;
-    const size_t T = v->o.tokens_max;
-    double inside = 0, all = 0;
-    double *row = hs_corpus_array_find(v->stats, "normalized_sum", &array) ? malloc(T * sizeof *row) : NULL;
-    for (size_t i = 0; row && i < T; i++) {
-        hs_corpus_array_read(v->stats, &array, (l * T + i) * T, T, row);
-        for (size_t j = 0; j < T; j++) {
-            const double value = row[j] > 0 ? row[j] : 0;
-            all += value;
-            inside += (i > j ? i - j : j - i) <= BAND ? value : 0;
-        }
-    }
-    free(row);
-    return all > 0 ? inside / all : NAN;
+                   "mean distances: early > last > middle; no effect if all are within 5 % of pairs drawn at "
+                   "random",
+                   judged, "%s in layer %d, %s in layer %d, %s in layer %d, by chance %.1f",
+                   number(&early).text, number_of(v, v->early), number(&middle).text, number_of(v, v->middle),
+                   number(&last).text, number_of(v, v->last), chance.draws[0]);
 }
 
 static json_t *diagonal_finding(const view *v)
 {
-    const double early = band_share(v, v->early), middle = band_share(v, v->middle),
-                 last = band_share(v, v->last);
-    return finding("Summed similarity gathers along the diagonal in the middle layers", "Fig. 12",
-                   "share of the summed N within 5 tokens of the diagonal: middle above early and above last",
-                   v->layered ? middle > early && middle > last : UNKNOWN,
-                   "%.1f %% in layer %d, %.1f %% in layer %d, %.1f %% in layer %d", 100 * early,
-                   number_of(v, v->early), 100 * middle, number_of(v, v->middle), 100 * last,
-                   number_of(v, v->last));
+    figure early, middle, last;
+    layer_ratio_draw(v, HS__LAYER_NEAR, HS__LAYER_POSITIVE, v->early, &early);
+    layer_ratio_draw(v, HS__LAYER_NEAR, HS__LAYER_POSITIVE, v->middle, &middle);
+    layer_ratio_draw(v, HS__LAYER_NEAR, HS__LAYER_POSITIVE, v->last, &last);
+    return finding(
+        "Summed similarity gathers along the diagonal in the middle layers", "Fig. 12",
+        "share of the N that the heads of a text add up to, its positive part, within 5 tokens of the "
+        "diagonal: middle above early and above last",
+        v->layered ? both(above_judge(v, &middle, &early), above_judge(v, &middle, &last)) : UNDECIDED,
+        "%s in layer %d, %s in layer %d, %s in layer %d", percent(&early).text, number_of(v, v->early),
+        percent(&middle).text, number_of(v, v->middle), percent(&last).text, number_of(v, v->last));
 }
 
-/* Share of the last layer's N that is below 0.1. */
+/* ---- the threshold ---- */
+
 static json_t *threshold_finding(const view *v)
 {
-    hs_corpus_array array;
-    const size_t n_bins = 1 + HS_CORPUS_BINS;
-    const bool there = hs_corpus_array_find(v->stats, "normalized_hist", &array);
-    int64_t bins[1 + HS_CORPUS_BINS], below = 0, between = 0, all = 0;
-    for (size_t h = 0; there && h < v->o.n_heads; h++) {
-        hs_corpus_array_read(v->stats, &array, (v->last * v->o.n_heads + h) * n_bins, n_bins, bins);
-        for (size_t b = 0; b < n_bins; b++) {
-            all += bins[b];
-            below += b <= 10 ? bins[b] : 0;
-            between += b > 10 && b <= 60 ? bins[b] : 0;
-        }
-    }
-    const double share = all ? (double)below / (double)all : NAN,
-                 gap = all ? (double)between / (double)all : NAN;
+    figure below, between, pairs;
+    hs__draw_run(v->resampling, HS__RUN_PAIRS, pairs.draws);
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
+        pairs.draws[k] *= (double)v->o.n_heads;
+    hs__draw_head(v->resampling, HS__HEAD_BELOW, v->last, HS__HEADS_ALL, below.draws);
+    hs__draw_head(v->resampling, HS__HEAD_MIDDLE, v->last, HS__HEADS_ALL, between.draws);
+    hs__draws_divide(below.draws, pairs.draws);
+    hs__draws_divide(between.draws, pairs.draws);
+    interval_find(v, &below);
+    interval_find(v, &between);
     return finding("Most normalised similarities are below 0.1, few between 0.1 and 0.6", "sec. 3",
                    "over half of the last layer's N are below 0.1, and fewer lie between 0.1 and 0.6",
-                   all ? share > 0.5 && gap < share : UNKNOWN,
-                   "%.1f %% below 0.1, %.1f %% from 0.1 to 0.6, layer %d", 100 * share, 100 * gap,
+                   both(margin_judge(v, 1, &below, 0, NULL, 0.5), above_judge(v, &below, &between)),
+                   "%s below 0.1, %s from 0.1 to 0.6, layer %d", percent(&below).text, percent(&between).text,
                    number_of(v, v->last));
 }
 
@@ -208,6 +356,7 @@ static json_t *inapplicable(json_t *claim)
 {
     json_object_set_new(claim, "applies", json_false());
     json_object_set_new(claim, "holds", json_null());
+    json_object_set_new(claim, "verdict", json_string("does not apply"));
     return claim;
 }
 
@@ -216,14 +365,17 @@ static json_t *inapplicable(json_t *claim)
 json_t *hs__corpus_findings(const hs__corpus_results *results)
 {
     const bool is_causal = json_is_true(json_object_get(results->names, "causal"));
-    view v = {.results = results, .stats = results->stats, .o = hs_corpus_stats_options(results->stats)};
-    v.t = v.o.threshold_main;
+    hs__resampling *resampling = hs__resampling_create(results);
+    view v = {.resampling = resampling, .o = hs_corpus_stats_options(results->stats)};
     v.last = v.o.n_layers - 1;
     v.middle = v.o.n_layers / 2;
     v.early = v.o.n_layers > 2 ? 1 : 0;
     v.layered = v.o.n_layers >= 3 && v.early < v.middle && v.middle < v.last;
     json_t *separators = separators_finding(&v);
-    return json_pack("[oooooooo]", is_causal ? inapplicable(separators) : separators, repeated_finding(&v),
-                     distance_finding(&v), sentence_finding(&v), focal_finding(&v), evolution_finding(&v),
-                     diagonal_finding(&v), threshold_finding(&v));
+    json_t *findings =
+        json_pack("[oooooooo]", is_causal ? inapplicable(separators) : separators, repeated_finding(&v),
+                  distance_finding(&v), sentence_finding(&v), focal_finding(&v), evolution_finding(&v),
+                  diagonal_finding(&v), threshold_finding(&v));
+    hs__resampling_destroy(resampling);
+    return findings;
 }

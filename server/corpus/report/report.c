@@ -230,11 +230,11 @@ static json_t *nested(const hs_corpus_array *array, size_t axis, const void *val
     return list;
 }
 
-/* Returns true for an array of [window][window] for each layer or head. */
+/* Returns true for an array of [window][window] for each layer or head, and for sums of each block. */
 static bool is_map(const hs_corpus_array *array)
 {
-    static const char *const names[] = {"location", "attention_sum", "similarity_sum", "normalized_sum",
-                                        "first_similarity"};
+    static const char *const names[] = {"location",       "attention_sum",    "similarity_sum",
+                                        "normalized_sum", "first_similarity", "block_"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(array->name, names[i], strlen(names[i])) == 0)
             return true;

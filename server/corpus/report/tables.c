@@ -149,17 +149,17 @@ static void made_write(const json_t *report, FILE *out)
 void hs__header_write(const json_t *report, FILE *out)
 {
     const json_t *findings = member(report, "findings");
-    size_t known = 0, hold = 0;
+    size_t apply = 0, hold = 0;
     for (size_t i = 0; i < json_array_size(findings); i++) {
-        const json_t *holds = json_object_get(json_array_get(findings, i), "holds");
-        known += !json_is_null(holds);
-        hold += json_is_true(holds);
+        const json_t *finding = json_array_get(findings, i);
+        apply += json_is_true(json_object_get(finding, "applies"));
+        hold += json_is_true(json_object_get(finding, "holds"));
     }
     fprintf(out,
             "<header><h1>How this model pays attention</h1><p>The figures of "
             "<a href=\"https://arxiv.org/abs/2512.21956\">arXiv 2512.21956</a>, redrawn. "
             "<a href=\"#findings\">%zu of %zu of its claims hold here.</a></p><dl>",
-            hold, known);
+            hold, apply);
     model_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
@@ -175,15 +175,15 @@ void hs__header_write(const json_t *report, FILE *out)
 static void finding_write(const json_t *finding, FILE *out)
 {
     const json_t *holds = json_object_get(finding, "holds");
-    const char *verdict = json_is_null(holds) ? "unknown" : json_is_true(holds) ? "yes" : "no";
     hs__html_filled(out, finding, "<tr><th scope=\"row\">{claim}</th>");
-    fprintf(out, "<td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
-            json_is_false(json_object_get(finding, "applies")) ? "does not apply"
-            : json_is_null(holds)                              ? "cannot tell"
-                                                               : verdict);
-    hs__html_filled(out, finding,
-                    "<td data-label=\"Measured here\">{measured}</td><td data-label=\"Paper\">{paper}</td>"
-                    "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
+    fprintf(out, "<td class=\"holds %s\" data-label=\"Verdict\">",
+            json_is_null(holds)   ? "unknown"
+            : json_is_true(holds) ? "yes"
+                                  : "no");
+    hs__html_filled(
+        out, finding,
+        "{verdict}</td><td data-label=\"Measured here\">{measured}</td><td data-label=\"Paper\">{paper}</td>"
+        "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
 }
 
 void hs__findings_write(const json_t *report, FILE *out)
@@ -191,8 +191,11 @@ void hs__findings_write(const json_t *report, FILE *out)
     const json_t *findings = member(report, "findings");
     fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
           "claims and the values of this run. The criterion is ours: the paper states most of them in "
-          "words.</p><table class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
-          "scope=\"col\">Holds</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
+          "words. Brackets are 95 % intervals over texts. They come from 200 draws of blocks of neighbouring "
+          "texts, which may be of one document. A claim holds, or does not hold, if the intervals clear its "
+          "criterion; otherwise this run has not decided it. No effect: pairs drawn at random would meet it "
+          "as well.</p><table class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
+          "scope=\"col\">Verdict</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
           "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
           out);
     for (size_t i = 0; i < json_array_size(findings); i++)

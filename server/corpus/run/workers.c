@@ -537,10 +537,10 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
                           .h = h,
                           .map = l * worker->shared->options.n_heads + h,
                           .maps = *shown,
-                          .observation = t->observed ? &observation : NULL};
+                          .observation = &observation};
     if (t->end - t->first < t->encoding.n_tokens)
         head_cut(t, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens), &head.maps);
-    hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, t->observed ? &observation : NULL);
+    hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, &observation);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->head)
             hs__counters[c]->head(worker->states[c], t, &head);

@@ -1,0 +1,61 @@
+/* resampling.h - sums over blocks of neighbouring texts, drawn with replacement, for intervals and findings.
+ *
+ * All are of the main threshold. */
+#pragma once
+
+#include "engine/statistics/blocks.h"
+#include "server/corpus/corpus.h"
+
+/* Sums of a head. Those before HS__HEAD_FOCAL_SHARE are counts. */
+typedef enum hs__head_sum {
+    HS__HEAD_HIGH,
+    HS__HEAD_REPEATED,
+    HS__HEAD_SAME_SENTENCE,
+    HS__HEAD_BOTH,
+    HS__HEAD_DISTANCE,
+    HS__HEAD_TEXTS_WITH_HIGH,
+    HS__HEAD_BELOW,  /* of all pairs, those with N below 0.1 */
+    HS__HEAD_MIDDLE, /* from 0.1 to 0.6 */
+    HS__HEAD_FOCAL_SHARE,
+    HS__HEAD_EXPECTED_REPEATED, /* by chance at the same distance, here and below */
+    HS__HEAD_EXPECTED_SAME_SENTENCE,
+    HS__HEAD_EXPECTED_BOTH,
+    HS__HEAD_SUMS
+} hs__head_sum;
+
+/* Sums of a layer. Those before HS__LAYER_SEPARATORS are counts. */
+typedef enum hs__layer_sum {
+    HS__LAYER_UNIQUE_FOCAL,
+    HS__LAYER_SEPARATORS, /* attention on separators, sentence ends and commas */
+    HS__LAYER_ATTENTION,  /* all of it */
+    HS__LAYER_NEAR,       /* positive part of N near the diagonal, */
+    HS__LAYER_POSITIVE,   /* and anywhere */
+    HS__LAYER_SUMS
+} hs__layer_sum;
+
+/* Counts of the run. */
+typedef enum hs__run_sum {
+    HS__RUN_TEXTS,
+    HS__RUN_PAIRS,
+    HS__RUN_REPEATED,
+    HS__RUN_SAME_SENTENCE,
+    HS__RUN_BOTH,
+    HS__RUN_DISTANCE,
+    HS__RUN_SUMS
+} hs__run_sum;
+
+typedef struct hs__resampling hs__resampling;
+
+/* Draws blocks. NULL: memory is short, or the run is of an earlier version and lacks the sums. */
+hs__resampling *hs__resampling_create(const hs__corpus_results *results);
+void hs__resampling_destroy(hs__resampling *resampling); /* NULL is fine */
+const hs_bootstrap *hs__resampling_bootstrap(const hs__resampling *resampling);
+
+#define HS__HEADS_ALL SIZE_MAX /* h: the sum over a layer's heads */
+
+/* Write a sum in each draw; NAN if resampling is NULL. l and h are indices. */
+void hs__draw_head(const hs__resampling *resampling, hs__head_sum sum, size_t l, size_t h, hs_draws ret);
+void hs__draw_layer(const hs__resampling *resampling, hs__layer_sum sum, size_t l, hs_draws ret);
+void hs__draw_run(const hs__resampling *resampling, hs__run_sum sum, hs_draws ret);
+/* Divides draws by others. */
+void hs__draws_divide(hs_draws draws, const hs_draws by);

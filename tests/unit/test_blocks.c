@@ -1,0 +1,206 @@
+/* Blocks of neighbouring texts, intervals from them, and p-values of many comparisons. */
+#include "engine/statistics/blocks.h"
+#include "model/base/bytes.h"
+#include "suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WORDS = 3 };
+
+static uint64_t seed;
+
+/* Returns a number in [0, 1). */
+static double random_number(void)
+{
+    return hs_fraction_of(hs_mix(seed += HS_MIX_STEP));
+}
+
+/* ---- blocks ---- */
+
+static void text_add(hs_blocks *blocks, uint64_t number)
+{
+    int64_t *words = hs_blocks_at(blocks, number);
+    words[0]++;
+    words[1] += (int64_t)number;
+    words[2] += (int64_t)(number * number % 97);
+}
+
+static void assert_same(const hs_blocks *a, const hs_blocks *b)
+{
+    ck_assert_uint_eq(a->shift, b->shift);
+    ck_assert_mem_eq(a->words, b->words, HS_BLOCKS_MAX * WORDS * sizeof(int64_t));
+}
+
+START_TEST(blocks_do_not_depend_on_order_or_shards)
+{
+    static const uint64_t sizes[] = {1, 127, 128, 129, 256, 1000, 5000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const uint64_t n = sizes[s];
+        hs_blocks *ascending = hs_blocks_create(WORDS), *descending = hs_blocks_create(WORDS);
+        hs_blocks *shards[3] = {hs_blocks_create(WORDS), hs_blocks_create(WORDS), hs_blocks_create(WORDS)};
+        for (uint64_t i = 0; i < n; i++) {
+            text_add(ascending, i);
+            text_add(descending, n - 1 - i);
+            text_add(shards[i * 7 % 3], i);
+        }
+        assert_same(ascending, descending);
+        for (size_t k = 1; k < 3; k++)
+            hs_blocks_merge(shards[0], shards[k]);
+        assert_same(ascending, shards[0]);
+        ck_assert_int_eq(
+            ascending->words[0],
+            (int64_t)(n < (UINT64_C(1) << ascending->shift) ? n : UINT64_C(1) << ascending->shift));
+        hs_blocks_clear(shards[0]);
+        hs_blocks_merge(shards[0], descending);
+        assert_same(ascending, shards[0]);
+        free(ascending);
+        free(descending);
+        for (size_t k = 0; k < 3; k++)
+            free(shards[k]);
+    }
+}
+END_TEST
+
+/* A number at the end of the range has a block. */
+START_TEST(any_number_has_a_block)
+{
+    hs_blocks *blocks = hs_blocks_create(WORDS);
+    text_add(blocks, 5);
+    text_add(blocks, UINT64_MAX);
+    ck_assert_uint_eq(blocks->shift, HS_BLOCKS_SHIFT_MAX);
+    ck_assert_int_eq(blocks->words[0], 1);
+    ck_assert_int_eq(blocks->words[(HS_BLOCKS_MAX - 1) * WORDS], 1);
+    free(blocks);
+}
+END_TEST
+
+/* ---- intervals ---- */
+
+enum { RUNS = 400 };
+
+/* Adds a corpus of documents of 1 to document_max texts. A document has a share of its own, and each of its
+ * texts 1 to 40 pairs. Long documents have higher shares, so the share of all pairs is not the mean of the
+ * documents' shares. */
+static void corpus_add(hs_blocks *blocks, uint64_t n_texts, uint64_t document_max)
+{
+    for (uint64_t number = 0; number < n_texts;) {
+        const uint64_t length = 1 + (uint64_t)(random_number() * (double)document_max);
+        const double share = 0.1 + 0.1 * (double)length * random_number();
+        for (uint64_t i = 0; i < length && number < n_texts; i++, number++) {
+            int64_t *words = hs_blocks_at(blocks, number);
+            const int n_pairs = 1 + (int)(random_number() * 40);
+            words[0]++;
+            words[1] += n_pairs;
+            for (int k = 0; k < n_pairs; k++)
+                words[2] += random_number() < share;
+        }
+    }
+}
+
+/* Returns the share of all pairs of the population: documents of each length are as frequent. */
+static double truth(uint64_t document_max)
+{
+    double pairs = 0, signal = 0;
+    for (uint64_t length = 1; length <= document_max; length++) {
+        pairs += (double)length;
+        signal += (double)length * (0.1 + 0.05 * (double)length);
+    }
+    return signal / pairs;
+}
+
+static void share_draw(const hs_blocks *blocks, hs_bootstrap *bootstrap, hs_draws ret)
+{
+    double by_block[2][HS_BLOCKS_MAX];
+    hs_draws pairs;
+    for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
+        for (size_t k = 0; k < 2; k++)
+            by_block[k][b] = (double)blocks->words[b * WORDS + 1 + k];
+    hs_bootstrap_init(bootstrap, blocks, 0);
+    hs_bootstrap_draw(bootstrap, by_block[0], pairs);
+    hs_bootstrap_draw(bootstrap, by_block[1], ret);
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
+        ret[k] /= pairs[k];
+}
+
+/* The interval covers the truth in 93 to 97 % of the corpora, and the test of the truth rejects it in 3 to 7
+ * %.
+ */
+START_TEST(intervals_cover_the_truth)
+{
+    static const struct {
+        uint64_t n_texts, document_max;
+    } corpora[] = {{100, 1}, {1000, 7}, {3000, 7}};
+    const uint64_t n = corpora[_i].n_texts, longest = corpora[_i].document_max;
+    hs_blocks *blocks = hs_blocks_create(WORDS);
+    hs_bootstrap *bootstrap = malloc(sizeof *bootstrap);
+    size_t n_covered = 0, n_rejected = 0;
+    seed = 42;
+    for (size_t run = 0; run < RUNS; run++) {
+        hs_draws draws;
+        hs_blocks_clear(blocks);
+        corpus_add(blocks, n, longest);
+        share_draw(blocks, bootstrap, draws);
+        const hs_interval interval = hs_bootstrap_interval(bootstrap, draws);
+        ck_assert(interval.low < draws[0] && draws[0] < interval.high);
+        n_covered += interval.low < truth(longest) && truth(longest) < interval.high;
+        n_rejected += hs_bootstrap_p(bootstrap, draws, truth(longest)) < 0.05;
+    }
+    ck_assert_uint_ge(n_covered, RUNS * 93 / 100);
+    ck_assert_uint_le(n_covered, RUNS * 97 / 100);
+    ck_assert_uint_ge(n_rejected, RUNS * 3 / 100);
+    ck_assert_uint_le(n_rejected, RUNS * 7 / 100);
+    free(blocks);
+    free(bootstrap);
+}
+END_TEST
+
+START_TEST(a_few_texts_have_no_interval)
+{
+    hs_blocks *blocks = hs_blocks_create(WORDS);
+    hs_bootstrap *bootstrap = malloc(sizeof *bootstrap);
+    hs_draws draws;
+    seed = 1;
+    corpus_add(blocks, HS_BOOTSTRAP_BLOCKS_MIN - 1, 1);
+    share_draw(blocks, bootstrap, draws);
+    ck_assert(isfinite(draws[0]) && isnan(hs_bootstrap_interval(bootstrap, draws).low));
+    ck_assert(isnan(hs_bootstrap_p(bootstrap, draws, 0.5)));
+    hs_blocks_clear(blocks);
+    corpus_add(blocks, HS_BOOTSTRAP_BLOCKS_MIN, 1);
+    share_draw(blocks, bootstrap, draws);
+    ck_assert(isfinite(hs_bootstrap_interval(bootstrap, draws).low));
+    for (size_t k = 1; k <= HS_BOOTSTRAP_DRAWS / 2; k++) /* figures that half of the draws lack */
+        draws[k] = NAN;
+    ck_assert(isnan(hs_bootstrap_interval(bootstrap, draws).low));
+    free(blocks);
+    free(bootstrap);
+}
+END_TEST
+
+/* ---- many comparisons ---- */
+
+/* Each is p n / rank, or that of a higher rank if it is less. */
+START_TEST(p_values_are_adjusted)
+{
+    double p[] = {0.01, 0.04, NAN, 0.03, 0.005, 0.6};
+    static const double due[] = {0.025, 0.05, NAN, 0.05, 0.025, 0.6};
+    size_t scratch[6];
+    hs_p_adjust(p, 6, scratch);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert(isnan(due[i]) ? isnan(p[i]) : fabs(p[i] - due[i]) < 1e-12);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("blocks");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 0);
+    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, blocks_do_not_depend_on_order_or_shards);
+    tcase_add_test(tc, any_number_has_a_block);
+    tcase_add_loop_test(tc, intervals_cover_the_truth, 0, 3);
+    tcase_add_test(tc, a_few_texts_have_no_interval);
+    tcase_add_test(tc, p_values_are_adjusted);
+    return tests_run(suite);
+}
