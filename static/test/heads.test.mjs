@@ -3,12 +3,13 @@ import { Deriver } from "../src/heads/derived.ts";
 import { tellingHead } from "../src/heads/selection.ts";
 import { haveCounterparts } from "../src/views/compare/changes.tsx";
 import { isSought } from "../src/heads/figures.ts";
+import { describeCell } from "../src/maps/readout.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
 import { figuresAt, levelsOf, tokensOf } from "../src/heads/levels.ts";
 import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/heads/patterns.ts";
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/similarity.ts";
-import { attentionBetween, rankHeads, similarityBetween } from "../src/heads/between.ts";
+import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../src/heads/between.ts";
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
 import { ARCS_MAX, attentionEnds, drawnEnds } from "../src/views/text/arcs.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
@@ -181,6 +182,21 @@ test("the figures' table: few pairs come last in either direction", () => {
   assert.deepEqual(order("-repeated_share", 1), [0, 2, 1, 3]);
   assert.deepEqual(order("-high_pairs", 10), [1, 2, 0, 3]);
   assert.deepEqual(order("-head", 10), [3, 2, 1, 0]);
+});
+
+test("attention from half precision is written with the digits that it has", () => {
+  const halves = fromHalves(Uint16Array.of(0x0000, 0x0001, 0x0007, 0x0156, 0x3555)); // 4.05e-13 is the first
+  assert.deepEqual([...halves].map(writeHalf), ["< 1e−7", "< 1e−7", "≈ 4e−7", "≈ 2e−5", "0.333"]);
+});
+
+test("the pointer says S 0 on the diagonal, as picture and table do, and names the output's own square", () => {
+  const axis = { n: 2, labels: ["a", "b"], positions: [0, 1], keys: ["a", "b"], sentences: [0, 0] };
+  const head = {
+    axis, attention: [1, 0, 0.5, 0.5], weighted: null, similarity: [0, 2, 2, 0], normalized: [0, 1, 1, 0], own: [3, 4],
+  };
+  assert.match(describeCell(head, [1, 1]), / {3}S 0 \(diagonal\) {3}‖O‖² 4\.00$/);
+  assert.match(describeCell({ ...head, own: null }, [1, 1]), / {3}S 0 \(diagonal\)$/);
+  assert.match(describeCell(head, [1, 0]), / {3}S 2\.00 {3}N 1\.00 /);
 });
 
 test("what a head has between two words is over their pieces", () => {

@@ -1,6 +1,7 @@
 // Each head's attention between two entries of the text, from its maps, and their similarity, from the heads' outputs, as
 // a fraction of the head's largest. Maps and outputs are half-precision: bytes would rank by steps of 1/255.
 import { partAt, type Answer } from "../app/answer";
+import { format } from "../maps/scale";
 import { fromHalves } from "./similarity";
 
 export const PAIR_RELATIONS = ["to", "from", "similar"] as const; // first to second, second to first, similarity
@@ -13,6 +14,10 @@ export function attentionBetween(map: Uint16Array, T: number, from: Group, to: G
   const row = (i: number): Float32Array => fromHalves(Uint16Array.from(to, (j) => map[i * T + j] ?? 0));
   return from.reduce((sum, i) => sum + row(i).reduce((a, b) => a + b, 0), 0) / from.length;
 }
+
+// Attention from half precision, which has three digits from 2^-14 on, one digit from 1e-7 on, and none below.
+export const writeHalf = (value: number): string =>
+  value < 1e-7 ? "< 1e−7" : value < 2 ** -14 ? `≈ ${value.toExponential(0).replace("-", "−")}` : format(value);
 
 // The attention that an even spread over all T tokens gives.
 export const chanceOf = (T: number, to: Group): number => to.length / T;

@@ -9,7 +9,7 @@ import { format, maximumOf, sizeOf } from "../maps/scale";
 import { useApp } from "../ui/context";
 import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
-import { betweenTokens, chanceOf, type PairRelation } from "./between";
+import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
 
 const CHOICES = [
@@ -49,7 +49,7 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
     values,
     place: placesUpTo(top, signed),
     bar: linearBar(labels[tie], lutOf(map, signed ? "signed" : "attention", app.theme), top, signed),
-    write: format,
+    write: signed ? format : writeHalf,
     caption: `${labels[tie]}: layers down, heads across`,
     ...(signed ? {} : { chance: chanceOf(overview.encoding.ids.length, (tie === "to" ? second : first) ?? []) }),
   };

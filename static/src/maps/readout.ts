@@ -12,7 +12,8 @@ export function describeCell(head: Head, [row, column]: readonly [number, number
     ...(head.weighted ? [`A‖f‖ ${format(head.weighted[at])}`] : []),
   ];
   if (row === column) {
-    if (head.own) parts.push(`S ${format(head.own[row])}`);
+    parts.push("S 0 (diagonal)"); // as defined, in the picture and in every file
+    if (head.own) parts.push(`‖O‖² ${format(head.own[row])}`);
   } else {
     parts.push(`S ${format(head.similarity[at])}`, `N ${format(head.normalized[at])}`, `distance ${distance}`);
     if (axis.keys[row] === axis.keys[column]) parts.push("same token");
