@@ -40,6 +40,30 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   await expect(page.getByRole("heading", { name: "Attention weighted by norms" })).toBeVisible();
 });
 
+test("head: centred similarities in readout, figures, address and request; the thumbnails stay plain", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=head&pin=2.9&${QUERY}`);
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  const sent: string[] = [];
+  page.on("request", (r) => sent.push(r.postData() ?? ""));
+  await page.getByLabel("Centre outputs").check();
+  await expect(page).toHaveURL(/center=1/);
+  await expect(page.getByText("O·O′ of the head’s outputs, without their mean")).toBeVisible();
+  const answer = await ask(request, home, { outputs: ["similarities", "summary"], center: "text" });
+  const expected = answer.similarities[0][0][2][9];
+  await expect
+    .poll(async () => {
+      const shown = / S (\S+)/.exec((await readout(page).textContent())!.replaceAll("−", "-"));
+      return Math.abs(Number(shown?.[1]) - expected);
+    })
+    .toBeLessThan(0.006 * Math.abs(expected));
+  const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
+  await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
+  await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
+  expect(sent.filter((body) => body.includes('"center":"text"'))).toHaveLength(1);
+  await reload(page);
+  await expect(page.getByLabel("Centre outputs")).toBeChecked();
+});
+
 test("text: the lists follow the weights and the space; pairs keep the plain ones", async ({ watched: page, home, request }) => {
   await open(page, home, `view=text&sel=2&weigh=1&space=residual&relation=to&${QUERY}`);
   const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities"], similarity_space: "residual", normalize: "max" });

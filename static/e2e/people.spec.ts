@@ -17,7 +17,7 @@ for (const [name, width, fragment, act] of [
   ["wrong address", 1280, "view=head&layer=40", ""],
   ["lines of several heads", 1280, "view=text&layer=1&head=2&relation=to&beside=1.7&sel=5", ""],
   ["lines of several heads, dark", 390, "view=text&layer=1&head=2&relation=to&beside=1.7-2.6", "dark"],
-  ["weighted head in the residual space", 390, "view=head&weigh=1&space=residual&layer=1&head=4", ""],
+  ["weighted head, centred in the residual space", 390, "view=head&weigh=1&space=residual&center=1&layer=1&head=4", ""],
   ["heads as points", 1280, "plane=1&text=The+cat+sat.+The+cat+ran.", ""],
   ["dark heads as points on a phone", 390, "plane=1&paint=layer&text=The+cat+sat.+The+cat+ran.", "dark"],
   ["heads like one", 1280, "seek=like+7.5&text=The+cat+sat.+The+cat+ran.", ""],

@@ -1,6 +1,6 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
 import type { AnalyzeRequest, Model } from "../../../build/openapi";
-import { measuredRequest, PLAIN, type Measures } from "../heads/measures";
+import { hasPlainSimilarity, measuredRequest, PLAIN, type Measures } from "../heads/measures";
 import { SUM } from "../heads/selection";
 import type { State } from "./state";
 
@@ -79,13 +79,13 @@ export function summaryRequest(state: Requested): AnalyzeRequest {
 // One head exactly, or the layer's heads summed.
 export function headRequest(state: Requested, layer: number, head: number, measures: Measures = PLAIN): AnalyzeRequest {
   const summed = head === SUM;
-  // Outputs are of the head's own space.
+  // Outputs give the diagonal of plain similarities.
   const maps: AnalyzeRequest["outputs"] = ["attentions", "similarities"];
   const request: AnalyzeRequest = {
     ...inputOf(state),
     layers: [layer],
     heads: summed ? "all" : [head],
-    outputs: summed || measures.space === "residual" ? maps : [...maps, "head_outputs"],
+    outputs: summed || !hasPlainSimilarity(measures) ? maps : [...maps, "head_outputs"],
     ...(summed ? { reduce: "sum" as const } : {}),
     dtype: "f4",
   };

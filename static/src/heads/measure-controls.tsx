@@ -19,5 +19,11 @@ export const MeasureControls = () => (
         ["residual", "the residual space"],
       ]}
     />
+    <StateToggle
+      label="Centre outputs"
+      help="centred"
+      title="Similarity of the outputs without their mean over the text, which all tokens share"
+      field="center"
+    />
   </>
 );

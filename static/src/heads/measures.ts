@@ -1,5 +1,6 @@
 // The measures of a head. Attention is plain or weighted by the norm of the vectors it passes on (Kobayashi et al.
-// 2020). Similarity is taken in the head's own arbitrary coordinates or in those of the hidden state.
+// 2020). Similarity is taken in the head's own arbitrary coordinates or in those of the hidden state, of the outputs as
+// they are or without their mean over the text.
 import type { AnalyzeRequest } from "../../../build/openapi";
 import { perObject } from "../app/per-object";
 import type { Head } from "../maps/analysis";
@@ -11,17 +12,22 @@ type Space = (typeof SPACES)[number];
 export interface Measures {
   space: Space;
   weigh: boolean;
+  center: boolean;
 }
-export const PLAIN: Measures = { space: "head", weigh: false };
+export const PLAIN: Measures = { space: "head", weigh: false, center: false };
 
-export const isPlain = ({ space, weigh }: Measures): boolean => space === "head" && !weigh;
+// Returns true if similarities are O·O′, which the overview's outputs and figures are about.
+export const hasPlainSimilarity = ({ space, center }: Pick<Measures, "space" | "center">): boolean =>
+  space === "head" && !center;
+export const isPlain = (measures: Measures): boolean => hasPlainSimilarity(measures) && !measures.weigh;
 
 // Adds the measures to a request.
-export function measuredRequest(request: AnalyzeRequest, { space, weigh }: Measures): AnalyzeRequest {
+export function measuredRequest(request: AnalyzeRequest, { space, weigh, center }: Measures): AnalyzeRequest {
   return {
     ...request,
     ...(weigh ? { outputs: [...(request.outputs ?? []), "weighted_norms"] } : {}),
     ...(space === "residual" ? { similarity_space: space } : {}),
+    ...(center ? { center: "text" as const } : {}),
   };
 }
 
@@ -40,12 +46,17 @@ export function fractionsOf(map: Float32Array): Float32Array {
 }
 
 // Follows the name of a relation between tokens.
-export const measureNote = (quantity: "attention" | "similarity", { space, weigh }: Measures): string =>
-  quantity === "attention" ? (weigh ? ", weighted by norms" : "") : space === "residual" ? ", residual space" : "";
+export const measureNote = (quantity: "attention" | "similarity", { space, weigh, center }: Measures): string =>
+  quantity === "attention"
+    ? weigh
+      ? ", weighted by norms"
+      : ""
+    : (center ? ", centred" : "") + (space === "residual" ? ", residual space" : "");
 
 export const attentionName = ({ weigh }: Measures): string => (weigh ? "Attention weighted by norms" : "Attention");
 export const formulaOf = {
   attention: ({ weigh }: Measures): string => (weigh ? "A·‖f(x)‖: rows attend to columns" : "rows attend to columns"),
-  similarity: ({ space }: Measures): string =>
-    space === "residual" ? "O·G·O′, as written into the hidden state" : "O·O′ of the head’s outputs",
+  similarity: ({ space, center }: Measures): string =>
+    (space === "residual" ? "O·G·O′, as written into the hidden state" : "O·O′ of the head’s outputs") +
+    (center ? ", without their mean" : ""),
 };

@@ -11,6 +11,7 @@ import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
+import { hasPlainSimilarity } from "./measures";
 
 const CHOICES = [
   { value: "to", label: "First attends to second" },
@@ -31,7 +32,7 @@ function fineMaps(app: App, overview: Answer, l: number): Uint16Array[] | null {
 // The numbers of all heads while they are shown.
 export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadNumbers | null {
   const overview = app.overview().answer;
-  const { ties, tie, map, space } = app.state;
+  const { ties, tie, map } = app.state;
   if (!pair || !overview || !ties) return null;
   const [first, second] = pair.map((t) => axis.groups[t] ?? []);
   const values = betweenTokens(overview, (l) => fineMaps(app, overview, l), first ?? [], second ?? [], tie);
@@ -42,7 +43,7 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
   const labels: Record<PairRelation, string> = {
     to: `Attention of ${i} to ${j}`,
     from: `Attention of ${j} to ${i}`,
-    similar: `Similarity${space === "residual" ? " in the head’s space" : ""}, as a fraction of each head’s largest`,
+    similar: `Similarity${hasPlainSimilarity(app.state) ? "" : " O·O′ in the head’s space"}, as a fraction of each head’s largest`,
   };
   return {
     name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],

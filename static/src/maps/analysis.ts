@@ -27,7 +27,7 @@ export interface Head {
   attention: Float32Array; // [n][n]
   weighted: Float32Array | null; // [n][n], attention weighed by norms, if requested
   similarity: Float32Array; // [n][n], diagonal 0
-  own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; not known in the residual space
+  own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; known of plain similarities only
   normalized: Float32Array; // [n][n], diagonal 0
   maximum: number; // m; NaN without pairs
   exact: boolean; // false: from the overview: attention in steps of 1/255, outputs of half precision

@@ -99,6 +99,12 @@ const ABOUT = {
     picture: alike,
     similarity: true,
   },
+  centred: {
+    name: "Centred similarity",
+    text: "A head’s outputs share a mean, and O·O′ shows little else where it is long: almost every pair looks alike. Without the mean over the text, only pairs that differ from it in the same way stay similar.",
+    picture: alike,
+    similarity: true,
+  },
   weighted: {
     name: "Attention weighted by norms",
     text: "Attention times the norm of the vector that is handed on. Much attention to a token whose vector is short moves little.",

@@ -4,7 +4,7 @@ import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { FIGURES, PATTERN_NAMES, patternOf, valueOf, type Figure, type Known } from "../../heads/figures";
 import { MeasureControls } from "../../heads/measure-controls";
-import { attentionName, measuredRequest } from "../../heads/measures";
+import { attentionName, hasPlainSimilarity, measuredRequest } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { PATTERNS } from "../../heads/patterns";
 import { HeadPicker } from "../../heads/picker";
@@ -177,10 +177,10 @@ const LISTED: readonly (readonly [Figure, Term?])[] = [
 
 function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const { answer } = app.overview();
-  const { tau, atau, space } = app.state;
+  const { tau, atau } = app.state;
   const summary = k !== SUM && answer ? app.figures(answer)[layer]?.[k] : undefined;
   const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
-  const known = summary && space === "residual" ? { ...summary, ...inResidualSpace(head, tau) } : summary;
+  const known = summary && !hasPlainSimilarity(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
   return [
     ...(summary?.profile ? [patternFact(summary)] : []),
     {
@@ -219,8 +219,8 @@ function gatheringTokens({ attention, axis }: Head, threshold: number): string {
   return named.length ? named.join(" · ") + (times.size > NAMED ? " …" : "") : "–";
 }
 
-// The figures of the high pairs on screen; the overview's are of the head's own space.
-function inResidualSpace(head: Head, tau: number): Partial<Known> {
+// The figures of the high pairs on screen; the overview's are of plain similarities.
+function onScreen(head: Head, tau: number): Partial<Known> {
   const pairs = pairsOf(head);
   const high = Array.from({ length: countAbove(pairs, tau) }, (_, k) => k);
   const { repeated, sameSentence, meanDistance, focalShare } = figuresOf(pairs, high, head.axis);

@@ -11,6 +11,7 @@ export const HEAD_FIELDS = {
   scale: oneOf(SCALES, "root"),
   space: oneOf(SPACES, "head"), // of similarities
   weigh: flag(), // attention weighted by norms
+  center: flag(), // similarities of outputs without their mean over the text
   diag: oneOf(DIAGONALS, "paper"),
   lines: flag(), // sentence boundaries on the maps
   overlay: oneOf(OVERLAYS, "none"),
