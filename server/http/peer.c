@@ -81,11 +81,6 @@ hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address)
     return peer;
 }
 
-void hs__peer_join_again(hs_peer *peer)
-{
-    peer->n_connections++;
-}
-
 void hs__peer_leave(hs_peers *peers, hs_peer *peer)
 {
     if (--peer->n_connections)

@@ -48,5 +48,10 @@ typedef struct hs_peers {
  * short. */
 hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address);
 
-void hs__peer_join_again(hs_peer *peer); /* for an object that outlives its connection */
+/* Does the same for an object that outlives its connection. */
+static inline void hs__peer_join_again(hs_peer *peer)
+{
+    peer->n_connections++;
+}
+
 void hs__peer_leave(hs_peers *peers, hs_peer *peer);

@@ -84,6 +84,21 @@ json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
 
 /* ---- changes, searches and reports ---- */
 
+/* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
+ * hidden. The lock is held. */
+static void state_get(hs_runs *c, const char *id, char ret_state[16])
+{
+    sqlite3_stmt *s =
+        hs__run_table_prepare(c,
+                              "SELECT state FROM runs WHERE id = ?1 AND state NOT IN ('uploading', "
+                              "'deleting') AND " HS__RUN_ID_IS_VALID,
+                              id, NULL);
+    ret_state[0] = '\0';
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        snprintf(ret_state, 16, "%s", hs__run_table_text(s, 0));
+    sqlite3_finalize(s);
+}
+
 /* Sets a state without an error. Returns false if that fails. The lock is held. */
 static bool state_set(hs_runs *c, const char *id, const char *state)
 {
@@ -96,7 +111,7 @@ hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
     char state[16];
     hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
-    hs__run_state_get(c, id, state);
+    state_get(c, id, state);
     if (!*state) {
         st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
     } else if (strcmp(id, c->current) == 0) {
@@ -122,7 +137,7 @@ hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
     char state[16];
     hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
-    hs__run_state_get(c, id, state);
+    state_get(c, id, state);
     if (!*state)
         st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
     else if (strcmp(id, c->current) == 0)
@@ -147,7 +162,7 @@ hs_status hs__run_search(hs_runs *c, const char *id, hs__run_reader *reader, con
 {
     char state[16], path[HS__RUN_PATH_MAX];
     pthread_mutex_lock(&c->lock);
-    hs__run_state_get(c, id, state);
+    state_get(c, id, state);
     pthread_mutex_unlock(&c->lock);
     if (!*state)
         return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
@@ -163,7 +178,7 @@ int hs__run_report_open(hs_runs *c, const char *id, const char *name, uint64_t *
     hs_error err = {0};
     int fd;
     pthread_mutex_lock(&c->lock);
-    hs__run_state_get(c, id, state);
+    state_get(c, id, state);
     pthread_mutex_unlock(&c->lock);
     if (strcmp(state, "done") != 0 && strcmp(state, "cancelled") != 0)
         return -1;
@@ -260,7 +275,7 @@ hs_status hs__run_restart(hs_runs *c, const char *id, hs_error *err)
     hs__run_row row = {0};
     uint64_t needed = 0;
     pthread_mutex_lock(&c->lock);
-    hs__run_state_get(c, id, state);
+    state_get(c, id, state);
     hs_status st = row_claim(c, id, state, &row, err);
     pthread_mutex_unlock(&c->lock);
     if (st)

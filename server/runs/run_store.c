@@ -122,30 +122,11 @@ sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *fir
     return s;
 }
 
-const char *hs__run_table_text(sqlite3_stmt *s, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    return text ? text : "";
-}
-
 bool hs__run_table_done(sqlite3_stmt *s)
 {
     const bool ok = s && sqlite3_step(s) == SQLITE_DONE;
     sqlite3_finalize(s);
     return ok;
-}
-
-void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16])
-{
-    sqlite3_stmt *s =
-        hs__run_table_prepare(c,
-                              "SELECT state FROM runs WHERE id = ?1 AND state NOT IN ('uploading', "
-                              "'deleting') AND " HS__RUN_ID_IS_VALID,
-                              id, NULL);
-    ret_state[0] = '\0';
-    if (s && sqlite3_step(s) == SQLITE_ROW)
-        snprintf(ret_state, 16, "%s", hs__run_table_text(s, 0));
-    sqlite3_finalize(s);
 }
 
 uint64_t hs__run_table_number(hs_runs *c, const char *sql)

@@ -70,10 +70,12 @@ sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *fir
 /* Executes and finalizes a statement. Returns true if it succeeded without a row. NULL: returns false. */
 bool hs__run_table_done(sqlite3_stmt *s);
 /* Returns "" if the column is null or memory is short. */
-const char *hs__run_table_text(sqlite3_stmt *s, int column);
-/* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
- * hidden. */
-void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16]);
+static inline const char *hs__run_table_text(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text ? text : "";
+}
+
 /* Returns the number that a query yields; 0 if it fails. */
 uint64_t hs__run_table_number(hs_runs *c, const char *sql);
 /* Checks the disk and --max-state for `needed` more bytes. Returns HS_NO_SPACE. */

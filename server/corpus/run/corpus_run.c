@@ -31,7 +31,6 @@ typedef struct run {
     hs__record_stream *input;
     uint64_t n_blocks; /* read, this session and before */
     uint64_t texts_before, empty_before;
-    uint64_t n_records;                  /* of the shard, if pairs are written and it is known, else 0 */
     uint64_t n_pushed;                   /* records handed to workers, this session */
     bool expected;                       /* the size of the file of pairs was estimated */
     uint64_t n_saves;                    /* of this session */
@@ -369,7 +368,7 @@ static hs_status pairs_expect(run *r, hs_error *err)
     }
     r->expected = true;
     const hs_status st = failure(r, err);
-    return st ? st : hs__pairs_expect(r->job, r->workers.pairs, r->n_pushed, r->n_records, err);
+    return st ? st : hs__pairs_expect(r->workers.pairs, r->n_pushed, err);
 }
 
 /* Adds what depends on all texts. The workers have nothing to do. If the run is stopped meanwhile, the input
@@ -475,8 +474,7 @@ static hs_status input_open(run *r, hs_error *err)
 static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *err)
 {
     const bool regular = json_is_integer(json_object_get(r->results.identity, "input_bytes"));
-    const hs_status st = regular ? hs__pairs_texts_count(r->job, &r->n_records, err) : HS_OK;
-    return st ? st : hs__pairs_file_begin(target, &r->workers.pairs, err);
+    return hs__pairs_file_begin(target, regular, &r->workers.pairs, err);
 }
 
 static hs_status counters_begin(run *r, hs_error *err)
@@ -549,12 +547,7 @@ static hs_status job_run(const hs__corpus_job *job, const hs__pairs_target *pair
 
 static hs_status job_run_to(const hs__corpus_job *job, FILE *file, const char *database, hs_error *err)
 {
-    const hs__pairs_target target = {.file = file,
-                                     .packed = hs_ends_with(job->pairs, ".gz"),
-                                     .csv_safe = job->csv_safe,
-                                     .database = database,
-                                     .model = job->model,
-                                     .filter = &job->pairs_filter};
+    const hs__pairs_target target = {.job = job, .file = file, .database = database};
     return job_run(job, &target, err);
 }
 

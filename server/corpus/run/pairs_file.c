@@ -215,6 +215,8 @@ _Static_assert(ROW_BYTES >= 3 * HS_CSV_FIELD_MAX(TEXT_BYTES) + 8 * HS_NUMBER_BYT
 struct hs__pairs_file {
     hs__pairs_target target;
     pairs_database *database; /* or NULL: CSV */
+    bool packed;              /* CSV by gzip */
+    uint64_t n_records;       /* of the shard; 0: not known */
     uint64_t n_rows, n_bytes; /* written */
     z_stream zip;
     unsigned char *zipped; /* [ROW_BYTES] */
@@ -315,7 +317,7 @@ static bool bytes_write(hs__pairs_file *pairs, const char *bytes, size_t n)
 {
     if (pairs->database)
         return database_add(pairs->database, (const pair_row *)bytes, n / sizeof(pair_row));
-    if (pairs->target.packed)
+    if (pairs->packed)
         return bytes_pack(pairs, bytes, n, Z_NO_FLUSH);
     const size_t done = fwrite(bytes, 1, n, pairs->target.file);
     pairs->n_bytes += done;
@@ -326,7 +328,7 @@ static bool bytes_write(hs__pairs_file *pairs, const char *bytes, size_t n)
 static hs_status target_begin(hs__pairs_file *pairs, hs_error *err)
 {
     static const char header[] = "text,file,line,layer,head,i,j,token_i,token_j,similarity,normalized\n";
-    const hs_model *model = pairs->target.model;
+    const hs_model *model = pairs->target.job->model;
     if (pairs->target.database)
         return database_open(pairs->target.database, hs_model_tokenizer(model),
                              hs_model_shape(model)->vocab_size, &pairs->database, err);
@@ -343,8 +345,28 @@ static void pairs_destroy(hs__pairs_file *pairs)
     free(pairs);
 }
 
-hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **ret_pairs, hs_error *err)
+/* Counts the records of the job's shard. Reads the whole input. */
+static hs_status records_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err)
 {
+    hs__record_stream *input = NULL;
+    hs__record line = {.bytes = ""};
+    uint64_t n = 0;
+    hs_status st =
+        hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &input, err);
+    while (!st && !(st = hs__record_stream_next(input, &line, err)) && line.bytes)
+        n += line.number / HS__CORPUS_BLOCK % job->n_shards == job->shard;
+    hs__record_stream_close(input);
+    *ret_n = st ? 0 : n;
+    return st;
+}
+
+hs_status hs__pairs_file_begin(const hs__pairs_target *target, bool countable, hs__pairs_file **ret_pairs,
+                               hs_error *err)
+{
+    uint64_t n_records = 0;
+    hs_status st = countable ? records_count(target->job, &n_records, err) : HS_OK;
+    if (st)
+        return st;
     hs__pairs_file *pairs = calloc(1, sizeof *pairs);
     unsigned char *zipped = malloc(ROW_BYTES);
     /* 16 more than the default window selects a gzip header; the quick level, because there are many rows */
@@ -354,10 +376,12 @@ hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **
         return hs_fail(err, HS_NO_MEMORY, "no memory to write pairs");
     }
     pairs->target = *target;
+    pairs->packed = hs_ends_with(target->job->pairs, ".gz");
+    pairs->n_records = n_records;
     pairs->zipped = zipped;
     pthread_mutex_init(&pairs->lock, NULL);
     pthread_cond_init(&pairs->changed, NULL);
-    const hs_status st = target_begin(pairs, err);
+    st = target_begin(pairs, err);
     if (st)
         pairs_destroy(pairs);
     else
@@ -368,7 +392,7 @@ hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **
 /* Counts the rows and bytes written so far. Call it while no worker has a block. */
 static void pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes)
 {
-    if (pairs->target.packed)
+    if (pairs->packed)
         (void)bytes_pack(pairs, "", 0, Z_SYNC_FLUSH);
     *ret_rows = pairs->n_rows;
     *ret_bytes = pairs->database ? database_bytes(pairs->database) : pairs->n_bytes;
@@ -389,7 +413,7 @@ hs_status hs__pairs_file_end(hs__pairs_file *pairs, hs_error *err)
     hs_status st = HS_OK;
     if (pairs->database)
         st = database_end(pairs->database, err);
-    else if ((pairs->target.packed && !bytes_pack(pairs, "", 0, Z_FINISH)) || ferror(pairs->target.file))
+    else if ((pairs->packed && !bytes_pack(pairs, "", 0, Z_FINISH)) || ferror(pairs->target.file))
         st = hs_fail(err, HS_IO, "cannot write pairs");
     pairs_destroy(pairs);
     return st;
@@ -461,7 +485,7 @@ static char *number_print(char *to, uint64_t number, char then)
 static void row_print(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float value,
                       float normalized)
 {
-    const bool safe = rows->pairs->target.csv_safe;
+    const bool safe = rows->pairs->target.job->csv_safe;
     char *to = rows->bytes + rows->n;
     to = number_print(to, s->text, ',');
     to = text_print(to, s->file, safe);
@@ -504,7 +528,7 @@ static void row_keep(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, 
 static bool row_add(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float maximum)
 {
     const float value = s->similarity[i * s->n_tokens + j];
-    if (!filter_draws(rows->pairs->target.filter, s->text, s->layer, s->head, i, j))
+    if (!filter_draws(&rows->pairs->target.job->pairs_filter, s->text, s->layer, s->head, i, j))
         return true;
     if (rows->n > ROWS_BYTES && !rows_flush(rows))
         return false;
@@ -516,7 +540,7 @@ static bool row_add(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, s
 /* Finds the strongest pairs, then adds them, the strongest first. */
 static bool strongest_add(hs__pairs_rows *rows, const hs__pairs_source *s, float maximum, float least)
 {
-    const size_t n = s->n_tokens, n_most = rows->pairs->target.filter->strongest;
+    const size_t n = s->n_tokens, n_most = rows->pairs->target.job->pairs_filter.strongest;
     size_t n_found = 0;
     bool ok = true;
     for (size_t i = 0; i < n; i++)
@@ -533,7 +557,7 @@ static bool strongest_add(hs__pairs_rows *rows, const hs__pairs_source *s, float
 
 bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *s)
 {
-    const hs__pairs_filter *filter = rows->pairs->target.filter;
+    const hs__pairs_filter *filter = &rows->pairs->target.job->pairs_filter;
     const size_t n = s->n_tokens;
     const float least = filter->least > 0 ? filter->least : s->threshold;
     const float maximum = hs_similarity_max(s->similarity, n, NULL);
@@ -550,20 +574,6 @@ bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *s)
 
 /* ---- the expected size: rows and bytes grow in proportion to the number of records ---- */
 
-hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err)
-{
-    hs__record_stream *input = NULL;
-    hs__record line = {.bytes = ""};
-    uint64_t n = 0;
-    hs_status st =
-        hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &input, err);
-    while (!st && !(st = hs__record_stream_next(input, &line, err)) && line.bytes)
-        n += line.number / HS__CORPUS_BLOCK % job->n_shards == job->shard;
-    hs__record_stream_close(input);
-    *ret_n = st ? 0 : n;
-    return st;
-}
-
 /* Returns the free bytes on the disk of a file; UINT64_MAX if it is a device or a pipe. */
 static uint64_t bytes_free(const char *path)
 {
@@ -571,9 +581,10 @@ static uint64_t bytes_free(const char *path)
     return stat(path, &file) == 0 && !S_ISREG(file.st_mode) ? UINT64_MAX : hs__disk_free(path);
 }
 
-hs_status hs__pairs_expect(const hs__corpus_job *job, hs__pairs_file *pairs, uint64_t n_seen,
-                           uint64_t n_texts, hs_error *err)
+hs_status hs__pairs_expect(hs__pairs_file *pairs, uint64_t n_seen, hs_error *err)
 {
+    const hs__corpus_job *job = pairs->target.job;
+    const uint64_t n_texts = pairs->n_records;
     uint64_t n_rows, n_bytes;
     if (!n_seen)
         return HS_OK;

@@ -21,20 +21,19 @@ typedef struct hs__pairs_file hs__pairs_file;
 
 typedef struct hs__pairs_rows hs__pairs_rows;
 
-/* The destination of rows: a CSV file, compressed by gzip if packed, or a database at the path of an empty
- * file. */
+/* The destination of rows: a CSV file, compressed by gzip if the name job->pairs ends in .gz, or a database
+ * at the path of an empty file. */
 typedef struct hs__pairs_target {
-    FILE *file; /* or NULL */
-    bool packed;
-    bool csv_safe;        /* text is no formula to a spreadsheet */
+    const hs__corpus_job *job;
+    FILE *file;           /* or NULL */
     const char *database; /* or NULL */
-    const hs_model *model;
-    const hs__pairs_filter *filter;
 } hs__pairs_target;
 
-/* Borrows what target points to and writes the header or the tables. HS_NO_MEMORY, HS_IO, HS_NO_SPACE. */
-HS_MUST_USE hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **ret_pairs,
-                                           hs_error *err);
+/* Borrows what target points to and writes the header or the tables. countable: the inputs are regular files
+ * that do not change; the records of the job's shard are counted first. HS_CANCELLED: *job->stop became
+ * non-zero. HS_NO_MEMORY, HS_IO, HS_NO_SPACE, or as hs__record_stream_next. */
+HS_MUST_USE hs_status hs__pairs_file_begin(const hs__pairs_target *target, bool countable,
+                                           hs__pairs_file **ret_pairs, hs_error *err);
 
 /* Wakes all waiting workers because the run has failed. The file is unusable. Any thread. */
 void hs__pairs_file_give_up(hs__pairs_file *pairs);
@@ -71,11 +70,6 @@ bool hs__pairs_block_end(hs__pairs_rows *rows);
 /* Blocks of a run that the estimate is based on. */
 #define HS__PAIRS_EXPECTED_BLOCKS 4
 
-/* Counts the records of the job's shard. Reads the whole input, which must be regular files that do not
- * change. HS_CANCELLED: *job->stop became non-zero. Other errors as hs__record_stream_next. */
-HS_MUST_USE hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_error *err);
-
-/* Calls job->expect with the estimate. n_seen of n_texts records were counted, and no worker has a block.
- * HS_NO_SPACE: the file would not fit on its disk. */
-HS_MUST_USE hs_status hs__pairs_expect(const hs__corpus_job *job, hs__pairs_file *pairs, uint64_t n_seen,
-                                       uint64_t n_texts, hs_error *err);
+/* Calls job->expect with the estimate. n_seen records were counted, and no worker has a block. HS_NO_SPACE:
+ * the file would not fit on its disk. */
+HS_MUST_USE hs_status hs__pairs_expect(hs__pairs_file *pairs, uint64_t n_seen, hs_error *err);
