@@ -79,9 +79,14 @@ static hs_status rates_print(const hs_engine *engine, size_t n_cores, hs_error *
 }
 
 static const hs_option bench_table[] = {
-    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, hs__set_model, 0, 0, 0, NULL},
-    {"cores", 0, "N", "also measure on N cores, in addition to one (all)", hs__set_count,
-     offsetof(hs_catalog_options, n_threads), 1, 1000, NULL},
+    {.name = "model", .argument = HS_MODEL_ARGUMENT, .help = HS_MODEL_HELP, .set = hs__set_model},
+    {.name = "cores",
+     .argument = "N",
+     .help = "also measure on N cores, in addition to one (all)",
+     .set = hs__set_count,
+     .offset = offsetof(hs_catalog_options, n_threads),
+     .min = 1,
+     .max = 1000},
 };
 
 static int bench_main(const hs_command *command, int argc, char **argv)

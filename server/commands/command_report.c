@@ -17,8 +17,12 @@ typedef struct report_options {
 } report_options;
 
 static const hs_option report_table[] = {
-    {"output", 'o', "FILE", "the page to write (DIR/report.html); of several runs also .json or .csv",
-     hs__set_string, offsetof(report_options, output), 0, 0, NULL},
+    {.name = "output",
+     .letter = 'o',
+     .argument = "FILE",
+     .help = "the page to write (DIR/report.html); of several runs also .json or .csv",
+     .set = hs__set_string,
+     .offset = offsetof(report_options, output)},
 };
 
 static hs_status page_write(FILE *file, void *data, hs_error *err)

@@ -16,8 +16,12 @@ typedef struct merge_options {
 } merge_options;
 
 static const hs_option merge_table[] = {
-    {"output", 'o', "DIR", "folder for the merged run (required)", hs__set_string,
-     offsetof(merge_options, output), 0, 0, NULL},
+    {.name = "output",
+     .letter = 'o',
+     .argument = "DIR",
+     .help = "folder for the merged run (required)",
+     .set = hs__set_string,
+     .offset = offsetof(merge_options, output)},
 };
 
 static hs_status shards_merge(char *const *dirs, size_t n, hs__corpus_results *ret_results, hs_error *err)

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 
 static const hs_option models_table[] = {
-    {"model", 0, HS_MODEL_ARGUMENT, "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
-     hs__add_model, 0, 0, 0, NULL},
+    {.name = "model",
+     .argument = HS_MODEL_ARGUMENT,
+     .help = "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
+     .set = hs__add_model},
 };
 
 /* "learned", "rotary": joined where there are several. */
