@@ -171,6 +171,20 @@ static void release_words(const hs_model *model)
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
 }
 
+hs_status hs_model_config_check(const char *dir, hs_error *err)
+{
+    hs_bytes config = {NULL, 0};
+    hs_architecture architecture = {0};
+    const hs__family *family;
+    hs_status st = hs__file_read(dir, "config.json", false, &config, err);
+    if (!st)
+        st = hs__family_configure(&config, &family, &architecture, err);
+    if (!st)
+        hs__family_release(&architecture);
+    free((void *)config.data);
+    return st;
+}
+
 hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);

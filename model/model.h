@@ -22,6 +22,10 @@ typedef struct hs_model hs_model;
 /* Opens the checkpoint in folder dir. The caller closes *ret_model, which is untouched on failure. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err);
 
+/* Checks config.json in folder dir: whether a checkpoint with it can be opened, as far as it says so. Fails
+ * with HS_BAD_MODEL and names the key, or with HS_NOT_FOUND. */
+HS_MUST_USE hs_status hs_model_config_check(const char *dir, hs_error *err);
+
 /* Opens the model that is linked into the program. */
 HS_MUST_USE hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err);
 

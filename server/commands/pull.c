@@ -52,10 +52,19 @@ static void bar_waiting(void *data, const char *file)
     hs__print(stderr, "%s: another download of it is under way, waiting\n", file);
 }
 
+/* Parses a name. One without an organisation is what the hub means by it. Writes how other commands name it.
+ */
+static bool name_read(const char *text, hs_hub_name *ret_name, char *ret_shown, size_t n_shown)
+{
+    const bool alone = !strchr(text, '/');
+    snprintf(ret_shown, n_shown, "%s%s", alone ? "hf://" : "", text);
+    return *text && hs_hub_name_parse(ret_shown, strlen(ret_shown), ret_name);
+}
+
 static int pull_main(const hs_command *command, int argc, char **argv)
 {
     int operand, exit_code;
-    char unused, dir[PATH_MAX];
+    char unused, dir[PATH_MAX], shown_name[512];
     hs_error err = {0};
     hs_hub_name name;
     bar shown = {.on_terminal = isatty(STDERR_FILENO)};
@@ -65,16 +74,17 @@ static int pull_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (argc - operand != 1)
         return hs__usage_error(command, "name one model, as in google-bert/bert-base-uncased");
-    if (!hs_hub_name_parse(argv[operand], strlen(argv[operand]), &name))
-        return hs__usage_error(command, "'%s' is no name of a model; expected ORG/NAME or ORG/NAME@REVISION",
-                               argv[operand]);
+    if (!name_read(argv[operand], &name, shown_name, sizeof shown_name))
+        return hs__usage_error(
+            command, "'%s' is no name of a model; expected ORG/NAME or ORG/NAME@REVISION, or NAME as gpt2",
+            argv[operand]);
     const hs_status st = hs__hub_pull(&name, &watch, dir, &err);
     if (st && shown.open)
         fputc('\n', stderr);
     if (st)
         return hs__command_failed(command, &err);
     hs__print(stdout, "%s is in %s\n", argv[operand], dir);
-    printf("To look at it: headscope serve --model %s\n", argv[operand]);
+    hs__print(stdout, "To look at it: headscope serve --model %s\n", shown_name);
     return HS_EXIT_DONE;
 }
 

@@ -2,6 +2,7 @@
 #include "server/hub/hub_pull.h"
 
 #include "model/base/bytes.h"
+#include "model/model.h"
 #include "server/base/atomic_files.h"
 #include "server/hub/hub_transfer.h"
 
@@ -229,17 +230,22 @@ static bool is_shard(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == n && n < 128;
 }
 
+static hs_status weights_check(const pull *p, hs_error *err)
+{
+    if (is_listed(p, WEIGHTS) || is_listed(p, WEIGHTS_INDEX))
+        return HS_OK;
+    return hs_fail(
+        err, HS_BAD_MODEL, "%s has no model.safetensors%s", p->name.repository,
+        is_listed(p, "pytorch_model.bin")
+            ? ", only pytorch_model.bin; convert it: examples/convert.py of headscope's sources does it"
+            : "");
+}
+
 static hs_status weights_pull(pull *p, hs_error *err)
 {
+    hs_status st = HS_OK;
     if (is_listed(p, WEIGHTS))
         return file_pull(p, WEIGHTS, err);
-    if (!is_listed(p, WEIGHTS_INDEX))
-        return hs_fail(
-            err, HS_BAD_MODEL, "%s has no model.safetensors%s", p->name.repository,
-            is_listed(p, "pytorch_model.bin")
-                ? ", only pytorch_model.bin; convert it: examples/convert.py of headscope's sources does it"
-                : "");
-    hs_status st = HS_OK;
     for (size_t i = 0; !st && i < n_names(p); i++)
         if (name_at(p, i) && is_shard(name_at(p, i)))
             st = file_pull(p, name_at(p, i), err);
@@ -268,11 +274,30 @@ static hs_status modules_pull(pull *p, hs_error *err)
     return st ? st : file_pull(p, "modules.json", err);
 }
 
-/* Downloads the configs, and all files that a tokenizer of any family may have. */
+/* Downloads config.json, and refuses a model that could not be opened. */
+static hs_status config_pull(pull *p, hs_error *err)
+{
+    char dir[PATH_MAX];
+    hs_error why = {0};
+    if (!is_listed(p, "config.json"))
+        return hs_fail(err, HS_BAD_MODEL, "%s has no config.json: it is %s", p->name.repository,
+                       is_listed(p, "adapter_config.json") ? "an adapter (PEFT) and not a model. Merge it "
+                                                             "into its base model with merge_and_unload() of "
+                                                             "PEFT, and save that"
+                                                           : "no checkpoint in HuggingFace's layout");
+    hs_status st = file_pull(p, "config.json", err);
+    if (!st)
+        st = hs_hub_cache_path(&p->name, "snapshots", p->commit, NULL, dir, err);
+    if (st)
+        return st;
+    st = hs_model_config_check(dir, &why);
+    return st ? hs_fail(err, st, "%s: %s", p->name.repository, why.text) : HS_OK;
+}
+
+/* Downloads the other configs, and all files that a tokenizer of any family may have. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
-        "config.json",
         "config_sentence_transformers.json",
         "sentence_bert_config.json",
         "tokenizer.json",
@@ -286,10 +311,6 @@ static hs_status small_files_pull(pull *p, hs_error *err)
         "spiece.model",
         "sentencepiece.bpe.model",
     };
-    if (!is_listed(p, "config.json"))
-        return hs_fail(err, HS_BAD_MODEL,
-                       "%s has no config.json: it is no checkpoint in HuggingFace's layout",
-                       p->name.repository);
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < sizeof names / sizeof *names; i++)
         if (is_listed(p, names[i]))
@@ -331,6 +352,10 @@ static hs_status pull_run(pull *p, char ret_dir[PATH_MAX], hs_error *err)
     hs_status st = hs__hub_open(p->watch->stop, p->watch->data, &p->hub, err);
     if (!st)
         st = revision_read(p, err);
+    if (!st)
+        st = config_pull(p, err);
+    if (!st)
+        st = weights_check(p, err);
     if (!st)
         st = small_files_pull(p, err);
     if (!st)

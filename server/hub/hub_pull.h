@@ -1,6 +1,7 @@
 /* hub_pull.h - downloads a checkpoint from the HuggingFace hub into HuggingFace's own cache.
  *
- * Only the files that headscope reads are fetched. A file arrives under the name of its etag with
+ * Only the files that headscope reads are fetched. config.json comes first: if the model could not be opened,
+ * nothing more is fetched. A file arrives under the name of its etag with
  * ".incomplete" behind, is checked and renamed. The snapshot's folder has a link to it, and the ref is
  * written last. So the cache holds whole files only, and a second call resumes where the first one ended. */
 #pragma once

@@ -100,8 +100,8 @@ class Hub:
                       {"X-Error-Code": code, "X-Error-Message": message})
 
     def _hub(self, request, path):
-        listing = re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path)
-        resolve = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
+        listing = re.fullmatch(r"/api/models/((?:[^/]+/)?[^/]+)/revision/(.+)", path)
+        resolve = re.fullmatch(r"/((?:[^/]+/)?[^/]+)/resolve/([^/]+)/(.+)", path)
         found = listing or resolve
         name = found[1] if found else ""
         if name in self.renamed:

@@ -205,16 +205,42 @@ def test_revisions_and_renamed_repositories(pull, hub, cache):
     ("org/no-weights", "no model.safetensors"),
     ("org/only-bin", "examples/convert.py"),
     ("org/no-config", "no config.json"),
+    ("org/adapter", "it is an adapter (PEFT)"),
 ])
 def test_what_cannot_be_had(pull, hub, name, said):
-    hub.repositories["org/no-weights"] = {"config.json": b"{}"}
-    hub.repositories["org/only-bin"] = {"config.json": b"{}", "pytorch_model.bin": b"x"}
+    config = FILES["config.json"]
+    hub.repositories["org/no-weights"] = {"config.json": config}
+    hub.repositories["org/only-bin"] = {"config.json": config, "pytorch_model.bin": b"x"}
+    hub.repositories["org/adapter"] = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}
     hub.repositories["org/no-config"] = {"model.safetensors": b"x"}
     done = pull(name)
     assert done.returncode == 1 and said in done.stderr
 
 
-@pytest.mark.parametrize("name", ["", "one", "../up", "a/b/c", "a//b", "-a/b", "a/..", "a/b@", "a/b@../x", "a/b@x/../../y",
+@pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
+def test_a_model_that_cannot_be_opened_costs_its_config_alone(pull, hub, cache, weights):
+    hub.repositories["org/odd"] = {**FILES, "config.json": b'{"model_type": "reformer"}', weights: b"x"}
+    done = pull("org/odd")
+    assert done.returncode == 1 and 'org/odd: config.json: model_type must be one of "bert"' in done.stderr
+    assert 'not supported: "reformer"' in done.stderr and "convert" not in done.stderr
+    fetched = {path.rsplit("/", 1)[1] for _, _, path, _, _ in hub.requests if "/resolve/" in path}
+    assert fetched == {"config.json"}
+    assert not (cache / "models--org--odd" / "refs").exists()
+
+
+def test_a_name_without_an_organisation_is_what_the_hub_means(pull, hub, cache, headscope):
+    hub.renamed["mini-bert"] = NAME
+    done = pull("mini-bert")
+    assert done.returncode == 0, done.stderr
+    assert (cache / "models--mini-bert" / "refs" / "main").exists() and "serve --model hf://mini-bert\n" in done.stdout
+    env = {**os.environ, "HF_HUB_CACHE": str(cache)}
+    listed = subprocess.run([headscope, "models", "--model", "hf://mini-bert"], env=env, text=True, capture_output=True)
+    assert listed.returncode == 0 and "mini-bert" in listed.stdout
+    refused = subprocess.run([headscope, "models", "--model", "mini-bert"], env=env, text=True, capture_output=True)
+    assert refused.returncode == 1 and "hf://name if it has no organisation" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b/c", "a//b", "-a/b", "a/..", "a/b@", "a/b@../x", "a/b@x/../../y",
                                   "org/na me", "a--b/c", "hf://", "a/" + "b" * 200])
 def test_names_that_are_none(pull, hub, name):
     assert pull(name).returncode == 2
@@ -222,7 +248,7 @@ def test_names_that_are_none(pull, hub, name):
 
 
 def test_names_from_a_hostile_listing_stay_inside(pull, hub, cache, tmp_path):
-    hub.repositories["org/evil"] = {"config.json": b"{}", "model.safetensors.index.json": b"{}",
+    hub.repositories["org/evil"] = {"config.json": FILES["config.json"], "model.safetensors.index.json": b"{}",
                                     "model-../../../../evil.safetensors": b"x", "model-\n.safetensors": b"x"}
     pull("org/evil")
     assert not list(tmp_path.rglob("evil.safetensors"))
