@@ -47,7 +47,7 @@ test("head: centred similarities in readout, figures, address and request; the t
   page.on("request", (r) => sent.push(r.postData() ?? ""));
   await page.getByLabel("Centre outputs").check();
   await expect(page).toHaveURL(/center=1/);
-  await expect(page.getByText("O·O′ of the head’s outputs, without their mean")).toBeVisible();
+  await expect(page.getByText("O·O′ of centred outputs")).toBeVisible();
   const answer = await ask(request, home, { outputs: ["similarities", "summary"], center: "text" });
   const expected = answer.similarities[0][0][2][9];
   await expect

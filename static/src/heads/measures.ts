@@ -57,6 +57,9 @@ export const attentionName = ({ weigh }: Measures): string => (weigh ? "Attentio
 export const formulaOf = {
   attention: ({ weigh }: Measures): string => (weigh ? "A·‖f(x)‖: rows attend to columns" : "rows attend to columns"),
   similarity: ({ space, center }: Measures): string =>
-    (space === "residual" ? "O·G·O′, as written into the hidden state" : "O·O′ of the head’s outputs") +
-    (center ? ", without their mean" : ""),
+    center
+      ? `${space === "residual" ? "O·G·O′" : "O·O′"} of centred outputs`
+      : space === "residual"
+        ? "O·G·O′, as written into the hidden state"
+        : "O·O′ of the head’s outputs",
 };
