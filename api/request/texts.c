@@ -2,8 +2,8 @@
 #include "api/request/texts.h"
 
 #include "api/request/fields.h"
+#include "model/base/read_number.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +15,10 @@
 
 /* ---- texts to JSON ---- */
 
-/* Parses digits with an optional minus. Returns the end, or NULL if there is no integer. */
-static const char *integer_parse(const char *text, long long *ret)
-{
-    const bool starts = text[*text == '-'] >= '0' && text[*text == '-'] <= '9';
-    char *end;
-    errno = 0;
-    *ret = strtoll(text, &end, 10);
-    return starts && !errno ? end : NULL;
-}
-
 static json_t *integer_json(const char *text, hs_error *err)
 {
-    long long number;
-    const char *end = integer_parse(text, &number);
-    if (end && !*end)
+    int64_t number;
+    if (!hs_integer_read(text, NULL, INT64_MIN, INT64_MAX, &number))
         return json_integer(number);
     hs_fail(err, HS_INVALID, "expected an integer");
     return NULL;
@@ -37,9 +26,8 @@ static json_t *integer_json(const char *text, hs_error *err)
 
 static json_t *real_json(const char *text, hs_error *err)
 {
-    char *end;
-    const double number = strtod(text, &end);
-    json_t *json = end == text || *end ? NULL : json_real(number); /* NULL if it is not finite */
+    double number;
+    json_t *json = hs_real_read(text, NULL, &number) ? NULL : json_real(number);
     if (!json)
         hs_fail(err, HS_INVALID, "expected a number");
     return json;
@@ -68,8 +56,9 @@ static json_t *numbers_json(const hs_field *field, const char *text, hs_error *e
     if (hs_choice_find(field->choices, text, strlen(text)) >= 0)
         return json_string(text);
     json_t *list = json_array();
-    long long number;
-    for (const char *at = text; (at = integer_parse(at, &number)) && (!*at || *at == ','); at++) {
+    int64_t number;
+    for (const char *at = text;
+         !hs_integer_read(at, &at, INT64_MIN, INT64_MAX, &number) && (!*at || *at == ','); at++) {
         json_array_append_new(list, json_integer(number));
         if (!*at)
             return list;

@@ -1,5 +1,6 @@
 /* bind.c - binds the tensors of a checkpoint to an architecture, using the tables of its family. The first
  * failure is kept and later calls do nothing, so binding reads as a list. */
+#include "model/base/read_number.h"
 #include "model/families/family.h"
 
 #include <stdio.h>
@@ -453,6 +454,8 @@ static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char 
 {
     hs__entry entry;
     const size_t n_layers = n_numbered(architecture);
+    const char *digits_end;
+    int64_t layer;
     if (hs__safetensors_find(tensors, name, &entry) && is_buffer(at->rest, &entry, &architecture->shape))
         return;
     if (!is_known(b->layout, at->rest))
@@ -460,7 +463,8 @@ static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char 
             hs_fail(b->err, HS_BAD_MODEL,
                     "%s: the layers of this family have no tensor %s; the model has another architecture",
                     tensors->file_name, name);
-    else if (at->rest > at->digits && strtoull(at->digits, NULL, 10) >= n_layers)
+    else if (hs_integer_read(at->digits, &digits_end, 0, (int64_t)n_layers - 1, &layer) ==
+             HS_NUMBER_TOO_LARGE)
         b->status =
             hs_fail(b->err, HS_BAD_MODEL,
                     "%s: tensor %s is of layer %.*s, and config.json says that layers 0 to %zu are all; "

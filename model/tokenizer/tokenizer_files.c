@@ -4,6 +4,7 @@
  * converted to the same form, so parts are created in one way only. Options in tokenizer_config.json override
  * both: do_lower_case, strip_accents and tokenize_chinese_chars of BERT, add_prefix_space and trim_offsets of
  * byte-level BPE. */
+#include "model/base/read_number.h"
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -202,9 +203,8 @@ static hs_status read_decoder(hs__description *d, hs_error *err)
     json_t *token;
     json_object_foreach(decoder, key, token)
     {
-        char *end = NULL;
-        const long long id = strtoll(key, &end, 10);
-        if (!st && (end == key || *end || id < 0 || (size_t)id >= d->vocab_size + HS__BEYOND_MAX))
+        int64_t id = 0;
+        if (!st && hs_integer_read(key, NULL, 0, (int64_t)(d->vocab_size + HS__BEYOND_MAX - 1), &id))
             st = hs_fail(err, HS_BAD_MODEL,
                          HS__TOKENIZER_CONFIG ": added_tokens_decoder: '%.64s' is not an id from 0 to %zu",
                          key, d->vocab_size + HS__BEYOND_MAX - 1);

@@ -1,4 +1,5 @@
 /* command_corpus.c - `headscope corpus`: options, paths, shard, number of workers, progress and exit code. */
+#include "model/base/read_number.h"
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/machine.h"
@@ -310,11 +311,11 @@ static void signals_catch(void)
 /* ---- the shard ---- */
 static bool number_read(const char *text, size_t *ret)
 {
-    char *end;
-    if (!text || *text < '0' || *text > '9')
+    int64_t number;
+    if (!text || hs_integer_read(text, NULL, 0, INT64_MAX, &number))
         return false;
-    *ret = strtoul(text, &end, 10);
-    return !*end;
+    *ret = (size_t)number;
+    return true;
 }
 
 /* Reads the shard from the environment of a scheduler. False: there is none. */
@@ -426,12 +427,8 @@ static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
 /* Reads a number in (0, 1]; NULL is 0. name: the option's. */
 static hs_status fraction_read(const char *name, const char *text, double *ret, hs_error *err)
 {
-    char *end;
     *ret = 0;
-    if (!text)
-        return HS_OK;
-    *ret = strtod(text, &end);
-    if (end == text || *end || !(*ret > 0 && *ret <= 1))
+    if (text && (hs_real_read(text, NULL, ret) || !(*ret > 0 && *ret <= 1)))
         return hs_fail(err, HS_INVALID, "--%s must be a number in (0, 1]; it is \"%.40s\"", name, text);
     return HS_OK;
 }

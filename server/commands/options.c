@@ -3,11 +3,11 @@
 #include "server/commands/options.h"
 
 #include "api/request/texts.h"
+#include "model/base/read_number.h"
 #include "server/base/catalog.h"
 #include "server/base/printable.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -283,18 +283,17 @@ bool hs__ending_is_known(const char *path, const char *endings)
 /* A number within the option's range, with an optional suffix taken from scales ("KMG": 2^10, 2^20, 2^30). */
 static bool number_parse(const hs_option *option, const char *value, const char *scales, double *ret)
 {
-    char *end;
-    errno = 0;
-    if (!isdigit((unsigned char)*value))
+    const char *end;
+    double number;
+    if (!isdigit((unsigned char)*value) || hs_real_read(value, &end, &number))
         return false;
-    double number = strtod(value, &end);
     const char *scale = *end ? strchr(scales, toupper((unsigned char)*end)) : NULL;
     if (scale) {
         number = ldexp(number, 10 * (int)(scale - scales + 1));
         end++;
     }
     *ret = number;
-    return !errno && !*end && number >= option->min && number <= option->max;
+    return !*end && number >= option->min && number <= option->max;
 }
 
 hs_status hs__set_count(const hs_option *option, const char *value, void *ret, hs_error *err)

@@ -1,6 +1,7 @@
 /* admission.c - who may ask, and which requests are read at all. */
 #include "server/http/admission.h"
 
+#include "model/base/read_number.h"
 #include "server/base/identifier.h"
 
 #include <arpa/inet.h>
@@ -368,7 +369,10 @@ static const hs_route *row_find(const hs_routes *routes, const char *method, con
 static unsigned long long length_of(const hs_exchange *x)
 {
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    return length ? strtoull(length, NULL, 10) : 0;
+    int64_t n_bytes = 0; /* the largest number if it is beyond it */
+    if (length)
+        (void)hs_integer_read(length, NULL, 0, INT64_MAX, &n_bytes);
+    return (unsigned long long)n_bytes;
 }
 
 /* Returns true if a body is still to come that should not be read: it is too long, or the client waits for

@@ -3,6 +3,7 @@
 #include "server/http/routes.h"
 
 #include "api/request/texts.h"
+#include "model/base/read_number.h"
 #include "server/base/log.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
@@ -216,11 +217,13 @@ static void upload_finish(hs_exchange *x)
 /* Reads an integer from 1 to max; keeps *ret if there is no text. Returns false if it refused. */
 static bool number_read(hs_exchange *x, const char *name, const char *text, uint64_t max, uint64_t *ret)
 {
-    const size_t n = text ? strspn(text, "0123456789") : 0;
-    const uint64_t number = text ? strtoull(text, NULL, 10) : *ret;
+    const uint64_t most = max < INT64_MAX ? max : INT64_MAX;
+    int64_t number;
     char pointer[32];
-    if (!text || (n && n < 19 && !text[n] && number >= 1 && number <= max)) {
-        *ret = number;
+    if (!text)
+        return true;
+    if (!hs_integer_read(text, NULL, 1, (int64_t)most, &number)) {
+        *ret = (uint64_t)number;
         return true;
     }
     snprintf(pointer, sizeof pointer, "/%s", name);

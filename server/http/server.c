@@ -2,6 +2,7 @@
 #include "server/http/server.h"
 
 #include "model/base/clock.h"
+#include "model/base/read_number.h"
 #include "model/base/status.h"
 #include "server/base/log.h"
 #include "server/base/machine.h"
@@ -129,8 +130,8 @@ enum { BACKLOG = 1024 };
 
 static bool port_valid(const char *port)
 {
-    const size_t n = strspn(port, "0123456789");
-    return n && n <= 5 && !port[n] && strtoul(port, NULL, 10) <= 65535;
+    int64_t number;
+    return *port != '-' && !hs_integer_read(port, NULL, 0, 65535, &number);
 }
 
 static hs_status address_split(const char *where, char *ret_host, size_t host_size, const char **ret_port,

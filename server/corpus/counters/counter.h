@@ -22,6 +22,7 @@
 
 #include "api/formats/arrays.h"
 #include "api/request/texts.h"
+#include "model/base/read_number.h"
 #include "server/corpus/corpus.h"
 #include "server/corpus/report/drawing.h"
 
@@ -55,10 +56,10 @@ typedef struct hs__setting_row {
 /* Reads a number in [0, 1]. */
 static inline hs_status hs__fraction_read(const char *text, float *ret, hs_error *err)
 {
-    char *end;
-    *ret = strtof(text, &end);
-    return end > text && !*end && *ret >= 0 && *ret <= 1 ? HS_OK
-                                                         : hs_fail(err, HS_INVALID, "a number in [0, 1]");
+    double number = -1;
+    const bool is = !hs_real_read(text, NULL, &number) && number >= 0 && number <= 1;
+    *ret = (float)number;
+    return is ? HS_OK : hs_fail(err, HS_INVALID, "a number in [0, 1]");
 }
 
 static inline hs_status hs__name_read(const char *text, char *ret, size_t n_ret, hs_error *err)

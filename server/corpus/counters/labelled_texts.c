@@ -5,6 +5,7 @@
  * names of the labels are in the names of the results. */
 #include "server/corpus/counters/labelled_texts.h"
 
+#include "model/base/read_number.h"
 #include "server/corpus/report/html.h"
 
 #include <stdlib.h>
@@ -167,9 +168,10 @@ static bool label_find(const hs_task_head *head, const char *text, size_t *ret_l
             *ret_label = i;
             return true;
         }
-    const size_t n_digits = strspn(text, "0123456789");
-    *ret_label = n_digits > 0 && n_digits < 6 && !text[n_digits] ? strtoul(text, NULL, 10) : head->n_classes;
-    return *ret_label < head->n_classes;
+    int64_t number = 0;
+    const bool is = !hs_integer_read(text, NULL, 0, (int64_t)head->n_classes - 1, &number);
+    *ret_label = (size_t)number;
+    return is;
 }
 
 /* Finds the label of a record among those of the model. */

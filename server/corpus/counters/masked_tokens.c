@@ -5,6 +5,7 @@
  * All masks of a text are in one pass, as in training. The counts are in the statistics. */
 #include "engine/analysis/predictions.h"
 #include "model/base/bytes.h"
+#include "model/base/read_number.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
@@ -40,11 +41,11 @@ static hs_status read_seed(const char *text, const hs_model *model, hs__corpus_s
                            hs_error *err)
 {
     options *o = ret;
-    char *end;
+    int64_t seed = 0;
     (void)model, (void)settings;
-    o->seed = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || o->seed > INT64_MAX)
+    if (hs_integer_read(text, NULL, 0, INT64_MAX, &seed))
         return hs_fail(err, HS_INVALID, "an integer from 0 to 2^63 - 1");
+    o->seed = (uint64_t)seed;
     return HS_OK;
 }
 

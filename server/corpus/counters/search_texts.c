@@ -4,6 +4,7 @@
  * The database is server/corpus/search/text_index.h. A worker gathers what it keeps of a text head by head,
  * and adds the text after its pass. */
 #include "engine/analysis/analysis.h"
+#include "model/base/read_number.h"
 #include "model/base/utf8.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/search/strongest.h"
@@ -23,9 +24,8 @@ typedef struct options {
 /* Reads an integer from 0 to most. */
 static hs_status read_count(const char *text, size_t most, size_t *ret, hs_error *err)
 {
-    char *end;
-    const unsigned long long n = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n > most)
+    int64_t n;
+    if (hs_integer_read(text, NULL, 0, (int64_t)most, &n))
         return hs_fail(err, HS_INVALID, "an integer from 0 to %zu", most);
     *ret = (size_t)n;
     return HS_OK;

@@ -6,12 +6,14 @@
 #include "api/formats/json_text.h"
 #include "engine/analysis/analysis.h"
 #include "model/base/bytes.h"
+#include "model/base/read_number.h"
 #include "model/base/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/base/atomic_files.h"
 #include "server/base/database.h"
 #include "server/corpus/search/strongest.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -238,12 +240,10 @@ struct hs__pairs_rows {
 
 static bool number_take(const char **at, long *ret)
 {
-    char *end;
-    if (**at < '0' || **at > '9')
-        return false;
-    *ret = strtol(*at, &end, 10);
-    *at = end;
-    return true;
+    int64_t number = 0;
+    const hs_number_fault fault = hs_integer_read(*at, at, 0, INT_MAX, &number);
+    *ret = (long)number;
+    return fault != HS_NUMBER_MALFORMED;
 }
 
 static bool is_listed(const uint16_t *layers, size_t n_layers, long layer)

@@ -3,6 +3,7 @@
 #include "server/corpus/run/settings.h"
 
 #include "api/request/texts.h"
+#include "model/base/read_number.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report_value.h"
 
@@ -24,15 +25,15 @@ static hs_status read_thresholds(const char *text, const hs_model *model, hs__co
     (void)model, (void)options;
     ret->n_thresholds = 0;
     for (const char *at = text;; at++) {
-        char *end;
-        const float value = strtof(at, &end);
+        double number = 0;
+        const hs_number_fault fault = hs_real_read(at + strspn(at, " "), &at, &number);
+        const float value = (float)number;
         const float before = ret->n_thresholds ? ret->thresholds[ret->n_thresholds - 1] : 0;
-        if (end == at || (*end && *end != ',') || !(value > before && value <= 1) ||
+        if (fault || (*at && *at != ',') || !(value > before && value <= 1) ||
             ret->n_thresholds == HS_CORPUS_THRESHOLDS_MAX)
             return hs_fail(err, HS_INVALID, "up to %d ascending numbers in (0, 1], like 0.1,0.2,0.3",
                            HS_CORPUS_THRESHOLDS_MAX);
         ret->thresholds[ret->n_thresholds++] = value;
-        at = end;
         if (!*at)
             return HS_OK;
     }

@@ -3,10 +3,10 @@
 #include "server/corpus/search/pair_search.h"
 
 #include "model/architecture.h"
+#include "model/base/read_number.h"
 #include "server/corpus/search/text_index.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,12 +70,10 @@ static hs_status damaged(hs_error *err)
 
 static bool integer_read(const char *text, const char **ret_end, long *ret)
 {
-    char *end;
-    errno = 0;
-    *ret = strtol(text, &end, 10);
-    *ret_end = end;
-    return end != text && (*text == '-' || (*text >= '0' && *text <= '9')) && !errno && *ret >= -INT_MAX &&
-           *ret <= INT_MAX;
+    int64_t number = 0;
+    const hs_number_fault fault = hs_integer_read(text, ret_end, -INT_MAX, INT_MAX, &number);
+    *ret = (long)number;
+    return !fault;
 }
 
 /* Reads an integer from low to high. */
@@ -101,9 +99,8 @@ static hs_status limit_read(const hs__search_query *q, size_t *ret, const char *
 
 static hs_status min_read(const char *text, double *ret, const char **ret_wrong, hs_error *err)
 {
-    char *end;
-    *ret = text ? strtod(text, &end) : 0;
-    return text && (end == text || *end || !(*ret >= 0 && *ret <= 1))
+    *ret = 0;
+    return text && (hs_real_read(text, NULL, ret) || !(*ret >= 0 && *ret <= 1))
                ? wrong(ret_wrong, "min", text, "a number in [0, 1]", err)
                : HS_OK;
 }
