@@ -19,7 +19,6 @@ const DOCS = {
 const VIEWS = {
   overview: "",
   sorted: "sort=previous&down=1",
-  points: "plane=1",
   head: "view=head&layer=7&head=5",
   text: "view=text&layer=1&head=7",
   pairs: "view=pairs&layer=7&head=5",

@@ -18,8 +18,6 @@ for (const [name, width, fragment, act] of [
   ["lines of several heads", 1280, "view=text&layer=1&head=2&relation=to&beside=1.7&sel=5", ""],
   ["lines of several heads, dark", 390, "view=text&layer=1&head=2&relation=to&beside=1.7-2.6", "dark"],
   ["weighted head, centred in the residual space", 390, "view=head&weigh=1&space=residual&center=1&layer=1&head=4", ""],
-  ["heads as points", 1280, "plane=1&text=The+cat+sat.+The+cat+ran.", ""],
-  ["dark heads as points on a phone", 390, "plane=1&paint=layer&text=The+cat+sat.+The+cat+ran.", "dark"],
   ["heads like one", 1280, "seek=like+7.5&text=The+cat+sat.+The+cat+ran.", ""],
   ["experiment", 1280, "view=experiment&edits=z1.7_x4.3.0.5&layer=5&head=3&lens=1&tone=prediction_kl&text=The+old+bridge+%5BMASK%5D+closed.", ""],
   ["dark experiment on a phone", 390, "view=experiment&edits=m1.7&at=3&lens=1&tone=logprob_change", "dark"],

@@ -170,9 +170,9 @@ export const patchedEffectsRequest = (state: Requested, layers: number[], patch:
 export const patchMapRequest = (state: Requested, patch: Patch): AnalyzeRequest =>
   wholeRequest(state, [0], "all", ["patch_map"], patchOf(patch));
 
-// The distances between all heads.
+// The distances between all heads, of their outputs.
 export const distancesRequest = (state: Requested): AnalyzeRequest =>
-  wholeRequest(state, "all", "all", ["head_distances"], { head_distance: state.distance });
+  wholeRequest(state, "all", "all", ["head_distances"], { head_distance: "cka" });
 
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: Requested, layer: number): AnalyzeRequest {

@@ -78,8 +78,8 @@ const ABOUT = {
     picture: (i, j) => (i < 4 ? (i === j ? 1 : 0) : 0.35),
   },
   arrangement: {
-    name: "Large, small and points",
-    text: "Large shows two maps for each head, small fits all heads into the window. Points places heads of similar outputs near each other.",
+    name: "Small and large",
+    text: "Small fits all heads into the window, one map each; the head under the pointer is enlarged. Large shows two maps for each head, and its pattern.",
     picture: (i, j) => ((i + j) % 2 ? 0.15 : 0.7),
   },
   seek: {

@@ -1,8 +1,6 @@
-// All heads at once: thumbnails as a grid or points in the plane, filtered, sorted and coloured by a figure.
+// All heads at once: thumbnails as a grid, filtered, sorted and coloured by a figure.
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
-import { distancesRequest } from "../../app/requests";
-import { Planner } from "../../heads/distances";
 import {
   FIGURES,
   likeOf,
@@ -15,7 +13,7 @@ import {
   type Known,
   type Metric,
 } from "../../heads/figures";
-import { chosenHeads, figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
+import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useApp, useExport } from "../../ui/context";
@@ -27,14 +25,12 @@ import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
 import { Grid, type Captions } from "./grid";
-import { HeadPlane } from "./plane";
-import { overviewExport, planeExport } from "./saved";
+import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
 
 const ARRANGEMENTS = [
   { value: "grid", label: "Large" },
   { value: "small", label: "Small", title: "All heads in the window, one map each" },
-  { value: "points", label: "Points", title: "Similar heads are near each other" },
 ] as const;
 
 const SHOW_CHOICES = [
@@ -52,11 +48,10 @@ export function OverviewView() {
   const entry = app.overview();
   const { answer } = entry;
   const thumbs = useMemo(() => new Thumbnails(app), [app]);
-  const planner = useMemo(() => new Planner(app.draw), [app]);
   const grid = useRef<HTMLDivElement>(null);
   const known = useRef<Answer | null>(null);
   if (answer && known.current !== answer) performance.mark("overview-answered");
-  if (answer && !state.plane) thumbs.ask(answer);
+  if (answer) thumbs.ask(answer);
   known.current = answer;
 
   const shape = app.shape(answer, state.model);
@@ -72,11 +67,10 @@ export function OverviewView() {
     figure,
     range: summary && figure && rangeOf(summary, figure, state.least),
   };
-  const chosen = summary && state.plane ? chosenHeads(thumbs.all, summary, state, near) : order;
 
   useLayoutEffect(() => {
     if (!answer) thumbs.look();
-    else thumbs.fill(answer, needsMaps(state) || (state.plane && state.paint === "pattern"));
+    else thumbs.fill(answer, needsMaps(state));
   });
   useEffect(() => {
     const onScroll = (): void => {
@@ -85,15 +79,9 @@ export function OverviewView() {
     addEventListener("scroll", onScroll, { passive: true });
     return () => removeEventListener("scroll", onScroll);
   }, [app]);
-  const hasGrid = !state.plane && shape !== null && (answer !== null || entry.status === "loading");
+  const hasGrid = shape !== null && (answer !== null || entry.status === "loading");
   useResize(grid, app.draw, [app, hasGrid]);
-  useExport(() => {
-    if (!answer || !summary) return null;
-    if (!state.plane) return overviewExport(app, answer, summary, order);
-    const distances = app.cache.peek(distancesRequest(state));
-    const placed = distances && planner.of(distances);
-    return placed && planeExport(app, answer, summary, placed);
-  });
+  useExport(() => (answer && summary ? overviewExport(app, answer, summary, order) : null));
 
   const announce = (l: number, head: number, aloud: boolean): void => {
     const one = summary?.[l]?.[head];
@@ -127,10 +115,7 @@ export function OverviewView() {
       </p>
       <Toolbar figure={figure} range={captions.range} ready={answer !== null} like={likeOf(state.seek)?.join("·")} />
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
-      {answer && chosen.length === 0 && <NoHead />}
-      {answer && summary && state.plane && (
-        <HeadPlane overview={answer} known={summary} chosen={chosen} planner={planner} announce={announce} />
-      )}
+      {answer && order.length === 0 && <NoHead />}
       {hasGrid && drawnGrid}
       {answer && summary && (
         <Alternative title="All figures as a table">
@@ -170,41 +155,39 @@ function Toolbar(props: {
         <Segmented
           legend="Heads as"
           help="arrangement"
-          value={state.plane ? "points" : state.small ? "small" : "grid"}
+          value={state.small ? "small" : "grid"}
           choices={ARRANGEMENTS}
           onChange={(value) => {
             const small = value === "small";
             const one = small && state.show === "both" ? { show: "attention" as const } : {};
-            app.set({ plane: value === "points", small, ...one }, true);
+            app.set({ small, ...one }, true);
           }}
         />
-        {!state.plane && (
-          <>
-            <Segmented
-              help="attention"
-              legend="Show"
-              value={state.show}
-              choices={SHOW_CHOICES}
-              onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
-            />
-            <Select
-              label="Sort by"
-              help="figure"
-              value={props.like ? "near" : state.sort}
-              options={[
-                ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
-                ...metricOptions("layer and head"),
-              ]}
-              onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
-            />
-            {state.sort !== "none" && !props.like && (
-              <Button onClick={() => app.set({ down: !state.down }, true)}>
-                {state.down ? "↓ largest first" : "↑ smallest first"}
-              </Button>
-            )}
-            <StateSelect label="Colour by" help="figure" field="tint" step options={metricOptions("none")} />
-          </>
+
+        <Segmented
+          help="attention"
+          legend="Show"
+          value={state.show}
+          choices={SHOW_CHOICES}
+          onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
+        />
+        <Select
+          label="Sort by"
+          help="figure"
+          value={props.like ? "near" : state.sort}
+          options={[
+            ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
+            ...metricOptions("layer and head"),
+          ]}
+          onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
+        />
+        {state.sort !== "none" && !props.like && (
+          <Button onClick={() => app.set({ down: !state.down }, true)}>
+            {state.down ? "↓ largest first" : "↑ smallest first"}
+          </Button>
         )}
+        <StateSelect label="Colour by" help="figure" field="tint" step options={metricOptions("none")} />
+
         <StateSelect
           label="Pattern"
           help="pattern"
@@ -221,22 +204,20 @@ function Toolbar(props: {
             onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
           />
         </Field>
-        {!state.plane && (
-          <Field label="High pairs at least" class="least" help="pairs">
-            <Input
-              type="number"
-              min={0}
-              title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
-              value={String(state.least)}
-              onInput={(e) => {
-                const least = e.currentTarget.valueAsNumber;
-                if (Number.isInteger(least) && least >= 0) app.set({ least });
-              }}
-            />
-          </Field>
-        )}
+        <Field label="High pairs at least" class="least" help="pairs">
+          <Input
+            type="number"
+            min={0}
+            title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
+            value={String(state.least)}
+            onInput={(e) => {
+              const least = e.currentTarget.valueAsNumber;
+              if (Number.isInteger(least) && least >= 0) app.set({ least });
+            }}
+          />
+        </Field>
       </div>
-      {!state.plane && props.ready && (
+      {props.ready && (
         <div class="legend">
           {overviewBars(app, props.figure, props.range).map((bar) => (
             <ColourBar key={bar.label} {...bar} />
@@ -255,7 +236,7 @@ function NoHead() {
     <div class="notice" role="status">
       <p>No head has this pattern. Widen the filter or the search.</p>
       {pattern && (
-        <Button onClick={() => app.set({ only: "all", seek: "", sort: pattern, down: true, plane: false }, true)}>
+        <Button onClick={() => app.set({ only: "all", seek: "", sort: pattern, down: true }, true)}>
           Show all, sorted by: {FIGURES[pattern].name.toLowerCase()}
         </Button>
       )}

@@ -1,9 +1,8 @@
-// Saves the overview: the figures of its heads in the order on screen, or their places as points.
+// Saves the overview: the figures of its heads in the order on screen.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { distancesRequest, savedRequest } from "../../app/requests";
-import type { Placed } from "../../heads/distances";
-import { FIGURE_NAMES, patternOf, valueOf, type Known } from "../../heads/figures";
+import { savedRequest } from "../../app/requests";
+import { FIGURE_NAMES, valueOf, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
@@ -29,24 +28,4 @@ export function overviewExport(app: App, answer: Answer, known: Known[][], order
   );
   const made = madeOf(app, answer, "overview", request);
   return { ...made, rows, figure: figureRequest(request, { kind: "overview", show: app.state.show }) };
-}
-
-export function planeExport(
-  app: App,
-  overview: Answer,
-  known: Known[][],
-  { heads, plane: { x, y } }: Placed,
-): Exportable {
-  const wide = overview.heads.length;
-  const request = distancesRequest(app.state);
-  const rows = (): (string | number)[][] => [
-    ["layer", "head", "x", "y", "pattern"],
-    ...heads.map((at, n) => {
-      const [l, h] = [Math.floor(at / wide), at % wide];
-      const head = known[l]?.[h];
-      return [l, h, x[n] ?? NaN, y[n] ?? NaN, head ? patternOf(head) : ""];
-    }),
-  ];
-  const made = madeOf(app, overview, "map-of-heads", request);
-  return { ...made, rows, part: ".plane-body", figure: figureRequest(request, { kind: "distances" }) };
 }
