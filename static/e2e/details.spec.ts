@@ -135,13 +135,13 @@ test("links name text, model and checksum, and say when the weights differ", asy
 test("a control explains itself by keyboard and click, and leads to the glossary", async ({ watched: page, home }) => {
   await open(page, home, query);
   await expect(page.getByText("headscope shows where each attention head")).toBeVisible();
-  const what = page.getByRole("button", { name: "What is: Similarity threshold τ?" });
+  const what = page.getByRole("button", { name: "What is: Similarity threshold τ," });
   await what.focus();
   await page.keyboard.press("Enter");
   await expect(page.locator(".explain-sheet", { hasText: "A pair of tokens is high if its N reaches τ." })).toBeVisible();
   await page.keyboard.press("Escape");
   await expect(page.locator(".explain-sheet:popover-open")).toHaveCount(0);
-  await page.getByRole("button", { name: "What is: Pattern?" }).click();
+  await page.getByRole("button", { name: "Pattern" }).click();
   await page.getByRole("button", { name: "All terms" }).click();
   const glossary = page.getByRole("dialog", { name: "Glossary" });
   await expect(glossary).toBeVisible();

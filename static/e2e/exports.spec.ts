@@ -1,7 +1,7 @@
 // Saved files show the same as the screen.
 import { execFileSync, spawnSync } from "node:child_process";
 import type { Page } from "@playwright/test";
-import { expect, open, saved, settled, test } from "./viewer";
+import { expect, more, open, saved, settled, test } from "./viewer";
 
 const save = async (page: Page, name: string): Promise<Buffer> => (await saved(page, name)).bytes;
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0;
@@ -28,6 +28,7 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
   }, plain[0]);
   expect(wide).toBe(3 * shown!);
   await page.getByLabel("Overlay").selectOption("mask");
+  await more(page);
   await page.locator(".toolbar").getByLabel("Sentences").check();
   const masked = await maps();
   expect(masked.map((image, n) => image === plain[n])).toEqual([false, true, false, true]);
@@ -53,6 +54,7 @@ for (const fragment of VIEWS)
     if (!fragment.includes("head=4")) return;
     expect(count(figure, />cat<\/text>/g)).toEqual(8); // two cats, two maps, both ways
     expect(figure).toMatch(/>attention, log, four decades, 0 to [\d.]+<\/text>/); // the scale on screen
+    await more(page);
     await page.getByLabel("Weight by norms").check();
     await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
     await page.locator(".menu summary").click();

@@ -1,4 +1,5 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
+import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { colours, expect, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
 
@@ -77,5 +78,48 @@ taskTest("a model for fewer than 128 tokens opens, and cuts a long text at its o
     await expect(view(page, name)).toBeVisible();
     await settled(page);
     await expect(page.locator(".problem")).toHaveCount(0);
+  }
+});
+
+// The map within the window's free part, between the bars.
+const inSight = (page: Page, n: number): Promise<boolean> =>
+  page.locator(".plate .heatmap").nth(n).evaluate((map) => {
+    const { top, bottom } = map.getBoundingClientRect();
+    const bar = document.querySelector(".top")!;
+    const above = getComputedStyle(bar).position === "sticky" ? bar.getBoundingClientRect().bottom : 0;
+    return top >= above && bottom <= document.querySelector(".readout")!.getBoundingClientRect().top;
+  });
+
+test("both maps of a head are entirely in sight, and one at twice the size", async ({ watched: page, home }) => {
+  await open(page, home, "view=head");
+  await settled(page);
+  expect([await inSight(page, 0), await inSight(page, 1)]).toEqual([true, true]);
+  await page.setViewportSize({ width: 640, height: 400 }); // 1280 × 800 at 200 %
+  await settled(page);
+  await page.locator(".plate .heatmap").first().evaluate((map) => map.scrollIntoView({ block: "end" }));
+  await page.mouse.wheel(0, 40);
+  await expect.poll(() => inSight(page, 0)).toBe(true);
+});
+
+test("few stops of the keyboard lie before the heads, and one “?” explains a row", async ({ watched: page, home }) => {
+  await open(page, home);
+  await settled(page);
+  const stops = async (): Promise<number> => {
+    for (let n = 1; n < 60; n++) {
+      await page.keyboard.press("Tab");
+      if (await page.evaluate(() => document.activeElement!.matches(".thumb"))) return n;
+    }
+    return Infinity;
+  };
+  expect(await stops()).toBeLessThanOrEqual(36); // 55 once
+  await page.locator(".skip").focus();
+  await page.keyboard.press("Enter");
+  expect(await stops()).toBeLessThanOrEqual(9); // 16 once
+  for (const name of ["Overview", "Head", "Text", "Pairs", "Compare", "Experiment", "Trace"]) {
+    await page.getByRole("navigation").getByRole("button", { name, exact: true }).click();
+    await settled(page);
+    const [row] = await view(page, name).locator(".toolbar:has(> .ends)").all();
+    await expect(row!.locator(".what")).toHaveCount(1);
+    expect((await row!.boundingBox())!.height, name).toBeLessThan(60);
   }
 });

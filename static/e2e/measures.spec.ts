@@ -1,6 +1,6 @@
 // Choice of space and of weighted maps: what Head and Text show is what the service answers.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, open, readout, reload, test, view } from "./viewer";
+import { expect, more, open, readout, reload, test, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The cat ran.";
 const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
@@ -12,6 +12,7 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   await open(page, home, `view=head&pin=2.9&${QUERY}`);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   const plain = await page.locator(".facts").textContent();
+  await more(page);
   await page.getByLabel("Weight by norms").check();
   await page.getByLabel("Similarity in").selectOption("residual");
   await expect(page).toHaveURL(/space=residual&weigh=1/);

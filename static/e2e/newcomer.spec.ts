@@ -113,7 +113,7 @@ test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow"
 
   visitor = await arrive(page, home);
   await visitor.click(page.locator(".thumb").first());
-  await visitor.click(page.getByRole("button", { name: "What is: Normalised similarity N?" }));
+  await visitor.click(page.getByRole("button", { name: "What is: Normalised similarity N" }));
   await expect(page.locator(".explain-sheet:popover-open")).toContainText("so that 1 is the most similar pair");
 
   visitor = await arrive(page, home);

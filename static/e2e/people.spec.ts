@@ -111,6 +111,7 @@ test("axes say which tokens they name, and their positions when asked", async ({
     page.locator(".heatmap canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
   await drawn(page);
   const before = await map();
+  await page.locator(".panel .group .more summary").click();
   await page.getByLabel("Positions beside tokens").check();
   await expect.poll(map).not.toBe(before);
   await expect(page).toHaveURL(/positions=1/);

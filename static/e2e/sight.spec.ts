@@ -1,11 +1,49 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
 import { colours, expect, open, ranked, readout, settled, test } from "./viewer";
 
-test("small thumbnails: all heads are in the window, and stay so when they are sorted", async ({ watched: page, home }) => {
+for (const [width, height] of [
+  [1280, 800],
+  [1440, 900],
+  [390, 844],
+] as const)
+  test(`all heads are in the window at first: ${width} px`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height });
+    await open(page, home);
+    await settled(page);
+    const foot = (await page.locator(".readout").boundingBox())!.y;
+    const thumbs = await page.locator(".thumb").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().bottom));
+    expect(thumbs).toHaveLength(144);
+    expect(Math.max(...thumbs)).toBeLessThanOrEqual(foot);
+  });
+
+test("a small head is enlarged under the pointer and the focus, with its name, pattern and strongest tokens", async ({ watched: page, home }) => {
+  await open(page, home);
+  await settled(page);
+  const card = page.locator(".enlarged");
+  await expect(card).toHaveCount(0);
+  await page.locator(".thumb[data-head='1.2']").hover();
+  await expect(card).toContainText("Layer 1 · Head 2");
+  await expect(card).toContainText("next");
+  await expect(card).toContainText(/Looks at \S+ \d+\s%/);
+  for (const n of [0, 1])
+    await expect
+      .poll(() => card.locator("canvas").nth(n).evaluate((c) => new Set(new Uint32Array((c as HTMLCanvasElement).getContext("2d")!.getImageData(0, 0, 24, 24).data.buffer)).size))
+      .toBeGreaterThan(5);
+  const box = (await card.boundingBox())!;
+  const thumb = (await page.locator(".thumb[data-head='1.2']").boundingBox())!;
+  expect(box.x).toBeGreaterThan(thumb.x + thumb.width);
+  await page.locator(".thumb[data-head='11.11']").focus();
+  await expect(card).toContainText("Layer 11 · Head 11");
+  const low = (await card.boundingBox())!;
+  expect(low.y + low.height).toBeLessThanOrEqual(800);
+  await page.keyboard.press("Escape");
+  await expect(card).toHaveCount(0);
+});
+
+test("small thumbnails stay in the window when they are sorted; both maps make them large", async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await open(page, home);
   await settled(page);
-  await page.getByRole("radio", { name: "Small" }).check();
   await expect(page.getByRole("radio", { name: "Attention", exact: true })).toBeChecked();
   const inSight = (): Promise<number> =>
     page.locator(".thumb").evaluateAll((all) => {

@@ -85,3 +85,16 @@ for (const [name, width, fragment, colorScheme] of [
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     expect(await findings(page)).toEqual([]);
   });
+
+for (const width of [1440, 390])
+  test(`the picture of a trace fits its window, with the result: ${width} px`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height: 900 });
+    await open(page, home, "view=trace&routes=20&text=The+old+bridge+that+the+town+paid+for+%5BMASK%5D+closed+after+the+war.");
+    await expect(page.locator(".routes path").first()).toBeAttached();
+    await settled(page);
+    const box = await page.locator(".routes").evaluate((one) => [one.scrollWidth, one.clientWidth]);
+    expect(box[0]).toBeLessThanOrEqual(box[1]!);
+    const [picture, result] = [(await page.locator(".routes").boundingBox())!, (await page.locator(".routes text.bold").first().boundingBox())!];
+    expect(result.x).toBeGreaterThanOrEqual(picture.x);
+    expect(result.x + result.width).toBeLessThanOrEqual(picture.x + picture.width);
+  });

@@ -94,6 +94,9 @@ export async function saved(page: Page, name: string): Promise<{ bytes: Buffer; 
   return { bytes, file: download.suggestedFilename() };
 }
 
+// Shows a view's controls that are rarely used.
+export const more = (page: Page) => page.getByRole("button", { name: "More", exact: true }).click();
+
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 

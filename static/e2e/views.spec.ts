@@ -1,5 +1,5 @@
 // Each view's main path.
-import { colours, drawn, expect, LONG, open, readout, reload, test, view, saved } from "./viewer";
+import { colours, drawn, expect, LONG, more, open, readout, reload, saved, test, view } from "./viewer";
 
 test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -170,6 +170,7 @@ test("head: scales, overlays, diagonal, zoom and the summed heads change the pic
   await changes(() => page.getByLabel("Overlay").selectOption("mask"));
   await changes(() => page.getByLabel("Overlay").selectOption("regions"));
   await changes(() => page.getByLabel("Overlay").selectOption("pairs"));
+  await more(page);
   await changes(() => page.getByLabel("Diagonal").selectOption("on"));
   await changes(() => page.getByRole("button", { name: "Zoom in" }).click());
   await changes(() => page.getByRole("button", { name: "Whole map" }).click());

@@ -5,13 +5,13 @@ export const MeasureControls = () => (
   <>
     <StateToggle
       label="Weight by norms"
-      help="weighted"
+      help={null}
       title="Attention times the norm of the vector each token passes on: a column that gathers attention may pass on little"
       field="weigh"
     />
     <StateSelect
       label="Similarity in"
-      help="space"
+      help={null}
       title="Residual: of the vectors the head writes into the hidden state, which do not depend on its arbitrary coordinates"
       field="space"
       options={[

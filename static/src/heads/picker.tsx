@@ -61,7 +61,7 @@ export function HeadPicker(props: {
     <div class="head-picker">
       <Select
         label={label}
-        help="head"
+        help={null}
         value={layer}
         options={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`] as const)}
         onChange={(next) => onPick(next, selection.head)}

@@ -12,4 +12,4 @@ const CHOICES = [
   { value: "row", label: "Per row", title: "Each query's row to its own maximum" },
 ] as const;
 
-export const ScaleControl = () => <StateSegmented legend="Scale" help="scale" field="scale" choices={CHOICES} />;
+export const ScaleControl = () => <StateSegmented legend="Scale" help={null} field="scale" choices={CHOICES} />;

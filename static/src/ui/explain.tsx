@@ -25,11 +25,21 @@ let places = 0;
 
 // A control with its "?".
 export function Explained({ term, children }: { term: Term | null | undefined; children: ComponentChildren }) {
+  if (!term) return <>{children}</>;
+  return (
+    <div class="explained">
+      {children}
+      <Terms of={[term]} />
+    </div>
+  );
+}
+
+// The "?" that explains one control, or all of a group.
+export function Terms({ of }: { of: readonly Term[] }) {
   const [id] = useState(() => `explain-${places++}`);
   const [open, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
-  if (!term) return <>{children}</>;
   const place = (): void => {
     if (!button.current || !sheet.current) return;
     const { left, bottom } = button.current.getBoundingClientRect();
@@ -42,24 +52,27 @@ export function Explained({ term, children }: { term: Term | null | undefined; c
     requestAnimationFrame(place);
   };
   return (
-    <div class="explained">
-      {children}
+    <>
       <button type="button" class="what" popovertarget={id} ref={button}>
         <span aria-hidden="true">?</span>
-        <span class="hidden">What is: {aboutOf(term).name}?</span>
+        <span class="hidden">What is: {of.map((term) => aboutOf(term).name).join(", ")}?</span>
       </button>
       <div popover="auto" id={id} class="explain-sheet" ref={sheet} onToggle={toggle}>
         {open && (
           <>
-            <strong>{aboutOf(term).name}</strong>
-            <Explanation term={term} />
+            {of.map((term) => (
+              <div key={term}>
+                <strong>{aboutOf(term).name}</strong>
+                <Explanation term={term} />
+              </div>
+            ))}
             <button type="button" class="link" onClick={openGlossary}>
               All terms
             </button>
           </>
         )}
       </div>
-    </div>
+    </>
   );
 }
 

@@ -1,17 +1,18 @@
-// The left side: the text to analyse, and the thresholds and display options that every view follows.
+// The left side: the text to analyse, and the threshold and display options that every view follows.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../app/answer";
 import { escapeBidi } from "../app/bidi";
 import { embedded } from "../app/embed";
 import { EXAMPLES } from "../app/examples";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
-import type { State } from "../app/state";
+import { INITIAL, type State } from "../app/state";
 import { keep, kept } from "../app/storage";
 import { ALL_TOKENS, axisOf } from "../maps/axis";
 import { MAPS } from "../maps/colour";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Slider, Toggle } from "./controls";
 import { StateSelect, StateToggle } from "./state-controls";
+import { Terms } from "./explain";
 import { guardOf, Guarded } from "./guarded";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
@@ -128,6 +129,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
     <form onSubmit={onSubmit} onKeyDown={onKeyDown}>
       <div class="examples">
         <h2>Text</h2>
+        <Terms of={["limit", "model", "literal", "prompt"]} />
         <select
           aria-label="Examples"
           value=""
@@ -155,8 +157,8 @@ function TextForm({ hidden }: { hidden: boolean }) {
         </Field>
       </Guarded>
       <Guarded name="pair" problem={problem}>
-        <details class="more" open={state.pair !== ""}>
-          <summary>Second segment</summary>
+        <details class="more" open={state.pair !== "" || state.literal}>
+          <summary>Second segment, special tokens</summary>
           <textarea
             id="pair"
             rows={3}
@@ -166,12 +168,19 @@ function TextForm({ hidden }: { hidden: boolean }) {
             onInput={(e) => edit({ pair: e.currentTarget.value })}
             {...guardOf("pair", problem)}
           />
+          <Toggle
+            label="Treat [MASK] as ordinary text"
+            help={null}
+            title="split_special_tokens: special tokens written in the text are not recognised"
+            on={draft.literal}
+            onChange={(literal) => edit({ literal })}
+          />
         </details>
       </Guarded>
       <div class="two">
         <div class="badged">
           <Guarded name="model" problem={problem}>
-            <Field label="Model" help="model">
+            <Field label="Model" help={null}>
               <select
                 id="model"
                 value={app.modelName()}
@@ -185,7 +194,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <ModelBadge />
         </div>
         <Guarded name="max" problem={problem}>
-          <Field label="Tokens at most" help="limit">
+          <Field label="Tokens at most" help={null}>
             <input
               id="max"
               type="number"
@@ -201,13 +210,6 @@ function TextForm({ hidden }: { hidden: boolean }) {
         </Guarded>
       </div>
       <PromptSelect value={state.prompt} onChange={(prompt) => analyse(state.model, prompt)} />
-      <Toggle
-        label="Treat [MASK] as ordinary text"
-        help="literal"
-        title="split_special_tokens: special tokens written in the text are not recognised"
-        on={draft.literal}
-        onChange={(literal) => edit({ literal })}
-      />
       <div class="submit">
         <button type="submit" class={`primary${waiting ? " waiting" : ""}`}>
           Analyse
@@ -236,59 +238,61 @@ function AnswerFacts({ of }: { of: Answer | null }) {
 
 function DisplayOptions({ hidden }: { hidden: boolean }) {
   const app = useApp();
-  const { tau, atau, special } = app.state;
+  const { tau, atau, special, positions, map } = app.state;
   const problem = useProblem(hidden);
+  const changed = positions || atau !== INITIAL.atau || map !== INITIAL.map || problem?.name === "atau";
   return (
-    <>
-      <div class="group">
-        <h2>Thresholds</h2>
-        <Guarded name="tau" problem={problem}>
-          <Slider
-            label="Similarity τ"
-            help="tau"
-            title="A pair is high when its similarity reaches this fraction of the head's maximum"
-            value={tau}
-            onChange={(value) => app.set({ tau: value })}
-          />
-        </Guarded>
+    <div class="group">
+      <div class="examples">
+        <h2>Display</h2>
+        <Terms of={["tau", "special", "pieces", "atau", "positions", "palette"]} />
+      </div>
+      <Guarded name="tau" problem={problem}>
+        <Slider
+          label="Similarity τ"
+          help={null}
+          title="A pair is high when its similarity reaches this fraction of the head's maximum"
+          value={tau}
+          onChange={(value) => app.set({ tau: value })}
+        />
+      </Guarded>
+      <Toggle
+        label="Hide special tokens"
+        help={null}
+        title="[CLS] and [SEP] hidden and left out of every figure"
+        on={!special}
+        onChange={(on) => app.set({ special: !on })}
+      />
+      <StateToggle
+        label="Merge word pieces"
+        help={null}
+        title="Attention to a word is the sum over its pieces, from it their mean"
+        field="words"
+      />
+      <details class="more" open={changed}>
+        <summary>More</summary>
         <Guarded name="atau" problem={problem}>
           <Slider
             label="Attention τ"
-            help="atau"
+            help={null}
             title="A token gathers attention when its column sum reaches this fraction of the largest"
             value={atau}
             onChange={(value) => app.set({ atau: value })}
           />
         </Guarded>
-      </div>
-      <div class="group">
-        <h2>Display</h2>
-        <Toggle
-          label="Hide special tokens"
-          help="special"
-          title="[CLS] and [SEP] hidden and left out of every figure"
-          on={!special}
-          onChange={(on) => app.set({ special: !on })}
-        />
-        <StateToggle
-          label="Merge word pieces"
-          help="pieces"
-          title="Attention to a word is the sum over its pieces, from it their mean"
-          field="words"
-        />
         <StateToggle
           label="Positions beside tokens"
-          help="positions"
+          help={null}
           title="Each token of a map with its place in the text"
           field="positions"
         />
         <StateSelect
           label="Colours"
-          help="palette"
+          help={null}
           field="map"
           options={MAPS.map((name) => [name, capital(name)] as const)}
         />
-      </div>
-    </>
+      </details>
+    </div>
   );
 }

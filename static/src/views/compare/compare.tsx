@@ -18,6 +18,7 @@ import { Facts, Select } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
 import { Cosine } from "./cosine";
@@ -89,11 +90,11 @@ export function CompareView() {
   useExport(() => (pair ? compareExport(app, trio, pair, sides, numbers.current) : null));
   return (
     <section class="view compare" aria-label="Compare">
-      <div class="toolbar">
-        <StateSegmented legend="Compare with" help="against" field="against" step choices={AGAINST_CHOICES} />
+      <Toolbar terms={["against", "normalised", "scale", "head"]}>
+        <StateSegmented legend="Compare with" help={null} field="against" step choices={AGAINST_CHOICES} />
         <QuantityControl similarity="Similarity N" />
         <ScaleControl />
-      </div>
+      </Toolbar>
       {state.against === "text" && (
         <SecondText label="Second text: change a word of the first, for example" action="Compare" help="against" />
       )}

@@ -3,7 +3,7 @@ import { StateSegmented } from "../../ui/state-controls";
 
 export const QuantityControl = ({ similarity }: { similarity: string }) => (
   <StateSegmented
-    help="normalised"
+    help={null}
     legend="Map"
     field="what"
     choices={[

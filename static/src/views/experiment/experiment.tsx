@@ -15,6 +15,7 @@ import { useApp, useExport } from "../../ui/context";
 import { Button, Field, Input, Select } from "../../ui/controls";
 import { StateSegmented, StateSelect } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
 import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./interventions";
@@ -62,26 +63,26 @@ export function ExperimentView() {
   const edits = answer ? editsWithin(app, answer) : [];
   return (
     <section class="view experiment" aria-label="Experiment">
-      <Toolbar edits={edits} />
+      <Kinds edits={edits} />
       {statusOf(app, entry)}
       {answer && <Body answer={answer} edits={edits} />}
     </section>
   );
 }
 
-function Toolbar({ edits }: { edits: readonly Edit[] }) {
+function Kinds({ edits }: { edits: readonly Edit[] }) {
   const app = useApp();
   const { kind, factor } = app.state;
   return (
-    <div class="toolbar">
+    <Toolbar terms={["change"]}>
       <StateSegmented
         legend="Clicking a head will"
-        help="change"
+        help={null}
         field="kind"
         choices={KIND_NAMES.map((value) => ({ value, label: KINDS[value].name, title: KINDS[value].title }))}
       />
       {kind === "scale" && (
-        <Field label="Factor" help="change" class="factor">
+        <Field label="Factor" help={null} class="factor">
           <Input
             type="number"
             step={0.1}
@@ -101,7 +102,7 @@ function Toolbar({ edits }: { edits: readonly Edit[] }) {
       <p class="edits" role="status">
         {edits.length ? inWords(edits) : "Nothing is changed yet"}
       </p>
-    </div>
+    </Toolbar>
   );
 }
 

@@ -1,4 +1,5 @@
 // One head in full: attention and similarity side by side under one cross-hair.
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
@@ -16,6 +17,7 @@ import { Plate } from "../../maps/plate";
 import type { Viewport } from "../../maps/viewport";
 import { ScaleControl } from "../../maps/scale-control";
 import { format, percent } from "../../maps/scale";
+import { INITIAL } from "../../app/state";
 import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
@@ -25,6 +27,7 @@ import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
 import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
 
@@ -46,6 +49,9 @@ export function HeadView() {
     <section class="view head" aria-label="Head">
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={QUANTITIES} play />
+        <Zoom plates={plates} />
+      </div>
+      <Controls>
         {head && selection.head !== SUM && (
           <>
             <Button onClick={alike}>Heads like this one</Button>
@@ -54,9 +60,7 @@ export function HeadView() {
             </Button>
           </>
         )}
-        <Zoom plates={plates} />
-      </div>
-      <Toolbar />
+      </Controls>
       {statusOf(app, entry, head !== null)}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
@@ -106,34 +110,46 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
   );
 }
 
-const Toolbar = () => (
-  <div class="toolbar">
-    <ScaleControl />
-    <StateSelect
-      label="Overlay"
-      help="overlay"
-      field="overlay"
-      options={[
-        ["none", "None"],
-        ["mask", "Mask (Fig. 5)"],
-        ["regions", "Averaged regions (Fig. 5)"],
-        ["pairs", "High pairs"],
-      ]}
-    />
-    <StateSelect
-      label="Diagonal"
-      help="diagonal"
-      field="diag"
-      options={[
-        ["paper", "As in the paper"],
-        ["on", "On"],
-        ["off", "Off"],
-      ]}
-    />
-    <StateToggle label="Sentences" help="sentences" title="Lines between sentences" field="lines" />
-    <MeasureControls />
-  </div>
-);
+function Controls({ children }: { children: ComponentChildren }) {
+  const { diag, lines, weigh, space } = useApp().state;
+  const more = (
+    <>
+      <StateSelect
+        label="Diagonal"
+        help={null}
+        field="diag"
+        options={[
+          ["paper", "As in the paper"],
+          ["on", "On"],
+          ["off", "Off"],
+        ]}
+      />
+      <MeasureControls />
+      <StateToggle label="Sentences" help={null} title="Lines between sentences" field="lines" />
+    </>
+  );
+  return (
+    <Toolbar
+      terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space"]}
+      more={more}
+      changed={diag !== INITIAL.diag || space !== INITIAL.space || lines || weigh}
+    >
+      <ScaleControl />
+      <StateSelect
+        label="Overlay"
+        help={null}
+        field="overlay"
+        options={[
+          ["none", "None"],
+          ["mask", "Mask (Fig. 5)"],
+          ["regions", "Averaged regions (Fig. 5)"],
+          ["pairs", "High pairs"],
+        ]}
+      />
+      {children}
+    </Toolbar>
+  );
+}
 
 // Only while the text is short: of a long one nobody could follow a line.
 function Sided({ head }: { head: Head }) {

@@ -21,14 +21,14 @@ const SIGNED_ROOTS: Tick[] = [
 
 // range: of the figure, where there is one.
 export function overviewBars({ state, theme }: App, figure: Figure | null, range: [number, number] | null): Bar[] {
-  const { show, map } = state;
+  const { show, map, small } = state;
   const bars: Bar[] = [];
   if (show !== "similarity")
     bars.push({
       lut: lutOf(map, "attention", theme),
       label: "Attention",
       ticks: ROOTS,
-      words: `square root, 0 to 1; strip: offsets −${NEAR} to +${NEAR}`,
+      words: `square root, 0 to 1${small ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
     });
   if (show !== "attention")
     bars.push({

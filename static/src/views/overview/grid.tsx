@@ -8,6 +8,7 @@ import { format } from "../../maps/scale";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
+import type { Pointed } from "./enlarged";
 import type { Thumb } from "./thumbnails";
 
 const FILTERED = 24; // heads at most that are shown larger, in fewer columns
@@ -43,6 +44,8 @@ function captionOf({ l, h }: Thumb, heads: number, { summary, near, figure, rang
   return { written: written || patternName(head), kind, sound, place };
 }
 
+const pointedAt = ({ l, h }: Thumb, button: HTMLElement): Pointed => ({ l, h, box: button.getBoundingClientRect() });
+
 export function Grid(props: {
   order: readonly Thumb[];
   heads: number; // a layer
@@ -51,13 +54,15 @@ export function Grid(props: {
   chosen: { layer: number; head: number };
   early: boolean; // frames without maps, while the server computes
   place: { current: HTMLDivElement | null };
-  announce: (l: number, head: number, aloud: boolean) => void;
+  point: (at: Pointed | null, aloud: boolean) => void; // at a head
 }) {
   const app = useApp();
   const { order, heads, sorted, captions, chosen, place } = props;
-  const { show, least, map, small } = app.state;
+  const { show, least, map } = app.state;
   // A few heads that a filter leaves are larger.
-  const columns = sorted && !small && order.length <= FILTERED ? Math.min(heads, 6) : heads;
+  const few = sorted && order.length <= FILTERED;
+  const small = app.state.small && !few;
+  const columns = few ? Math.min(heads, 6) : heads;
   const focused = useRef<string | undefined>(undefined);
   const active = document.activeElement;
   focused.current = active instanceof HTMLElement && place.current?.contains(active) ? active.dataset.head : undefined;
@@ -93,8 +98,9 @@ export function Grid(props: {
           tabIndex={keyOf(t) === stop ? 0 : -1}
           aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}${noted.has(keyOf(t)) ? ", with a note" : ""}`}
           onClick={() => app.open(t.l, t.h)}
-          onFocus={() => props.announce(t.l, t.h, true)}
-          onPointerEnter={() => props.announce(t.l, t.h, false)}
+          onFocus={(e) => props.point(pointedAt(t, e.currentTarget), true)}
+          onBlur={() => props.point(null, false)}
+          onPointerEnter={(e) => props.point(pointedAt(t, e.currentTarget), false)}
         >
           <Adopt element={t.canvas} />
           {noted.has(keyOf(t)) && <i class="noted" title="Has a note" />}
@@ -119,6 +125,7 @@ export function Grid(props: {
     );
   };
   const onKeyDown = (e: KeyboardEvent): void => {
+    if (e.key === "Escape") return props.point(null, false);
     const buttons = [...(place.current?.querySelectorAll<HTMLButtonElement>(".thumb") ?? [])];
     const at = buttons.findIndex((button) => button === document.activeElement);
     const start = at - (at % columns);
@@ -152,7 +159,7 @@ export function Grid(props: {
       style={{ "--heads": columns, "--rows": Math.ceil(order.length / columns) }}
       ref={place}
       onKeyDown={onKeyDown}
-      onPointerLeave={() => app.announce("")}
+      onPointerLeave={() => props.point(null, false)}
     >
       {!sorted && heads > FEW && (
         <div class="row header" role="row">

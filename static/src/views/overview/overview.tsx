@@ -1,5 +1,5 @@
 // All heads at once: thumbnails as a grid, filtered, sorted and coloured by a figure.
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import {
   FIGURES,
@@ -9,28 +9,29 @@ import {
   onlyName,
   rangeOf,
   valueOf,
-  type Figure,
   type Known,
   type Metric,
 } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
+import { INITIAL } from "../../app/state";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useApp, useExport } from "../../ui/context";
 import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
-import { openGlossary } from "../../ui/explain";
+import { Toolbar } from "../../ui/toolbar";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
+import { Enlarged, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
 
 const ARRANGEMENTS = [
-  { value: "grid", label: "Large" },
   { value: "small", label: "Small", title: "All heads in the window, one map each" },
+  { value: "grid", label: "Large", title: "Both maps of each head, with its pattern" },
 ] as const;
 
 const SHOW_CHOICES = [
@@ -83,9 +84,11 @@ export function OverviewView() {
   useResize(grid, app.draw, [app, hasGrid]);
   useExport(() => (answer && summary ? overviewExport(app, answer, summary, order) : null));
 
-  const announce = (l: number, head: number, aloud: boolean): void => {
-    const one = summary?.[l]?.[head];
-    if (one) app.announce(`Layer ${l} · Head ${head}   ${wordsOf(one).join("   ")}`, aloud);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
+  const point = (at: Pointed | null, aloud: boolean): void => {
+    setPointed(at);
+    const one = at && summary?.[at.l]?.[at.h];
+    app.announce(one ? `Layer ${at.l} · Head ${at.h}   ${wordsOf(one).join("   ")}` : "", aloud);
   };
   // The same tree as long as it shows the same: each map that comes is a drawing.
   const chosenHead = app.selection(answer);
@@ -100,23 +103,37 @@ export function OverviewView() {
           chosen={chosenHead}
           early={!answer}
           place={grid}
-          announce={announce}
+          point={point}
         />
       ),
     [order.map(({ l, h }) => `${l}.${h}`).join(), shape?.heads, summary, near, state, app.theme, chosenHead.layer, chosenHead.head, entry.status], // prettier-ignore
   );
   return (
     <section class="view overview" aria-label="Overview">
-      <p class="intro">
-        headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.{" "}
-        <Button class="link" onClick={openGlossary}>
-          Glossary
-        </Button>
-      </p>
-      <Toolbar figure={figure} range={captions.range} ready={answer !== null} like={likeOf(state.seek)?.join("·")} />
+      <Controls like={likeOf(state.seek)?.join("·")} />
+      <div class="about">
+        <p class="intro">
+          headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.
+        </p>
+        {answer && (
+          <div class="legend">
+            {overviewBars(app, figure, captions.range).map((bar) => (
+              <ColourBar key={bar.label} {...bar} />
+            ))}
+          </div>
+        )}
+      </div>
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
       {answer && order.length === 0 && <NoHead />}
       {hasGrid && drawnGrid}
+      {answer && pointed && state.small && (
+        <Enlarged
+          key={`${pointed.l}.${pointed.h}`}
+          answer={answer}
+          at={pointed}
+          known={summary?.[pointed.l]?.[pointed.h]}
+        />
+      )}
       {answer && summary && (
         <Alternative title="All figures as a table">
           <FiguresTable answer={answer} summary={summary} />
@@ -141,90 +158,85 @@ function wordsOf(head: Known): string[] {
   return [`previous ${percent(previous)}   self ${percent(self)}   next ${percent(next)}`, ...words];
 }
 
-function Toolbar(props: {
-  figure: Figure | null;
-  range: [number, number] | null;
-  ready: boolean;
-  like: string | undefined; // the head whose nearest are sought
-}) {
+function Controls({ like }: { like: string | undefined }) {
   const app = useApp();
   const { state } = app;
-  return (
-    <div class="with-legend">
-      <div class="toolbar">
-        <Segmented
-          legend="Heads as"
-          help="arrangement"
-          value={state.small ? "small" : "grid"}
-          choices={ARRANGEMENTS}
-          onChange={(value) => {
-            const small = value === "small";
-            const one = small && state.show === "both" ? { show: "attention" as const } : {};
-            app.set({ small, ...one }, true);
+  const { small, show, least, tint } = state;
+  const more = (
+    <>
+      <StateSelect label="Colour by" help={null} field="tint" step options={metricOptions("none")} />
+      <Field label="High pairs at least" class="least" help={null}>
+        <Input
+          type="number"
+          min={0}
+          title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
+          value={String(least)}
+          onInput={(e) => {
+            const value = e.currentTarget.valueAsNumber;
+            if (Number.isInteger(value) && value >= 0) app.set({ least: value });
           }}
         />
-
-        <Segmented
-          help="attention"
-          legend="Show"
-          value={state.show}
-          choices={SHOW_CHOICES}
-          onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
-        />
-        <Select
-          label="Sort by"
-          help="figure"
-          value={props.like ? "near" : state.sort}
-          options={[
-            ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
-            ...metricOptions("layer and head"),
-          ]}
-          onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
-        />
-        {state.sort !== "none" && !props.like && (
-          <Button onClick={() => app.set({ down: !state.down }, true)}>
-            {state.down ? "↓ largest first" : "↑ smallest first"}
-          </Button>
-        )}
-        <StateSelect label="Colour by" help="figure" field="tint" step options={metricOptions("none")} />
-
-        <StateSelect
-          label="Pattern"
-          help="pattern"
-          field="only"
-          step
-          options={ONLY.map((name) => [name, onlyName(name)] as const)}
-        />
-        <Field label="Find heads" class="seek" help="seek">
-          <Input
-            type="search"
-            placeholder="7·5, previous, like 7·5 …"
-            title="By layer and head, by words of the head's pattern, or “like 7·5”: nearest to that head first"
-            value={state.seek}
-            onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
-          />
-        </Field>
-        <Field label="High pairs at least" class="least" help="pairs">
-          <Input
-            type="number"
-            min={0}
-            title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
-            value={String(state.least)}
-            onInput={(e) => {
-              const least = e.currentTarget.valueAsNumber;
-              if (Number.isInteger(least) && least >= 0) app.set({ least });
-            }}
-          />
-        </Field>
-      </div>
-      {props.ready && (
-        <div class="legend">
-          {overviewBars(app, props.figure, props.range).map((bar) => (
-            <ColourBar key={bar.label} {...bar} />
-          ))}
-        </div>
+      </Field>
+    </>
+  );
+  return (
+    <Toolbar
+      terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
+      more={more}
+      changed={tint !== INITIAL.tint || least !== INITIAL.least}
+    >
+      <Segmented
+        legend="Heads as"
+        help={null}
+        value={small ? "small" : "grid"}
+        choices={ARRANGEMENTS}
+        onChange={(value) => {
+          const one = value === "small" && show === "both" ? { show: "attention" as const } : {};
+          const both = value === "grid" && small ? { show: "both" as const } : {};
+          app.set({ small: value === "small", ...one, ...both }, true);
+        }}
+      />
+      <Segmented
+        help={null}
+        legend="Show"
+        value={show}
+        choices={SHOW_CHOICES}
+        onChange={(value) => app.set({ show: value, ...(value === "both" ? { small: false } : {}) }, "merge")}
+      />
+      <Select
+        label="Sort by"
+        help={null}
+        value={like ? "near" : state.sort}
+        options={[...(like ? [["near", `distance to ${like}`] as const] : []), ...metricOptions("layer and head")]}
+        onChange={(sort) => sort !== "near" && app.set({ sort, ...(like ? { seek: "" } : {}) }, true)}
+      />
+      {state.sort !== "none" && !like && (
+        <Button
+          class="icon"
+          aria-label={state.down ? "Largest first" : "Smallest first"}
+          title={state.down ? "Largest first" : "Smallest first"}
+          onClick={() => app.set({ down: !state.down }, true)}
+        >
+          {state.down ? "↓" : "↑"}
+        </Button>
       )}
-    </div>
+      <StateSelect
+        label="Pattern"
+        help={null}
+        field="only"
+        step
+        options={ONLY.map((name) => [name, onlyName(name)] as const)}
+      />
+      <Field label="Find heads" class="seek" help={null}>
+        <Input
+          type="search"
+          placeholder="7·5, previous"
+          title="By layer and head, by words of the head's pattern, or “like 7·5”: nearest to that head first"
+          value={state.seek}
+          onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
+        />
+      </Field>
+    </Toolbar>
   );
 }
 

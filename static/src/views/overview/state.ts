@@ -5,13 +5,13 @@ import { METRICS, ONLY } from "../../heads/figures";
 const SHOWS = ["attention", "similarity", "both"] as const;
 
 export const OVERVIEW_FIELDS = {
-  show: oneOf(SHOWS, "both"),
+  show: oneOf(SHOWS, "attention"),
   sort: oneOf(METRICS, "none"),
   down: flag(true), // largest first
   least: integer(10, 0, 1 << 20), // high pairs a head needs to be ranked by a figure about them
   tint: oneOf(METRICS, "none"),
   only: oneOf(ONLY, "all"),
   seek: text(), // heads by number or by words of their pattern
-  small: flag(), // thumbnails so small that all heads are in the window
+  small: flag(true), // thumbnails so small that all heads are in the window
   column: text("head"), // the table's order; a leading minus: descending
 };

@@ -32,6 +32,7 @@ import { Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
 import { capital, statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { pinnedIn } from "../head/plates";
 import { Histogram } from "./histogram";
@@ -64,8 +65,8 @@ function Filters() {
     return Number.isInteger(value) && value > 0 ? value : otherwise;
   };
   return (
-    <div class="toolbar">
-      <Field label="Token" help="pairs">
+    <Toolbar terms={["pairs", "sentences"]}>
+      <Field label="Token" help={null}>
         <Input
           type="search"
           placeholder="any token"
@@ -94,9 +95,9 @@ function Filters() {
           />
         </div>
       </div>
-      <StateSegmented legend="Same token" help="pairs" field="same" choices={WISH_CHOICES} />
-      <StateSegmented legend="Same sentence" help="sentences" field="within" choices={WISH_CHOICES} />
-    </div>
+      <StateSegmented legend="Same token" help={null} field="same" choices={WISH_CHOICES} />
+      <StateSegmented legend="Same sentence" help={null} field="within" choices={WISH_CHOICES} />
+    </Toolbar>
   );
 }
 

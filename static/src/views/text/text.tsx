@@ -5,7 +5,7 @@ import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { layerRequest } from "../../app/requests";
-import type { State } from "../../app/state";
+import { INITIAL, type State } from "../../app/state";
 import { MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
@@ -22,6 +22,7 @@ import { Segmented, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { moveFocus, TextFlow, tokenAt } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
@@ -66,37 +67,50 @@ export function TextView() {
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
       </div>
-      <div class="with-legend">
-        <div class="toolbar">
-          <Segmented
-            legend="Colour the text by"
-            help="similarity"
-            value={colouring}
-            choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
-            onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
-          />
-          {says && <StateToggle help="result" label={says.label} title={says.title} field="notes" />}
-          <StateToggle
-            label="Lines"
-            help="lines"
-            title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
-            field="arcs"
-          />
-          <StateToggle
-            label="Segments"
-            help="segments"
-            title="Parts of the text between tokens that gather attention, coloured by cohesion"
-            field="bands"
-          />
-          <StateToggle label="Sentences" help="sentences" title="A mark where a sentence begins" field="sentences" />
-          <MeasureControls />
-        </div>
+      <Toolbar
+        terms={[
+          "similarity",
+          "lines",
+          "segments",
+          "sentences",
+          "weighted",
+          "space",
+          ...(says ? ["result" as const] : []),
+        ]}
+        more={
+          <>
+            <MeasureControls />
+            <StateToggle label="Sentences" help={null} title="A mark where a sentence begins" field="sentences" />
+          </>
+        }
+        changed={state.weigh || state.space !== INITIAL.space || !state.sentences}
+      >
+        <Segmented
+          legend="Colour the text by"
+          help={null}
+          value={colouring}
+          choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
+          onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
+        />
+        {says && <StateToggle help={null} label={says.label} title={says.title} field="notes" />}
+        <StateToggle
+          label="Lines"
+          help={null}
+          title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
+          field="arcs"
+        />
+        <StateToggle
+          label="Segments"
+          help={null}
+          title="Parts of the text between tokens that gather attention, coloured by cohesion"
+          field="bands"
+        />
         {head && (
           <div class="legend">
             <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />
           </div>
         )}
-      </div>
+      </Toolbar>
       {/* Weighted maps are here of the head on screen only. */}
       {head && drawsAttention(state) && !state.weigh && <LineHeads heads={lines} shown={selection} />}
       {statusOf(app, entry, head !== null)}
@@ -221,7 +235,7 @@ function Body(props: BodyProps) {
           <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
           <Toggle
             label="Choose several"
-            help="lines"
+            help={null}
             title="Each click adds a token to the chosen ones, as Shift and click does"
             on={several}
             onChange={setSeveral}

@@ -7,8 +7,8 @@ const SIDE = 84, // beside the columns, for the layers' names
   TOP = 64,
   FOOT = 56,
   ROW = 42,
-  COLUMNS = 620, // all of them together, as far as each keeps the least
-  COLUMN_LEAST = 44,
+  END = 24, // behind the last column
+  COLUMN_LEAST = 30, // below it the picture is drawn smaller
   COLUMN_MOST = 68,
   WIDEST = 9, // pixels of the strongest hop
   NAMED = 14; // hops that are all named; of more, those of the chosen route
@@ -41,19 +41,20 @@ function drawnHops(routes: readonly Route[], chosen: number, isOff: (hop: Hop) =
   return [...drawn.values()].sort((a, b) => Number(a.chosen) - Number(b.chosen)); // the chosen ones on top
 }
 
-// `words`: of the result at the target. `labels`: of all tokens.
+// `words`: of the result at the target. `labels`: of all tokens. `room`: the width in CSS px that the columns may take.
 export function drawingOf(
   routes: readonly Route[],
-  { layers, target, labels, words }: { layers: number; target: number; labels: readonly string[]; words: string },
+  of: { layers: number; target: number; labels: readonly string[]; words: string; room: number },
   chosen: number,
   isOff: (hop: Hop) => boolean,
 ): Drawing {
+  const { layers, target, labels, words, room } = of;
   const drawn = drawnHops(routes, chosen, isOff);
   const tokens = [...new Set([target, ...drawn.flatMap(({ hop }) => [hop.from, hop.to])])].sort((a, b) => a - b);
-  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, COLUMNS / tokens.length));
+  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (room - SIDE - END) / tokens.length));
   const x = (t: number): number => SIDE + (tokens.indexOf(t) + 0.5) * column;
   const y = (level: number): number => TOP + (layers - level) * ROW; // level 0: the embeddings
-  const width = SIDE + tokens.length * column + 24;
+  const width = SIDE + tokens.length * column + END;
   const height = TOP + layers * ROW + FOOT;
   const most = Math.max(...drawn.map(({ strength }) => strength), Number.MIN_VALUE);
   const curves = drawn.map(({ hop, strength, chosen, off }) => {
@@ -99,7 +100,7 @@ function frame(
   labels: readonly string[],
 ): SVGElement[] {
   const levels = Array.from({ length: layers + 1 }, (_, level) => [
-    svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - 24}` }),
+    svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - END}` }),
     text(levelName(level), SIDE - 8, y(level), 10, "end", "muted"),
   ]);
   const columns = tokens.map((t) => [

@@ -12,7 +12,9 @@ import { normsRequest } from "../../app/requests";
 import { Button, Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
+import { useResize } from "../../ui/resize";
 import { Progressing, StatusLine, statusOf } from "../../ui/status";
+import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
 import { inWords, toggled, type Edit } from "../experiment/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
@@ -35,7 +37,7 @@ export function TraceView() {
   const { answer } = entry;
   return (
     <section class="view trace" aria-label="Trace">
-      <Toolbar />
+      <Controls />
       {statusOf(app, entry)}
       {answer && statusOf(app, task)}
       {answer && (!task || task.answer) && <Body answer={answer} task={task?.answer ?? null} />}
@@ -43,14 +45,14 @@ export function TraceView() {
   );
 }
 
-function Toolbar() {
+function Controls() {
   const app = useApp();
   const { weight, routes } = app.state;
   return (
-    <div class="toolbar">
+    <Toolbar terms={["route", "patching"]}>
       <Segmented
         legend="A route is strong by"
-        help="route"
+        help={null}
         value={weight}
         choices={[
           { value: "norms", label: "Attention × norm", title: "The fraction of each state that the head hands on" },
@@ -69,12 +71,12 @@ function Toolbar() {
       />
       <Select
         label="Routes"
-        help="route"
+        help={null}
         value={routes}
         options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [n, `the ${n} strongest`])}
         onChange={(n) => app.set({ routes: n, route: -1 })}
       />
-    </div>
+    </Toolbar>
   );
 }
 
@@ -97,6 +99,8 @@ function resultOf(outcome: Outcome | null, task: JsonAnswer | null): string {
   return said || (best ? `${escapeBidi(best.token)} ${percent(best.probability)}` : "");
 }
 
+const ROOM = 640; // CSS px of the picture before it is laid out
+
 function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const app = useApp();
   const { state } = app;
@@ -114,7 +118,9 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
   const words = resultOf(outcome, task);
   const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
-  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words }, state.route, isOff); // prettier-ignore
+  const frame = useRef<HTMLDivElement>(null);
+  useResize(frame, app.draw, [app, routes !== null]);
+  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words, room: frame.current?.clientWidth || ROOM }, state.route, isOff); // prettier-ignore
   useExport(() => drawing && routes && exportOf(app, answer, routes, axis.labels));
   return (
     <>
@@ -140,7 +146,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
       )}
       <div class="trace-body">
         {routes && drawing ? (
-          <RoutePicture routes={routes} drawing={drawing} place={placeOf(answer, at)} />
+          <RoutePicture frame={frame} routes={routes} drawing={drawing} place={placeOf(answer, at)} />
         ) : (
           layers && <Waiting answer={answer} layers={layers} />
         )}
@@ -178,7 +184,13 @@ function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
   return statusOf(app, waiting);
 }
 
-function RoutePicture({ routes, drawing, place }: { routes: readonly Route[]; drawing: Drawing; place: string }) {
+function RoutePicture(props: {
+  routes: readonly Route[];
+  drawing: Drawing;
+  place: string;
+  frame: { current: HTMLDivElement | null };
+}) {
+  const { routes, drawing, place, frame } = props;
   const app = useApp();
   const { root } = drawing;
   root.setAttribute("aria-hidden", "true"); // the list beside says the same
@@ -187,11 +199,10 @@ function RoutePicture({ routes, drawing, place }: { routes: readonly Route[]; dr
     const route = hop ? routes.findIndex(({ hops }) => hops.some((one) => isSame(one, hop))) : -1;
     if (route >= 0) path.addEventListener("click", () => app.set({ route }));
   });
-  const box = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => box.current?.replaceChildren(root));
+  useLayoutEffect(() => frame.current?.replaceChildren(root));
   return (
     <div class="routes" tabIndex={0} role="group" aria-label={`Routes to the result ${place.replace(/^A/, "a")}`}>
-      <div ref={box} />
+      <div ref={frame} />
     </div>
   );
 }

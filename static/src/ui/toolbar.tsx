@@ -1,0 +1,32 @@
+// One row of a view's controls: what is used often, the rest behind "More", and one "?" for all of them.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { Button } from "./controls";
+import { Terms, type Term } from "./explain";
+
+export function Toolbar(props: {
+  terms: readonly Term[]; // of all controls
+  more?: ComponentChildren; // controls that are rarely used
+  changed?: boolean; // one of those is not as it is at first: they are shown
+  children: ComponentChildren;
+}) {
+  const { terms, more, changed = false } = props;
+  const [opened, setOpened] = useState<boolean | null>(null);
+  const open = opened ?? changed;
+  return (
+    <>
+      <div class="toolbar">
+        {props.children}
+        <div class="ends">
+          {more && (
+            <Button aria-expanded={open} onClick={() => setOpened(!open)}>
+              More
+            </Button>
+          )}
+          <Terms of={terms} />
+        </div>
+      </div>
+      {more && open && <div class="toolbar">{more}</div>}
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+// The head under the pointer, or the one that has the focus, enlarged beside it: both maps, its name, its pattern and
+// its strongest tokens. For eyes alone: the line at the foot of the page says it aloud.
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import { patternName, type Known } from "../../heads/figures";
+import type { Place } from "../../heads/order";
+import { roughHeadOf } from "../../maps/axis";
+import type { Head } from "../../maps/analysis";
+import { imageOf } from "../../maps/colour";
+import { strongest } from "../../maps/heatmap";
+import { percent } from "../../maps/scale";
+import { shadeOf, type Shade } from "../../maps/shade";
+import { useApp } from "../../ui/context";
+
+export interface Pointed extends Place {
+  box: DOMRect; // of its thumbnail
+}
+
+const SIDE = 168; // CSS px of a map
+const WIDE = 2 * SIDE + 36;
+const HIGH = SIDE + 100;
+const GAP = 10;
+const NAMED = 4; // tokens
+
+// The tokens that receive most attention, with their fraction of it. Equal tokens count together.
+export function strongestTokens(
+  { attention, axis }: Pick<Head, "attention" | "axis">,
+  most = NAMED,
+): [string, number][] {
+  const sums = new Map<string, number>();
+  attention.forEach((value, k) => {
+    const label = axis.labels[k % axis.n] ?? "";
+    sums.set(label, (sums.get(label) ?? 0) + value / axis.n);
+  });
+  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, most);
+}
+
+function Picture({ shade, n }: { shade: Shade; n: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    if (!canvas.current || !n) return;
+    const side = Math.min(n, SIDE * devicePixelRatio);
+    const indices = side < n ? strongest(shade.indices, n, { x: 0, y: 0, span: n }, side, shade.middle) : shade.indices;
+    canvas.current.width = canvas.current.height = side;
+    canvas.current.getContext("2d")?.putImageData(imageOf(indices, side, shade.lut), 0, 0);
+  }, [shade, n]);
+  return <canvas ref={canvas} />;
+}
+
+// Beside the thumbnail, on the side that has room.
+function placeOf({ left, right, top }: DOMRect): { left: number; top: number } {
+  const beside = right + GAP + WIDE < innerWidth ? right + GAP : Math.max(GAP, left - GAP - WIDE);
+  return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };
+}
+
+export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; known: Known | undefined }) {
+  const app = useApp();
+  const { state, theme } = app;
+  const map = app.attention(answer, at.l)?.[at.h];
+  const head = useMemo(
+    () => (map ? roughHeadOf(answer, map, at.l, at.h, state) : null),
+    [map, answer, state.special, state.words],
+  );
+  if (!head) return null;
+  const { n } = head.axis;
+  const paints = { map: state.map, theme, scale: "root" } as const;
+  const { left, top } = placeOf(at.box);
+  return (
+    <div class="enlarged" aria-hidden="true" style={{ left: `${left}px`, top: `${top}px`, width: `${WIDE}px` }}>
+      <p>
+        <strong>{`Layer ${at.l} · Head ${at.h}`}</strong>
+        <span>{known && patternName(known)}</span>
+      </p>
+      <div>
+        <Picture shade={shadeOf(head.attention, n, "attention", paints)} n={n} />
+        <Picture shade={shadeOf(head.similarity, n, "similarity", paints)} n={n} />
+      </div>
+      <p class="muted">
+        <span>
+          Looks at{" "}
+          {strongestTokens(head)
+            .map(([token, fraction]) => `${token} ${percent(fraction)}`)
+            .join(" · ")}
+        </span>
+      </p>
+    </div>
+  );
+}
