@@ -1,7 +1,7 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
 import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
-import { colours, expect, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
+import { colours, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
 
 for (const width of [1280, 390])
   test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, async ({
@@ -120,6 +120,53 @@ test("few stops of the keyboard lie before the heads, and one “?” explains a
     await settled(page);
     const [row] = await view(page, name).locator(".toolbar:has(> .ends)").all();
     await expect(row!.locator(".what")).toHaveCount(1);
-    expect((await row!.boundingBox())!.height, name).toBeLessThan(60);
+    expect((await row!.boundingBox())!.height, name).toBeLessThan(90); // two rows of controls are 106
   }
 });
+
+test("the tour never lies over a shared link, and frames what it speaks of", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=2", true);
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(page.locator(".tour")).toHaveCount(0);
+  await page.goto("about:blank");
+  await open(page, home, "", true);
+  await expect(page.locator(".thumb.chosen")).toBeVisible();
+  const tour = page.getByRole("dialog", { name: "Tour" });
+  const framed = page.locator("[data-toured]");
+  for (const part of [/panel/, /thumb/, /toolbar/, /^Head$/, /^Experiment$/]) {
+    await expect(framed).toHaveCount(1);
+    const [own, within, text] = await framed.evaluate((one) => [one.className, one.parentElement!.className, one.textContent]);
+    expect([own, within, text].some((words) => part.test(words ?? "")), String(part)).toBe(true);
+    await expect(framed).toBeInViewport();
+    await tour.getByRole("button", { name: /Next|Done/ }).click();
+  }
+  await expect(tour).toHaveCount(0);
+});
+
+const SHOWN = [
+  ["Overview", "", [".thumb canvas", ".colour-bar .strip"]],
+  ["Head", "view=head", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
+  ["Text", "view=text&layer=1&head=4&sel=3", [".token[style*=background]", ".colour-bar .strip"]],
+  ["Pairs", "view=pairs&layer=1&head=4", [".token[style*=background]", "table.pairs"]],
+  ["Compare", "view=compare&layer=1&head=4&layer2=2", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
+  ["Experiment", "view=experiment&edits=z1.2", [".switches", ".token"]],
+  ["Trace", "view=trace", [".routes path", ".routes text"]],
+] as const;
+for (const media of ["print", "forced"] as const)
+  for (const [name, fragment, shown] of SHOWN)
+    test(`maps, token colours and colour bars stay, ${media}: ${name}`, async ({ watched: page, home }) => {
+      await open(page, home, fragment);
+      await expect(page.locator(shown[0]).first()).toBeVisible();
+      await settled(page);
+      const colour = (): Promise<string[]> =>
+        page.locator(shown.join()).evaluateAll((all) => all.map((one) => getComputedStyle(one).backgroundColor + getComputedStyle(one).backgroundImage));
+      const tinted = (await colour()).filter((one) => !/^rgba\(0, 0, 0, 0\)none/.test(one));
+      await page.emulateMedia(media === "print" ? { media: "print" } : { forcedColors: "active", colorScheme: "light" });
+      for (const part of shown) await expect(page.locator(part).first(), part).toBeVisible();
+      const after = await colour();
+      expect(after.filter((one) => tinted.includes(one)).length).toBeGreaterThanOrEqual(tinted.length);
+      if (media === "forced") return expect(await findings(page)).toEqual([]);
+      await expect(page.locator(".top, .panel, .readout, .ends button, fieldset, select, .field").filter({ visible: true })).toHaveCount(0);
+      await expect(page.locator(".printed")).toContainText("headscope · mini · ");
+      expect(await page.locator(shown[0]).first().evaluate((one) => getComputedStyle(one).getPropertyValue("print-color-adjust"))).toBe("exact");
+    });

@@ -5,8 +5,9 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   await open(page, home, "", true);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
-  const tour = page.getByRole("complementary", { name: "Tour" });
+  const tour = page.getByRole("dialog", { name: "Tour" });
   await expect(tour).toContainText("1 of 5");
+  await expect(tour).toBeFocused();
   await tour.getByRole("button", { name: "Next", exact: true }).click();
   await expect(page.locator("[data-toured]")).toHaveClass(/thumb/);
   await tour.getByRole("button", { name: "Show" }).click();

@@ -3,12 +3,14 @@ import { render as renderTree, type FunctionComponent, type VNode } from "preact
 import { useLayoutEffect, useState } from "preact/hooks";
 import { models } from "./app/api";
 import { App } from "./app/app";
+import { escapeBidi } from "./app/bidi";
 import { embedded } from "./app/embed";
 import { CHECKSUM, missingIn } from "./app/missing";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
 import { FocusKeeper } from "./focus";
+import { titleOf } from "./heads/selection";
 import { bindKeys } from "./keys";
 import { ExportMenu } from "./saving/menu";
 import { StoryMenu } from "./story/menu";
@@ -46,6 +48,7 @@ const roots = Object.fromEntries(VIEWS.map((view) => [view, document.createEleme
   HTMLElement
 >;
 
+const linked = location.hash.length > 1; // who follows a link wants what it shows
 const TOUR_SEEN = "headscope-tour-seen";
 
 function Missing() {
@@ -63,9 +66,21 @@ function Missing() {
   );
 }
 
+const QUOTED = 120; // characters of the text
+
+// Names what is shown, on paper alone.
+function Printed() {
+  const app = useApp();
+  const { view, text } = app.state;
+  if (view === "corpus") return null;
+  const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))} · `;
+  const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
+  return <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted}`}</p>;
+}
+
 function Frame() {
   const app = useApp();
-  const [toured, setToured] = useState(!embedded && kept("localStorage", TOUR_SEEN) === null);
+  const [toured, setToured] = useState(!embedded && !linked && kept("localStorage", TOUR_SEEN) === null);
   const leaveTour = (): void => {
     setToured(false);
     keep("localStorage", TOUR_SEEN, "1");
@@ -89,6 +104,7 @@ function Frame() {
         <Panel />
         <div class="stage" id="stage" tabIndex={-1}>
           <TokenGate />
+          <Printed />
           <Missing />
           {toured && app.state.view !== "corpus" && <Tour onLeave={leaveTour} />}
           <Adopt element={roots[app.state.view]} />

@@ -1,5 +1,6 @@
-// The tour of the first visit: five steps, each beside the part of the page that it is about. It can be left at any step.
-import { useLayoutEffect, useState } from "preact/hooks";
+// The tour of the first visit: a dialog of five steps, each of which frames the part of the page that it is about. The
+// page stays usable beside it, and it can be left at any step.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { State } from "../../app/state";
 import { soundValueOf, writeFigure, type Figure, type Known } from "../../heads/figures";
@@ -10,7 +11,8 @@ import { Button } from "../../ui/controls";
 interface Step {
   title: string;
   text: string;
-  part: string; // selects the part of the page
+  part: string; // selects the part of the page, the first one that is on screen
+  view?: State["view"]; // that has the part
   here?: Instance | null; // in the text on screen
 }
 
@@ -52,24 +54,26 @@ function stepsOf(app: App): Step[] {
     {
       title: "Choose a text",
       text: "Type a text or take an example, then click Analyse. The model reads it, and every head is shown.",
-      part: ".panel .examples",
+      part: ".panel form, .panel > summary",
     },
     {
       title: "See all heads",
-      text: "Each picture is a head. Blue is attention: rows attend to columns, so a strong column is a token that many attend to. Amber is similarity: the tokens that the head treats as alike.",
+      text: "Each picture is a head. Blue is attention: rows attend to columns, so a strong column is a token that many attend to. Point at a head to see it larger, with similarity in amber: the tokens that it treats as alike.",
       part: ".thumb.chosen",
+      view: "overview",
       here: known && columnHere(known),
     },
     {
       title: "Find a head",
-      text: "The word below a picture is the head’s pattern. Filter by it, sort by a figure, or search: “previous” finds the heads that look one word back.",
+      text: "Each head is named by its pattern. Filter by it, sort by a figure, or search: “previous” finds the heads that look one word back.",
       part: ".overview .toolbar",
+      view: "overview",
       here: known && alikeHere(known, app.state.least),
     },
     {
       title: "Read a head",
       text: "Click a picture for its maps, token by token. Text and Pairs show the same head over the text; Compare sets it beside another head, text or model.",
-      part: ".top nav",
+      part: ".top nav button:nth-of-type(2)",
       here: {
         words: "The framed head separates words best.",
         show: { view: "head", ...app.selection(answer), pin: [] },
@@ -77,21 +81,36 @@ function stepsOf(app: App): Step[] {
     },
     {
       title: "Change the model",
-      text: "Experiment switches heads off and shows what the model then predicts. A “?” beside a control explains it; the “?” at the top lists the keys and the glossary.",
-      part: ".top .tools",
+      text: "Experiment switches heads off and shows what the model then predicts. A “?” explains the controls beside it; the one at the top lists the keys and the glossary.",
+      part: ".top nav button:nth-of-type(7)",
       here: { words: "Try it with a word that is masked.", show: { view: "experiment" } },
     },
   ];
 }
+
+const stage = (): HTMLElement | null => document.getElementById("stage");
+
+const partOf = (step: Step | undefined): Element | undefined =>
+  step && [...document.querySelectorAll(step.part)].find((part) => part.checkVisibility());
 
 export function Tour({ onLeave }: { onLeave: () => void }) {
   const app = useApp();
   const [at, setAt] = useState(0);
   const steps = stepsOf(app);
   const step = steps[at];
+  const dialog = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.focus();
+    return () => (before instanceof HTMLElement && before !== document.body ? before : stage())?.focus();
+  }, []);
+  useEffect(() => {
+    if (step?.view && app.state.view !== step.view) app.set({ view: step.view }, true);
+    partOf(step)?.scrollIntoView({ block: "nearest" });
+  }, [at]);
   // The part may be drawn after the step, or anew.
   useLayoutEffect(() => {
-    const part = step ? document.querySelector(step.part) : null;
+    const part = partOf(step);
     part?.setAttribute("data-toured", "");
     return () => part?.removeAttribute("data-toured");
   });
@@ -99,11 +118,20 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
   const { title, text, here } = step;
   const last = at + 1 === steps.length;
   return (
-    <aside class="tour" aria-label="Tour" onKeyDown={(e) => e.key === "Escape" && onLeave()}>
-      <h2>
+    <section
+      class="tour"
+      role="dialog"
+      aria-labelledby="tour-title"
+      aria-describedby="tour-text"
+      tabIndex={-1}
+      ref={dialog}
+      onKeyDown={(e) => e.key === "Escape" && onLeave()}
+    >
+      <h2 id="tour-title">
+        <span class="hidden">Tour: </span>
         {title} <small class="muted">{`${at + 1} of ${steps.length}`}</small>
       </h2>
-      <p>{text}</p>
+      <p id="tour-text">{text}</p>
       {here && (
         <p class="muted">
           {here.words}{" "}
@@ -123,6 +151,6 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
           Leave the tour
         </Button>
       </div>
-    </aside>
+    </section>
   );
 }
