@@ -21,7 +21,7 @@ export const MeasureControls = () => (
     />
     <StateToggle
       label="Centre outputs"
-      help="centred"
+      help={null}
       title="Similarity of the outputs without their mean over the text, which all tokens share"
       field="center"
     />

@@ -111,7 +111,7 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
 }
 
 function Controls({ children }: { children: ComponentChildren }) {
-  const { diag, lines, weigh, space } = useApp().state;
+  const { diag, lines, weigh, space, center } = useApp().state;
   const more = (
     <>
       <StateSelect
@@ -130,9 +130,9 @@ function Controls({ children }: { children: ComponentChildren }) {
   );
   return (
     <Toolbar
-      terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space"]}
+      terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space", "centred"]}
       more={more}
-      changed={diag !== INITIAL.diag || space !== INITIAL.space || lines || weigh}
+      changed={diag !== INITIAL.diag || space !== INITIAL.space || lines || weigh || center}
     >
       <ScaleControl />
       <StateSelect

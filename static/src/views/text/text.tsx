@@ -75,6 +75,7 @@ export function TextView() {
           "sentences",
           "weighted",
           "space",
+          "centred",
           ...(says ? ["result" as const] : []),
         ]}
         more={
@@ -83,7 +84,7 @@ export function TextView() {
             <StateToggle label="Sentences" help={null} title="A mark where a sentence begins" field="sentences" />
           </>
         }
-        changed={state.weigh || state.space !== INITIAL.space || !state.sentences}
+        changed={state.weigh || state.center || state.space !== INITIAL.space || !state.sentences}
       >
         <Segmented
           legend="Colour the text by"
