@@ -47,7 +47,7 @@ function Picture({ shade, n }: { shade: Shade; n: number }) {
   return <canvas ref={canvas} />;
 }
 
-// Beside the thumbnail, on the side that has room.
+// Places the card beside the thumbnail, on the side that has space.
 function placeOf({ left, right, top }: DOMRect): { left: number; top: number } {
   const beside = right + GAP + WIDE < innerWidth ? right + GAP : Math.max(GAP, left - GAP - WIDE);
   return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };

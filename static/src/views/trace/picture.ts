@@ -41,17 +41,17 @@ function drawnHops(routes: readonly Route[], chosen: number, isOff: (hop: Hop) =
   return [...drawn.values()].sort((a, b) => Number(a.chosen) - Number(b.chosen)); // the chosen ones on top
 }
 
-// `words`: of the result at the target. `labels`: of all tokens. `room`: the width in CSS px that the columns may take.
+// `words`: of the result at the target. `labels`: of all tokens. `space`: the width in CSS px that the columns may take.
 export function drawingOf(
   routes: readonly Route[],
-  of: { layers: number; target: number; labels: readonly string[]; words: string; room: number },
+  of: { layers: number; target: number; labels: readonly string[]; words: string; space: number },
   chosen: number,
   isOff: (hop: Hop) => boolean,
 ): Drawing {
-  const { layers, target, labels, words, room } = of;
+  const { layers, target, labels, words, space } = of;
   const drawn = drawnHops(routes, chosen, isOff);
   const tokens = [...new Set([target, ...drawn.flatMap(({ hop }) => [hop.from, hop.to])])].sort((a, b) => a - b);
-  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (room - SIDE - END) / tokens.length));
+  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (space - SIDE - END) / tokens.length));
   const x = (t: number): number => SIDE + (tokens.indexOf(t) + 0.5) * column;
   const y = (level: number): number => TOP + (layers - level) * ROW; // level 0: the embeddings
   const width = SIDE + tokens.length * column + END;

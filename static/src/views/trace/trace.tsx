@@ -99,7 +99,7 @@ function resultOf(outcome: Outcome | null, task: JsonAnswer | null): string {
   return said || (best ? `${escapeBidi(best.token)} ${percent(best.probability)}` : "");
 }
 
-const ROOM = 640; // CSS px of the picture before it is laid out
+const SPACE = 640; // CSS px of the picture before it is laid out
 
 function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const app = useApp();
@@ -120,7 +120,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
   const frame = useRef<HTMLDivElement>(null);
   useResize(frame, app.draw, [app, routes !== null]);
-  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words, room: frame.current?.clientWidth || ROOM }, state.route, isOff); // prettier-ignore
+  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words, space: frame.current?.clientWidth || SPACE }, state.route, isOff); // prettier-ignore
   useExport(() => drawing && routes && exportOf(app, answer, routes, axis.labels));
   return (
     <>
