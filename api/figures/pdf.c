@@ -59,42 +59,13 @@ static const char *font_load(HPDF_Doc doc, hs_error *err)
     return name;
 }
 
-/* Returns true for letters that are written from right to left. */
-static bool is_leftward(uint32_t c)
-{
-    return (c >= 0x590 && c <= 0x8ff) || (c >= 0xfb1d && c <= 0xfdff) || (c >= 0xfe70 && c <= 0xfeff);
-}
-
-/* Copies text, with a square for each character that the font lacks. PDF shows characters in the order of the
- * file, so text of a script that runs from right to left is reversed. ret has as many bytes as text, times
- * 3. */
-static void text_prepare(const char *text, char *ret)
-{
-    const char *end = text + strlen(text);
-    bool leftward = false;
-    for (const char *at = text; at < end && !leftward;)
-        leftward = is_leftward(hs_utf8_read(&at, end));
-    size_t n = 0;
-    while (text < end) {
-        const char *from = text;
-        const bool lacks = hs__font_advance(hs_utf8_read(&text, end)) < 0;
-        const size_t n_bytes = lacks ? 3 : (size_t)(text - from);
-        if (leftward)
-            memmove(ret + n_bytes, ret, n);
-        memcpy(ret + (leftward ? 0 : n), lacks ? "\xe2\x96\xa1" : from, n_bytes);
-        n += n_bytes;
-    }
-    ret[n] = '\0';
-}
-
 static void text_show(page *p, const hs__mark *m)
 {
-    char *text = malloc(3 * strlen(m->text) + 1);
+    char *text = hs__text_arrange(m->text);
     if (!text) {
         p->failed = true;
         return;
     }
-    text_prepare(m->text, text);
     const double width = hs__font_width(text) * m->size;
     const double before = m->anchor == HS__ANCHOR_START ? 0 : m->anchor == HS__ANCHOR_END ? width : width / 2;
     const double x = m->x - (m->upright ? 0 : before), y = p->height - m->y - (m->upright ? before : 0);

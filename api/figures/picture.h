@@ -89,3 +89,7 @@ double hs__font_advance(uint32_t code_point);
 
 /* Returns the width of UTF-8 text in em. Counts a character that the font lacks as 1 em. */
 double hs__font_width(const char *text);
+
+/* Returns UTF-8 text in the order and the letter forms in which it is seen, with a square for each character
+ * that the font lacks; NULL if memory is short. The caller frees it. */
+char *hs__text_arrange(const char *text);
