@@ -59,9 +59,20 @@ static const char *font_load(HPDF_Doc doc, hs_error *err)
     return name;
 }
 
+/* Embeds the glyphs that Arabic forms are made of. libharu embeds the parts of a glyph, but not parts of
+ * parts. */
+static void parts_embed(page *p)
+{
+    static const char parts[] = "\ufbe8\ufbe9\ufed3\ufed4\ufedb\ufedc\u06a9\u06af\u0674\u0654\u0655"
+                                "\ufb8f\ufb90\ufb91\ufb93\ufb94\ufb95";
+    HPDF_Font_TextWidth(p->font, (const HPDF_BYTE *)parts, sizeof parts - 1);
+}
+
 static void text_show(page *p, const hs__mark *m)
 {
     char *text = hs__text_arrange(m->text);
+    if (text && strchr(text, '\xef')) /* as all forms begin */
+        parts_embed(p);
     if (!text) {
         p->failed = true;
         return;
