@@ -154,7 +154,7 @@ test("thumbnails of a model of 24 layers by 2 heads stay thumbnails", async ({ p
       if (address) ready(`${address.replace(/\/$/, "")}/`);
     });
   });
-  await open(page, home, "text=one+two+three");
+  await open(page, home, "show=both&small=0&text=one+two+three");
   await expect(page.locator(".thumb")).toHaveCount(48);
   const widths = await page.locator(".thumb").evaluateAll((all) => all.map((t) => t.getBoundingClientRect().width));
   server.kill("SIGTERM");

@@ -22,7 +22,7 @@ test("whole maps by default: a head that looks one word back is as plain as one 
   request,
 }) => {
   const [{ layer, head, value }] = (await looking(request, home, "previous")) as [Place];
-  await open(page, home);
+  await open(page, home, "show=both&small=0");
   await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
   // One picture: the attention, a strip of offsets -3 .. 3, the similarity.
   const { width, data: all } = await pixels(page, ".thumb canvas", 12 * layer + head);
@@ -116,7 +116,7 @@ test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail
 test("512 tokens: little is fetched before anything is opened", async ({ watched: page, home }) => {
   const requested: string[] = [];
   page.on("request", (r) => requested.push(r.postData() ?? ""));
-  await open(page, home, `max=512&text=${encodeURIComponent(LONG)}`);
+  await open(page, home, `show=both&small=0&max=512&text=${encodeURIComponent(LONG)}`);
   await expect
     .poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length))
     .toBe(1);
