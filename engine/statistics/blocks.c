@@ -81,7 +81,7 @@ static void times_draw(hs_bootstrap *bootstrap, const size_t *used, uint64_t dra
 
 void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word)
 {
-    size_t used[HS_BLOCKS_MAX], n = 0;
+    size_t used[HS_BLOCKS_MAX] = {0}, n = 0;
     for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
         if (blocks->words[b * blocks->n_words + word])
             used[n++] = b;
