@@ -121,7 +121,7 @@ static const hs__setting_row rows[] = {
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_input_format},
     {.field = {"field", HS_FIELD_TEXT, "NAME",
-               "member of JSON objects (a.b for nested ones) or column with the text (text, or tokens)"},
+               "member of JSON objects (a.b: nested) or column with the text (text, or tokens)"},
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_field},
     {.field = {"no_quotes", HS_FIELD_FLAG, NULL,
