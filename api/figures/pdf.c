@@ -71,7 +71,7 @@ static void parts_embed(page *p)
 static void text_show(page *p, const hs__mark *m)
 {
     char *text = hs__text_arrange(m->text);
-    if (text && strchr(text, '\xef')) /* as all forms begin */
+    if (text && strstr(text, "\xef")) /* as all forms begin */
         parts_embed(p);
     if (!text) {
         p->failed = true;
