@@ -1,6 +1,6 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
 import type { Page } from "@playwright/test";
-import { expect, firstText, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
+import { expect, firstText, LONG, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
@@ -173,7 +173,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
 }) => {
   const back = (await looking(request, home, "previous"))[0]!;
   const ahead = (await looking(request, home, "next")).find(({ layer }) => layer === back.layer)!;
-  await open(page, home, `view=text&layer=${back.layer}&head=${back.head}&relation=to`);
+  await open(page, home, `${LONG}&view=text&layer=${back.layer}&head=${back.head}&relation=to`);
   const lanes = (): Promise<(string | null)[]> =>
     page.locator(".arc").evaluateAll((all) => [...new Set(all.map((arc) => arc.getAttribute("data-lane")))].sort());
   await expect.poll(lanes).toEqual(["0"]);
