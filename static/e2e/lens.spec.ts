@@ -1,5 +1,5 @@
 // The lens of all tokens: layers across, tokens down, before and after a change.
-import { expect, findings, open, readout, settled, test } from "./viewer";
+import { expect, findings, LONG, open, readout, settled, test } from "./viewer";
 
 const TEXT = "The old bridge [MASK] closed after the war.";
 const QUERY = `view=experiment&lens=1&lensed=all&text=${encodeURIComponent(TEXT)}`;
@@ -34,7 +34,7 @@ test("every token after every layer, by pointer and by keys, before and after", 
 test("a long text shows some tokens at a time; axe finds nothing on a dark phone", { tag: "@slow" }, async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
-  await open(page, home, "view=experiment&lens=1&lensed=all&at=3");
+  await open(page, home, `${LONG}&view=experiment&lens=1&lensed=all&at=3`);
   await expect(page.locator(".lens-body .scroll tbody tr")).toHaveCount(64);
   await page.getByRole("combobox", { name: "Tokens", exact: true }).selectOption("64");
   await expect(page.locator(".lens-body .scroll tbody th").first()).toContainText("64");

@@ -1,5 +1,5 @@
 // The head of another model that is most like one; and a head between two columns of tokens.
-import { expect, findings, open, settled, test } from "./viewer";
+import { expect, findings, LONG, open, settled, test } from "./viewer";
 
 test("the same weights under another name: every head matches itself", async ({ watched: page, home }) => {
   await open(page, home, "view=compare&against=model&model=mini&model2=twin&layer=3&head=5&matches=1&text=The+cat+sat+on+the+mat.");
@@ -33,7 +33,7 @@ test("lines between two columns: a token shows its own; long texts are refused",
   await expect(page).toHaveURL(new RegExp(`pin=3\\.${best}`));
   await settled(page);
   expect(await findings(page)).toEqual([]);
-  await open(page, home, "view=head&layer=1&head=4&sided=1");
+  await open(page, home, `${LONG}&view=head&layer=1&head=4&sided=1`);
   await page.reload();
   await expect(page.getByText("For texts of at most 64 tokens")).toBeVisible();
 });
