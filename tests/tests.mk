@@ -9,10 +9,12 @@ check: unit fuzz-smoke api-test viewer-test browser-test
 test-programs: $(UNIT_TESTS) $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
 
 ## make unit            C unit tests (Check)
-# Programs of another architecture run under RUNNER.
+# Programs of another architecture run under RUNNER. What failed stands at the end, where a reader of a log looks first.
 RUNNER ?=
 unit: $(UNIT_TESTS)
-	@printf '%s\n' $^ | xargs -P $(JOBS) -I{} sh -c 'out=$$($(RUNNER) {} 2>&1); code=$$?; printf "== {}\n%s\n" "$$out"; exit $$code'
+	@failed=$$(mktemp); printf '%s\n' $^ | xargs -P $(JOBS) -I{} sh -c 'out=$$($(RUNNER) {} 2>&1); code=$$?; \
+	    printf "== {}\n%s\n" "$$out"; [ $$code = 0 ] || printf "== {}, exit code %s\n%s\n" "$$code" "$$out" >>'$$failed; \
+	if [ -s $$failed ]; then printf '\nThese failed:\n'; cat $$failed; rm $$failed; exit 1; fi; rm $$failed
 
 $(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/null)
 # tests/unit/chaos.c stands before everything that hands out memory.

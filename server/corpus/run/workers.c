@@ -748,7 +748,8 @@ bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__stream_place *ret
 {
     if (abandon)
         atomic_store(&workers->abandoned, 1);
+    const bool dropped = queue_drop(&workers->queue, ret_place); /* before a worker gets time to take more */
     for (size_t i = 0; workers->job->yielding && i < workers->job->n_workers; i++)
         (void)pthread_setschedparam(workers->list[i].thread, SCHED_OTHER, &(struct sched_param){0});
-    return queue_drop(&workers->queue, ret_place);
+    return dropped;
 }
