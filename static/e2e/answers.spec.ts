@@ -1,6 +1,6 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
 import type { Page } from "@playwright/test";
-import { expect, firstText, LONG, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
+import { expect, findings, firstText, LONG, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
@@ -143,7 +143,7 @@ test("two models: the same model changes nothing", async ({ watched: page, home 
 
 test("attention as lines over the text, and a word when only the strongest are drawn", async ({ watched: page, home, request }) => {
   const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
-  await open(page, home, `view=text&layer=${layer}&head=${head}&relation=to`);
+  await open(page, home, `view=text&layer=${layer}&head=${head}&beside=${layer}.${head}`);
   await expect(page.locator(".arc.attention").first()).toBeAttached();
   await page.locator(".token").nth(20).click();
   await expect.poll(() => page.locator(".arc.attention").count()).toBeLessThan(4); // a head that looks one back
@@ -160,7 +160,7 @@ test("a head without a line says so, by name", async ({ watched: page, home, req
   const { attentions } = await firstText(request, home, { outputs: ["attentions"], digits: 3 });
   const even = ranked(attentions as number[][][][], (map) => -Math.max(...map[20]!))[0]!;
   const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
-  await open(page, home, `view=text&layer=${layer}&head=${head}&relation=to&beside=${even.layer}.${even.head}`);
+  await open(page, home, `view=text&layer=${layer}&head=${head}&beside=${even.layer}.${even.head}`);
   await expect(page.locator(".arc").first()).toBeAttached();
   await page.locator(".token").nth(20).click();
   await expect(page.getByText(`No lines of ${even.name}: no attention here reaches 0.1.`)).toBeVisible();
@@ -173,13 +173,14 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
 }) => {
   const back = (await looking(request, home, "previous"))[0]!;
   const ahead = (await looking(request, home, "next")).find(({ layer }) => layer === back.layer)!;
-  await open(page, home, `${LONG}&view=text&layer=${back.layer}&head=${back.head}&relation=to`);
+  await open(page, home, `${LONG}&view=text&layer=${back.layer}&head=${back.head}&beside=${back.layer}.${back.head}`);
   const lanes = (): Promise<(string | null)[]> =>
     page.locator(".arc").evaluateAll((all) => [...new Set(all.map((arc) => arc.getAttribute("data-lane")))].sort());
-  await expect.poll(lanes).toEqual(["0"]);
-  await page.getByRole("button", { name: "Add another head" }).click();
+  await expect.poll(async () => (await lanes()).length).toBe(1);
   await page.getByRole("button", { name: `Head ${ahead.head}`, exact: true }).click();
-  await expect.poll(lanes).toEqual(["0", "1"]);
+  await expect(page.getByRole("checkbox", { name: back.name, exact: true })).toBeChecked();
+  await expect.poll(async () => (await lanes()).length).toBe(2);
+  const both = await lanes();
   await expect(page).toHaveURL(new RegExp(`beside=${back.layer}\\.${back.head}`));
   await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, shared evenly among 2 heads/)).toBeVisible();
   const colours = await page
@@ -188,17 +189,37 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   expect(new Set(colours).size).toBe(2);
   // One looks back, the other ahead: from a token a line of each.
   await page.locator(".token").nth(20).click();
-  await expect.poll(async () => (await page.locator(".arc").count()) >= 2 && (await lanes()).length === 2).toBe(true);
+  await expect.poll(lanes).toEqual(both);
   await expect.poll(() => page.locator(".arc").count()).toBeLessThan(8);
   await reload(page);
-  await expect.poll(lanes).toEqual(["0", "1"]);
+  await expect.poll(lanes).toEqual(both);
   const picture = (await saved(page, "SVG")).bytes.toString();
   const hex = (colour: string): string => `#${colour.match(/\d+/g)!.map((v) => Number(v).toString(16).padStart(2, "0")).join("")}`;
   for (const colour of colours.map((c) => c.slice(2))) expect(picture).toContain(`stroke="${hex(colour)}"`);
-  expect(picture).toMatch(new RegExp(`>${back.name}<[^]*>${ahead.name}<`));
+  for (const { name } of [back, ahead]) expect(picture).toContain(`>${name}<`);
+  for (const head of [0, 3]) expect(picture).not.toContain(`>${back.layer}·${head}<`); // those that are not drawn
   expect((await saved(page, "CSV")).bytes.toString()).toContain(`,attends_to,attended_by,similar_to,attends_to_l${back.layer}_h${back.head}`);
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: `Remove the lines of ${back.name}` }).click();
-  await expect.poll(lanes).toEqual(["0"]);
-  await expect(page).not.toHaveURL(/beside=/);
+  await page.getByRole("checkbox", { name: back.name, exact: true }).uncheck();
+  await expect.poll(async () => (await lanes()).length).toBe(1);
+  await expect(page).toHaveURL(new RegExp(`beside=${ahead.layer}\\.${ahead.head}(&|$)`));
+});
+
+test("Text opens with lines of four heads, and a tick for each head of the layer", async ({ watched: page, home }) => {
+  await open(page, home, "view=text&layer=1&head=10");
+  const ticks = page.getByRole("group", { name: "Heads whose attention is drawn" }).getByRole("checkbox");
+  await expect(ticks).toHaveCount(12);
+  await expect(ticks.and(page.locator(":checked"))).toHaveCount(4);
+  await expect(page.getByRole("checkbox", { name: "1·10" })).toBeDisabled(); // the head on screen
+  const colours = (): Promise<number> =>
+    page.locator(".arc").evaluateAll((all) => new Set(all.map((arc) => getComputedStyle(arc).stroke)).size);
+  await expect.poll(colours).toBeGreaterThan(2);
+  for (const head of [0, 1, 11]) await page.getByRole("checkbox", { name: `1·${head}`, exact: true }).uncheck();
+  await expect.poll(colours).toBe(1);
+  await page.getByRole("checkbox", { name: "1·7" }).focus();
+  await page.keyboard.press("Space");
+  await expect.poll(colours).toBe(2);
+  for (const head of [0, 1, 2, 3, 4, 5]) await page.getByRole("checkbox", { name: `1·${head}`, exact: true }).check();
+  await expect(page.getByRole("checkbox", { name: "1·8" })).toBeDisabled(); // at most eight
+  expect(await findings(page)).toEqual([]);
 });

@@ -127,7 +127,7 @@ test("the pictures that choose a head are of what the view shows", async ({ watc
     page.locator(".strip-heads canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
   await open(page, home, "view=head&layer=1&head=4");
   await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(2); // both, one above the other
-  await open(page, home, "view=text&layer=1&head=4");
+  await open(page, home, "view=text&layer=1&head=4&relation=similar");
   await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(1);
   await drawn(page);
   const similar = await picture();

@@ -203,7 +203,7 @@ const ABOUT = {
   },
   lines: {
     name: "Lines",
-    text: "Joins the tokens of the strongest pairs, or a token with those it attends to. Choose a token to keep only its own lines.",
+    text: "Joins a token with those it attends to, in a colour for each ticked head, or the tokens of the strongest pairs. Choose a token to keep only its own lines.",
     picture: (i, j) => (i + j === 6 ? 1 : 0.05),
   },
   literal: {

@@ -1,11 +1,10 @@
-// The heads whose attention is drawn as lines over the text: the one on screen, and those added to it.
+// The heads whose attention is drawn as lines over the text: the one on screen, and those ticked with it.
 import type { App } from "../../app/app";
-import { SUM, type Selection } from "../../heads/selection";
+import { SUM, type Selection, type Shape } from "../../heads/selection";
 import type { Axis } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
-import { Button } from "../../ui/controls";
-import { BESIDE_MOST } from "./state";
+import { LINES_MOST } from "./state";
 
 export interface LineHead extends Selection {
   lane: number; // the number of its colour
@@ -15,13 +14,31 @@ export interface LineHead extends Selection {
 
 const nameOf = ({ layer, head }: Selection): string => `${layer}·${head === SUM ? "sum" : head}`;
 const isSame = (a: Selection, b: Selection): boolean => a.layer === b.layer && a.head === b.head;
-const laneColour = (lane: number): string => `--line-${lane}`;
 
-// The added heads that the model has.
-function addedHeads({ state }: App, shape: { layers: number; heads: number }): Selection[] {
-  return state.beside
+const FIRST = 4; // heads drawn before one is ticked
+
+// The heads that are drawn, the one on screen among them. Until some are ticked, the next ones of its layer.
+function drawnHeads({ state }: App, shape: Shape | null, shown: Selection): Selection[] {
+  if (!shape) return [shown];
+  const ticked = state.beside
     .map(([layer, head]) => ({ layer, head }))
     .filter(({ layer, head }) => layer < shape.layers && head < shape.heads);
+  if (ticked.length)
+    return ticked.some((one) => isSame(one, shown)) ? ticked : [...ticked.slice(1 - LINES_MOST), shown];
+  if (shown.head === SUM) return [shown];
+  const count = Math.min(FIRST, shape.heads);
+  return Array.from({ length: count }, (_, n) => ({ ...shown, head: (shown.head + n) % shape.heads }));
+}
+
+// A colour for each head: that of its number, or the next free one.
+function lanesOf(heads: readonly Selection[]): number[] {
+  const taken = new Set<number>();
+  return heads.map(({ head }) => {
+    let lane = Math.max(0, head) % LINES_MOST;
+    while (taken.has(lane) && taken.size < LINES_MOST) lane = (lane + 1) % LINES_MOST;
+    taken.add(lane);
+    return lane;
+  });
 }
 
 const projected = new WeakMap<Uint8Array, { axis: Axis; map: Float32Array }>();
@@ -38,60 +55,49 @@ function mapOf(app: App, axis: Axis, { layer, head }: Selection): Float32Array |
   return known.map;
 }
 
-// Added heads come first, so that each keeps its colour when another one is chosen.
 export function lineHeads(app: App, axis: Axis, shown: Selection, attention: Float32Array): LineHead[] {
-  const shape = app.shape(app.overview().answer, app.state.model);
-  const added = shape ? addedHeads(app, shape) : [];
-  const all = added.some((one) => isSame(one, shown)) ? added : [...added, shown];
-  return all.map((one, lane) => ({
+  const heads = drawnHeads(app, app.shape(app.overview().answer, app.state.model), shown);
+  const lanes = lanesOf(heads);
+  return heads.map((one, n) => ({
     ...one,
-    lane,
+    lane: lanes[n] ?? 0,
     name: nameOf(one),
     attention: isSame(one, shown) ? attention : mapOf(app, axis, one),
   }));
 }
 
+// Ticks for the heads of the layer on screen, and for those of other layers that are drawn.
 export function LineHeads({ heads, shown }: { heads: readonly LineHead[]; shown: Selection }) {
   const app = useApp();
   const shape = app.shape(app.overview().answer, app.state.model);
-  const added = shape ? addedHeads(app, shape) : [];
-  const isAdded = (one: Selection): boolean => added.some((other) => isSame(other, one));
-  const set = (beside: readonly Selection[]): void =>
-    app.set({ beside: beside.map(({ layer, head }) => [layer, head] as const) });
-  const free = shown.head !== SUM && !isAdded(shown) && added.length < BESIDE_MOST;
+  const ofLayer = Array.from({ length: shape?.heads ?? 0 }, (_, head) => ({ layer: shown.layer, head }));
+  const others = heads.filter((one) => one.layer !== shown.layer || one.head === SUM);
+  const set = (next: readonly Selection[]): void =>
+    app.set({ beside: next.filter(({ head }) => head !== SUM).map(({ layer, head }) => [layer, head] as const) });
   return (
     <div class="line-heads" role="group" aria-label="Heads whose attention is drawn">
-      <span class="muted">{heads.length > 1 ? "Lines of" : "Lines of head"}</span>
-      {heads.map((one) => (
-        <span class="line-head" key={one.name}>
-          <i aria-hidden="true" style={{ background: `var(${laneColour(one.lane)})` }} />
-          <Button
-            class="link"
-            title="Shows this head"
-            onClick={() => app.set({ layer: one.layer, head: one.head }, true)}
-          >
-            {one.name}
-          </Button>
-          {isAdded(one) && (
-            <Button
-              class="link drop-head"
-              aria-label={`Remove the lines of ${one.name}`}
-              onClick={() => set(added.filter((other) => !isSame(other, one)))}
-            >
-              ×
-            </Button>
-          )}
-        </span>
-      ))}
-      {free && (
-        <Button
-          class="keep-head"
-          title={`The lines of ${nameOf(shown)} stay while another head is chosen above`}
-          onClick={() => set([...added, shown])}
-        >
-          Add another head
-        </Button>
-      )}
+      <span class="muted">Lines of</span>
+      {[...others, ...ofLayer].map((one) => {
+        const drawn = heads.find((other) => isSame(other, one));
+        const full = !drawn && heads.length >= LINES_MOST;
+        const title = isSame(one, shown)
+          ? "The head on screen is always drawn"
+          : full
+            ? `At most ${LINES_MOST} heads are drawn`
+            : "Draws this head’s attention as lines of a colour of its own";
+        return (
+          <label class={drawn ? "line-head" : "line-head undrawn"} key={nameOf(one)} title={title}>
+            <input
+              type="checkbox"
+              checked={drawn !== undefined}
+              disabled={full || isSame(one, shown)}
+              onChange={() => set(drawn ? heads.filter((other) => other !== drawn) : [...heads, one])}
+            />
+            {drawn && <i aria-hidden="true" style={{ background: `var(--line-${drawn.lane})` }} />}
+            {nameOf(one)}
+          </label>
+        );
+      })}
     </div>
   );
 }

@@ -2,15 +2,15 @@
 import { flag, heads, indices, oneOf } from "../../app/fields";
 import { RELATIONS } from "./relation";
 
-export const BESIDE_MOST = 7;
+export const LINES_MOST = 8; // heads, a colour each
 
 export const TEXT_FIELDS = {
   sel: indices(512), // chosen tokens
-  relation: oneOf(RELATIONS, "similar"),
+  relation: oneOf(RELATIONS, "to"),
   loss: flag(), // colours by the loss of each token, for causal models
   notes: flag(true), // what the model says of each token, under it
   arcs: flag(true),
-  beside: heads(BESIDE_MOST), // heads whose lines are drawn as well
+  beside: heads(LINES_MOST), // heads whose lines are drawn, beside the one on screen; none: the next of its layer
   bands: flag(),
   sentences: flag(true),
 };
