@@ -76,7 +76,7 @@ void hs_chance_find(hs_chance *c, const hs_corpus_text *text)
     uint32_t counts[HS_CHANCE_KINDS];
     for (size_t i = 0; i < T; i++)
         c->ends[i] = text->roles[i] == HS_ROLE_SENTENCE_END;
-    hs_sentences_find(c->ends, NULL, text->special, T, c->sentences);
+    hs_sentences_find(c->ends, text->texts, text->special, T, c->sentences);
     hs_repeats_find(text->ids, T, c->first);
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
         c->totals[kind] = c->shares[kind][0] = 0;

@@ -80,6 +80,7 @@ typedef struct hs_corpus_text {
     const int32_t *ids;
     const uint8_t *special; /* 1: [CLS] and [SEP] added by the tokenizer */
     const uint8_t *roles;   /* hs_role: the classes of attention mass and the ends of sentences */
+    const uint8_t *texts;   /* 1: of the second text of a pair, which begins a sentence; NULL: no pair */
 } hs_corpus_text;
 
 /* The most texts of a batch: a head's sums are loaded once for all of them. */

@@ -239,7 +239,7 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
     uint8_t *ends = stats->scratch->ends;
     for (size_t i = 0; i < T; i++)
         ends[i] = text->roles[i] == HS_ROLE_SENTENCE_END;
-    hs_sentences_find(ends, NULL, text->special, T, facts->sentences);
+    hs_sentences_find(ends, text->texts, text->special, T, facts->sentences);
     hs_repeats_find(text->ids, T, facts->first);
     facts->n_repeats = 0;
     for (size_t i = 0; i < T; i++) {

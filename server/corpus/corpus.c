@@ -19,30 +19,48 @@ size_t hs__corpus_together(const hs__corpus_job *job)
     return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
 
-/* Returns the start of the first token of a text that lost its beginning, in code points; else 0. */
-static uint32_t point_first(const hs_encoding *encoding, bool cuts_left)
+/* The code points of a text, from the first token to the last. which: 1 for the second text of a pair. */
+typedef struct span {
+    uint32_t first, end;
+} span;
+
+static span span_of(const hs_encoding *encoding, uint8_t which, bool cuts_left)
 {
-    uint32_t first = UINT32_MAX;
-    for (size_t i = 0; cuts_left && encoding->truncated && i < encoding->n_tokens; i++)
-        if (!encoding->special[i] && encoding->starts[i] < first)
-            first = encoding->starts[i];
-    return first == UINT32_MAX ? 0 : first;
+    span s = {UINT32_MAX, 0};
+    for (size_t i = 0; i < encoding->n_tokens; i++) {
+        if (encoding->special[i] || encoding->texts[i] != which)
+            continue;
+        s.first = encoding->starts[i] < s.first ? encoding->starts[i] : s.first;
+        s.end = encoding->ends[i] > s.end ? encoding->ends[i] : s.end;
+    }
+    s.first = cuts_left && encoding->truncated && s.first < s.end ? s.first : 0;
+    return s;
+}
+
+/* Copies a span of a text. Returns NULL if memory is short. */
+static char *span_copy(const hs_text *body, span s)
+{
+    const size_t n_before = hs_utf8_offset(body->bytes, body->n_bytes, s.first);
+    const char *from = body->bytes + n_before;
+    const size_t n_left = body->n_bytes - n_before, n_most = n_left < REACHED_BYTES ? n_left : REACHED_BYTES;
+    const size_t n = hs_utf8_whole(from, strnlen(from, n_most)); /* or to its first NUL */
+    return strndup(from, hs_utf8_offset(from, n, s.end - s.first));
 }
 
 hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
 {
-    const hs_text *body = &text->body.text;
-    const hs_encoding *encoding = &text->encoding;
-    uint32_t n_points = 0;
+    const hs__record_text *body = &text->body;
     if (text->reached)
         return HS_OK;
-    for (size_t i = 0; i < encoding->n_tokens; i++)
-        n_points = encoding->ends[i] > n_points ? encoding->ends[i] : n_points;
-    text->reached_first = point_first(encoding, cuts_left);
-    const size_t n_before = hs_utf8_offset(body->bytes, body->n_bytes, text->reached_first);
-    const char *from = body->bytes + n_before;
-    const size_t n_left = body->n_bytes - n_before, n_most = n_left < REACHED_BYTES ? n_left : REACHED_BYTES;
-    const size_t n = hs_utf8_whole(from, strnlen(from, n_most)); /* or to its first NUL */
-    text->reached = strndup(from, hs_utf8_offset(from, n, n_points - text->reached_first));
-    return text->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+    const span first = span_of(&text->encoding, 0, cuts_left),
+               second = span_of(&text->encoding, 1, cuts_left);
+    text->reached = span_copy(&body->text, first);
+    text->reached_first = first.first;
+    if (body->pair.bytes) {
+        text->reached_pair = span_copy(&body->pair, second);
+        text->reached_pair_first = second.first;
+    }
+    return text->reached && (text->reached_pair || !body->pair.bytes)
+               ? HS_OK
+               : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }

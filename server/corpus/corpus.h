@@ -97,22 +97,24 @@ typedef struct hs__text {
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
     char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
-    uint32_t reached_first;         /* code points of the text before it */
+    char *reached_pair;             /* the same of the second text; NULL: there is none; owned */
+    uint32_t reached_first;         /* code points of the text before it, */
+    uint32_t reached_pair_first;    /* and of the second text */
     bool sampled;                   /* set by examples: it may become one */
     bool searched;                  /* set by search_texts */
     struct hs__token_label *labels; /* set by search_texts: of the counted tokens, or NULL; owned */
 } hs__text;
 
-/* Copies the text up to its last token, if that was not done yet. cuts_left: a long text has lost its
- * beginning, so the copy begins at the first token. Fails with HS_NO_MEMORY. */
+/* Copies the text and the second text up to their last tokens, if that was not done yet. cuts_left: long
+ * texts have lost their beginning, so the copies begin at the first token. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err);
 
 /* Returns the tokens of a text that are counted; borrowed from it. */
 static inline hs_corpus_text hs__text_counted(const hs__text *t)
 {
     const hs_encoding *e = &t->encoding;
-    return (hs_corpus_text){t->record.number, t->end - t->first, e->ids + t->first, e->special + t->first,
-                            e->roles + t->first};
+    return (hs_corpus_text){t->record.number,      t->end - t->first,   e->ids + t->first,
+                            e->special + t->first, e->roles + t->first, e->texts + t->first};
 }
 
 /* One head of a text, as it is computed. */

@@ -189,15 +189,6 @@ def sixty(headscope, tmp_path_factory):
     return lines, arrays(folder / "out")
 
 
-def test_a_column_of_second_texts_is_refused_or_left_out_by_name(headscope, tmp_path):
-    path = tmp_path / "pairs.csv"
-    path.write_text("text,text_pair\nthe war,the river\nthe boat,the house\n")
-    done = corpus(headscope, path, "-o", tmp_path / "out")
-    assert done.returncode == 1 and "'text_pair', but a run reads one text of a row" in done.stderr
-    assert corpus(headscope, path, "-o", tmp_path / "out", "--field", "text").returncode == 0
-    assert report(tmp_path / "out")["texts"] == 2
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_is_seen_and_named(headscope, sixty, tmp_path, kind):
     lines, whole = sixty

@@ -32,15 +32,15 @@ static void sentence_read(const hs__record *line, const hs_text *text)
     hs__sentence_finish(&sentence);
 }
 
-static void line_read(const hs__record *line, const char *field)
+static void line_read(const hs__record *line, const hs__input_format *given)
 {
     hs__record_text value;
     if (line->too_long)
         return;
-    const hs_status st = hs__record_text_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+    const hs_status st = hs__record_text_find(&line->layout, given, line->bytes, line->n_bytes, &value);
     require(st == HS_OK || st == HS_BAD_REQUEST || st == HS_NO_MEMORY);
     require(st != HS_BAD_REQUEST || *value.why);
-    require(st != HS_OK || value.text.n_bytes <= line->n_bytes);
+    require(st != HS_OK || value.text.n_bytes + value.pair.n_bytes <= line->n_bytes);
     if (!st)
         sentence_read(line, &value.text);
     hs__record_text_finish(&value);
@@ -57,7 +57,7 @@ static hs_status all_read(const char *path, const hs__input_format *settings, hs
     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) {
         require(line.line >= last && line.number == number++);
         last = line.line;
-        line_read(&line, settings->field);
+        line_read(&line, settings);
     }
     require(st == err.status && (st != HS_OK) == (*err.text != '\0'));
     hs__record_stream_place(input, ret_place);

@@ -109,7 +109,7 @@ static void text_make(size_t number, size_t n)
         roles[i] = role_of(ids[i]);
     }
     captures[n_texts] = capture;
-    texts[n_texts++] = (hs_corpus_text){number, n, ids, special, roles};
+    texts[n_texts++] = (hs_corpus_text){number, n, ids, special, roles, NULL};
 }
 
 static void setup(void)
@@ -551,7 +551,7 @@ START_TEST(long_texts_are_counted)
     for (size_t i = 0; i < LONG; i++)
         most = fmax(most, degrees[i]);
 
-    const hs_corpus_text text = {0, LONG, ids, special, roles};
+    const hs_corpus_text text = {0, LONG, ids, special, roles, NULL};
     const hs_observed_head head = {attention, similarity, attention};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);

@@ -63,11 +63,11 @@ static const rows cases[] = {
     {"id,text\n1,\"open\n2,\"b\"\n3,5\" pipe\n", true, "2: \"open|3: \"b\"|4: 5\" pipe"},
 };
 
-static void record_append(const hs__record *line, const char *field, char *ret, size_t size)
+static void record_append(const hs__record *line, const hs__input_format *given, char *ret, size_t size)
 {
     hs__record_text value;
     const size_t n = strlen(ret);
-    const hs_status st = hs__record_text_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+    const hs_status st = hs__record_text_find(&line->layout, given, line->bytes, line->n_bytes, &value);
     ck_assert(st == HS_OK || st == HS_BAD_REQUEST);
     snprintf(ret + n, size - n, "%s%llu%s %.*s", n ? "|" : "", (unsigned long long)line->line, st ? "!" : ":",
              st ? 6 : (int)value.text.n_bytes,
@@ -89,44 +89,64 @@ START_TEST(a_broken_field_costs_its_own_line)
     char read[1000] = "";
     ck_assert_int_eq(hs__record_stream_open(&path, 1, &format, NULL, &stream, NULL), HS_OK);
     while (hs__record_stream_next(stream, &line, NULL) == HS_OK && line.bytes)
-        record_append(&line, "text", read, sizeof read);
+        record_append(&line, &format, read, sizeof read);
     ck_assert_str_eq(read, c->read);
     hs__record_stream_close(stream);
 }
 END_TEST
 
-/* JSON records with a text, words, or a second text that no run reads. */
+/* JSON records with a text, words, a second text, or a target that no run reads. */
 static const struct {
-    const char *record, *field, *text, *why; /* text NULL: refused */
+    const char *record, *field, *pair_field, *text, *pair, *why; /* text NULL: refused; pair NULL: none */
 } objects[] = {
-    {"{\"text\":\"a b\"}", "", "a b", NULL},
-    {"{\"tokens\":[\"The\",\"old\",\".\"]}", "", "The old .", NULL},
-    {"{\"tokens\":[]}", "", "", NULL},
-    {"{\"words\":[\"a\",\"\",\"b\"]}", "words", "a  b", NULL},
-    {"{\"in\":{\"words\":[\"a\\u0000\"]}}", "in.words", "a", NULL},
-    {"{\"text\":\"a\",\"tokens\":[\"b\"]}", "", "a", NULL},
-    {"{\"tokens\":[\"a\",3]}", "", NULL, "element 1 of tokens is no string"},
-    {"{\"tokens\":\"a\"}", "words", NULL, "an object without a words"},
-    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "", NULL, "text_pair: a run reads one text"},
-    {"{\"text\":\"a\",\"text_target\":\"b\"}", "", NULL, "text_target: a run reads one text"},
-    {"{\"text\":\"a\",\"text_pair\":null}", "", "a", NULL},
-    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text", "a", NULL},
-    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text_pair", "b", NULL},
+    {"{\"text\":\"a b\"}", "", "", "a b", NULL, NULL},
+    {"{\"tokens\":[\"The\",\"old\",\".\"]}", "", "", "The old .", NULL, NULL},
+    {"{\"tokens\":[]}", "", "", "", NULL, NULL},
+    {"{\"words\":[\"a\",\"\",\"b\"]}", "words", "", "a  b", NULL, NULL},
+    {"{\"in\":{\"words\":[\"a\\u0000\"]}}", "in.words", "", "a", NULL, NULL},
+    {"{\"text\":\"a\",\"tokens\":[\"b\"]}", "", "", "a", NULL, NULL},
+    {"{\"tokens\":[\"a\",3]}", "", "", NULL, NULL, "element 1 of tokens is no string"},
+    {"{\"tokens\":\"a\"}", "words", "", NULL, NULL, "an object without a words"},
+    {"{\"text\":\"a\",\"text_pair\":\"b c\"}", "", "", "a", "b c", NULL},
+    {"{\"tokens\":[\"a\"],\"text_pair\":[\"b\",\"c\"]}", "", "", "a", "b c", NULL},
+    {"{\"text\":\"a\",\"text_pair\":\"\"}", "", "", "a", "", NULL},
+    {"{\"text\":\"a\",\"text_pair\":null}", "", "", "a", NULL, NULL},
+    {"{\"text\":\"a\",\"text_pair\":7}", "", "", NULL, NULL, "no second text: text_pair must be a string"},
+    {"{\"text\":\"a\",\"text_pair\":[7]}", "", "", NULL, NULL, "element 0 of text_pair is no string"},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text", "", "a", NULL, NULL},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "text_pair", "", "b", NULL, NULL},
+    {"{\"q\":\"a\",\"in\":{\"p\":\"b\"}}", "q", "in.p", "a", "b", NULL},
+    {"{\"text\":\"a\",\"text_pair\":\"b\"}", "", "p", NULL, NULL, "no second text: p must be a string"},
+    {"\"a\"", "", "p", NULL, NULL, "no second text: p must be a string"},
+    {"{\"text\":\"a\",\"text_target\":\"b\"}", "", "", NULL, NULL, "text_target is not read by runs"},
+    {"{\"text\":\"a\",\"text_target\":\"b\"}", "text", "", "a", NULL, NULL},
 };
+
+static void text_check(const hs_text *text, const char *expected, const char *record)
+{
+    ck_assert_mem_eq(text->bytes, expected, strlen(expected));
+    if (!strstr(record, "u0000"))
+        ck_assert_uint_eq(text->n_bytes, strlen(expected));
+}
 
 START_TEST(objects_hold_texts_or_words)
 {
     const hs__record_layout layout = {.format = HS__FORMAT_JSONL};
+    hs__input_format given = {0};
     hs__record_text value;
-    const hs_status st = hs__record_text_find(&layout, objects[_i].field, objects[_i].record,
-                                              strlen(objects[_i].record), &value);
+    snprintf(given.field, sizeof given.field, "%s", objects[_i].field);
+    snprintf(given.pair_field, sizeof given.pair_field, "%s", objects[_i].pair_field);
+    const hs_status st =
+        hs__record_text_find(&layout, &given, objects[_i].record, strlen(objects[_i].record), &value);
     ck_assert_int_eq(st, objects[_i].text ? HS_OK : HS_BAD_REQUEST);
     if (st)
         ck_assert_msg(strstr(value.why, objects[_i].why) == value.why, "%s", value.why);
     else
-        ck_assert_mem_eq(value.text.bytes, objects[_i].text, strlen(objects[_i].text));
-    if (!st && !strstr(objects[_i].record, "u0000"))
-        ck_assert_uint_eq(value.text.n_bytes, strlen(objects[_i].text));
+        text_check(&value.text, objects[_i].text, objects[_i].record);
+    if (!st && objects[_i].pair)
+        text_check(&value.pair, objects[_i].pair, objects[_i].record);
+    else if (!st)
+        ck_assert_ptr_null(value.pair.bytes);
     hs__record_text_finish(&value);
 }
 END_TEST
@@ -171,7 +191,7 @@ static size_t records_count(const char *bytes, size_t n, size_t *ret_bad)
         ck_assert_uint_eq(line.line, ++n_records + 1);
         ck_assert_uint_eq(line.n_lines, 1);
         *ret_bad +=
-            hs__record_text_find(&line.layout, "text", line.bytes, line.n_bytes, &value) == HS_BAD_REQUEST;
+            hs__record_text_find(&line.layout, &format, line.bytes, line.n_bytes, &value) == HS_BAD_REQUEST;
         hs__record_text_finish(&value);
     }
     hs__record_stream_close(stream);

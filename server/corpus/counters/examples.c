@@ -62,6 +62,7 @@ static example_sample *sample_create(size_t n_maps)
 static void example_finish(hs__example *example)
 {
     free(example->text);
+    free(example->pair);
     free(example->figures);
     *example = (hs__example){0};
 }
@@ -115,9 +116,9 @@ static json_t *example_save(const hs__example *example, size_t n_figures)
     for (size_t k = 0; k < n_figures; k++)
         json_array_append_new(figures, isfinite(example->figures[k]) ? json_real((double)example->figures[k])
                                                                      : json_null());
-    return json_pack("{sI sI sI ss so}", "number", (json_int_t)example->number, "file",
+    return json_pack("{sI sI sI ss ss* so}", "number", (json_int_t)example->number, "file",
                      (json_int_t)example->file, "line", (json_int_t)example->line, "text", example->text,
-                     "figures", figures);
+                     "text_pair", example->pair, "figures", figures);
 }
 
 static json_t *sample_json(example_sample *sample)
@@ -138,18 +139,19 @@ static hs_status example_load(example_sample *sample, json_t *saved, size_t n_fi
 {
     const size_t n = sample->n_maps * HS__EXAMPLE_FIGURES;
     json_int_t number, file, line;
-    const char *text;
+    const char *text, *pair = NULL;
     json_t *figures;
-    if (json_unpack(saved, "{sI sI sI ss so}", "number", &number, "file", &file, "line", &line, "text", &text,
-                    "figures", &figures) ||
+    if (json_unpack(saved, "{sI sI sI ss s?s so}", "number", &number, "file", &file, "line", &line, "text",
+                    &text, "text_pair", &pair, "figures", &figures) ||
         json_array_size(figures) != n || number < 0 || line < 0 || file < 0 || (uint64_t)file >= n_files)
         return hs_fail(err, HS_INVALID, "the saved example texts are damaged");
     hs__example example = {.number = (uint64_t)number,
                            .file = (uint32_t)file,
                            .line = (uint64_t)line,
                            .text = strdup(text),
+                           .pair = pair ? strdup(pair) : NULL,
                            .figures = malloc(n * sizeof(float))};
-    if (!example.text || !example.figures) {
+    if (!example.text || (pair && !example.pair) || !example.figures) {
         example_finish(&example);
         return hs_fail(err, HS_NO_MEMORY, "no memory for example texts");
     }
@@ -286,11 +288,12 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                .file = (uint32_t)t->record.file,
                                .line = t->record.line,
                                .text = t->reached,
+                               .pair = t->reached_pair,
                                .figures = w->figures[k]};
         if (!w->figures[k])
             continue;
         w->figures[k] = NULL;
-        t->reached = NULL;
+        t->reached = t->reached_pair = NULL;
         sample_add(w->sample, &example);
     }
     return HS_OK;
@@ -359,9 +362,10 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
     json_t *texts = json_array();
     for (size_t i = 0; i < sample->n; i++) {
         json_t *file = json_array_get(inputs, examples[i].file);
-        json_array_append_new(texts, json_pack("{sI sO sI ss}", "number", (json_int_t)examples[i].number,
-                                               "file", file ? file : json_null(), "line",
-                                               (json_int_t)examples[i].line, "text", examples[i].text));
+        json_array_append_new(texts,
+                              json_pack("{sI sO sI ss ss*}", "number", (json_int_t)examples[i].number, "file",
+                                        file ? file : json_null(), "line", (json_int_t)examples[i].line,
+                                        "text", examples[i].text, "text_pair", examples[i].pair));
     }
     json_object_set_new(to, "examples",
                         json_pack("{so so so}", "texts", texts, "highest",
@@ -442,7 +446,7 @@ static void percent_write(FILE *out, const char *text)
 }
 
 /* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
-static void viewer_link(const json_t *report, const char *text, FILE *out)
+static void viewer_link(const json_t *report, const char *text, const char *pair, FILE *out)
 {
     const json_t *layers = hs__report_value(report, "layers", (hs__place){0});
     const char *model = json_string_value(hs__report_value(report, "provenance.model.name", (hs__place){0}));
@@ -453,6 +457,9 @@ static void viewer_link(const json_t *report, const char *text, FILE *out)
                 hs__report_value(report, "provenance.options.max_tokens", (hs__place){0})),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
     percent_write(out, text);
+    if (pair)
+        fputs("&amp;pair=", out);
+    percent_write(out, pair ? pair : "");
     fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
 }
 
@@ -463,12 +470,15 @@ static void texts_write(const json_t *report, FILE *out)
     fputs("<ol class=\"texts\">\n", out);
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const json_t *text = json_array_get(texts, i);
-        const char *words = json_string_value(json_object_get(text, "text"));
+        const char *words = json_string_value(json_object_get(text, "text")),
+                   *pair = json_string_value(json_object_get(text, "text_pair"));
         fprintf(out, "<li id=\"text-%zu\"><b>line %lld</b> ", i,
                 (long long)json_integer_value(json_object_get(text, "line")));
         hs__html_text(out, words ? words : "");
+        fputs(pair ? " | " : "", out);
+        hs__html_text(out, pair ? pair : "");
         putc(' ', out);
-        viewer_link(report, words ? words : "", out);
+        viewer_link(report, words ? words : "", pair, out);
         fputs("</li>\n", out);
     }
     fputs("</ol>\n", out);

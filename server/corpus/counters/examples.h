@@ -19,6 +19,7 @@ typedef struct hs__example {
     uint32_t file;
     uint64_t line;
     char *text;     /* UTF-8, up to the last token; owned */
+    char *pair;     /* the same of its second text; NULL: there is none; owned */
     float *figures; /* [l][h][HS__EXAMPLE_FIGURES]; owned */
 } hs__example;
 

@@ -218,7 +218,8 @@ static hs_status one_text_make(const hs__counting *counting, hs_workspace *works
     const size_t most = job->settings.fields.max_tokens;
     const hs_encode_options options = {most < TOKENS_MAX ? most : TOKENS_MAX,
                                        job->settings.fields.split_special_tokens};
-    const hs_text text = {example->text, strlen(example->text)};
+    const hs_text text = {example->text, strlen(example->text)},
+                  pair = {example->pair, example->pair ? strlen(example->pair) : 0};
     hs_encoding encoding;
     hs_error why = {0};
     chosen c = {0};
@@ -230,8 +231,8 @@ static hs_status one_text_make(const hs__counting *counting, hs_workspace *works
                   .similarity = similarity_tap(job),
                   .threshold = o->thresholds[o->threshold_main]};
     size_t n_prompt;
-    hs_status st = hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text, NULL,
-                                    &options, &encoding, &n_prompt, &why);
+    hs_status st = hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text,
+                                    pair.bytes ? &pair : NULL, &options, &encoding, &n_prompt, &why);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "%s", why.text);
     if (st)

@@ -311,6 +311,8 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                           .file = hs__corpus_input_name(w->job, t->record.file),
                                           .body = t->reached ? t->reached : "",
                                           .n_before = t->reached_first,
+                                          .pair = t->reached_pair,
+                                          .n_before_pair = t->reached_pair_first,
                                           .encoding = &t->encoding,
                                           .first = t->first,
                                           .labels = t->labels,

@@ -583,13 +583,13 @@ double hs__record_stream_progress(const hs__record_stream *input)
 /* ---- checks before a run ---- */
 
 /* Checks that a record has a text. Fails with HS_BAD_REQUEST if it has none; why is the reason. */
-static hs_status record_check(const hs__record *line, const char *field, char why[128])
+static hs_status record_check(const hs__record *line, const hs__input_format *given, char why[128])
 {
     hs__record_text value = {0};
     hs_status st = HS_BAD_REQUEST;
     snprintf(value.why, sizeof value.why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
     if (!line->too_long)
-        st = hs__record_text_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+        st = hs__record_text_find(&line->layout, given, line->bytes, line->n_bytes, &value);
     if (!st && hs_utf8_valid(value.text.bytes, value.text.n_bytes) < value.text.n_bytes) {
         snprintf(value.why, sizeof value.why, "not valid UTF-8");
         st = HS_BAD_REQUEST;
@@ -611,7 +611,7 @@ static hs_status texts_look(hs__record_stream *input, const char *path, hs_error
             return st == HS_CANCELLED ? HS_OK : st;
         if (!line.bytes)
             return hs__no_texts(path, input->place.n_lines, first_line, first, err);
-        st = record_check(&line, input->given->field, why);
+        st = record_check(&line, input->given, why);
         if (st != HS_BAD_REQUEST)
             return st ? hs_fail(err, st, "no memory to look at '%s'", path) : HS_OK;
         if (!first_line) {

@@ -103,20 +103,21 @@ static const json_t *member_find(const json_t *object, const char *field)
     return NULL;
 }
 
-/* Joins a list of words with one space. */
-static hs_status words_find(const json_t *words, const char *field, hs__record_text *ret)
+/* Joins a list of words with one space. *ret_copy owns the text. */
+static hs_status words_find(const json_t *words, const char *field, hs_text *ret_text, char **ret_copy,
+                            hs__record_text *value)
 {
     const json_t *word;
     size_t i, n = 0;
     json_array_foreach(words, i, word)
     {
         if (!json_is_string(word)) {
-            snprintf(ret->why, sizeof ret->why, "element %zu of %.64s is no string", i, field);
+            snprintf(value->why, sizeof value->why, "element %zu of %.64s is no string", i, field);
             return HS_BAD_REQUEST;
         }
         n += json_string_length(word) + 1;
     }
-    char *to = ret->copy = malloc(n + 1);
+    char *to = *ret_copy = malloc(n + 1);
     if (!to)
         return HS_NO_MEMORY;
     json_array_foreach(words, i, word)
@@ -126,22 +127,34 @@ static hs_status words_find(const json_t *words, const char *field, hs__record_t
         memcpy(to, json_string_value(word), json_string_length(word));
         to += json_string_length(word);
     }
-    ret->text = (hs_text){ret->copy, (size_t)(to - ret->copy)};
+    *ret_text = (hs_text){*ret_copy, (size_t)(to - *ret_copy)};
     return HS_OK;
 }
 
-/* Refuses an object with a second text, which would not be read. */
-static hs_status second_refuse(const json_t *object, hs__record_text *ret)
+/* Refuses an object with a target, which would not be read. */
+static hs_status target_refuse(const json_t *object, hs__record_text *ret)
 {
-    for (size_t k = 0; k < HS__SECOND_TEXTS; k++) {
-        const json_t *second = json_object_get(object, hs__second_texts[k]);
-        if (!second || json_is_null(second))
-            continue;
-        snprintf(ret->why, sizeof ret->why,
-                 "%s: a run reads one text of a record; with the field 'text' it reads that alone",
-                 hs__second_texts[k]);
+    const json_t *target = json_object_get(object, HS__TARGET_FIELD);
+    return !target || json_is_null(target)
+               ? HS_OK
+               : none(ret, HS__TARGET_FIELD " is not read by runs; with the field 'text' it is left out");
+}
+
+/* Finds the second text of an object. */
+static hs_status pair_find(const json_t *object, const hs__input_format *given, hs__record_text *ret)
+{
+    const char *field = hs__pair_field_of(given);
+    const json_t *value = *field ? member_find(object, field) : NULL;
+    if (!*given->pair_field && (!value || json_is_null(value)))
+        return HS_OK;
+    if (json_is_array(value))
+        return words_find(value, field, &ret->pair, &ret->copies[1], ret);
+    if (!json_is_string(value)) {
+        snprintf(ret->why, sizeof ret->why, "no second text: %.64s must be a string or a list of strings",
+                 field);
         return HS_BAD_REQUEST;
     }
+    ret->pair = (hs_text){json_string_value(value), json_string_length(value)};
     return HS_OK;
 }
 
@@ -152,9 +165,9 @@ static const json_t *value_find(const json_t *object, const char *field)
     return value || *field ? value : json_object_get(object, "tokens");
 }
 
-/* field: "" if the user names none. */
-static hs_status json_find(const char *field, const char *record, size_t n, hs__record_text *ret)
+static hs_status json_find(const hs__input_format *given, const char *record, size_t n, hs__record_text *ret)
 {
+    const char *field = given->field;
     json_error_t error;
     ret->json = json_loadb(record, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     if (!ret->json) {
@@ -163,11 +176,13 @@ static hs_status json_find(const char *field, const char *record, size_t n, hs__
     }
     const bool is_object = json_is_object(ret->json);
     const json_t *value = is_object ? value_find(ret->json, field) : ret->json;
-    const hs_status st = is_object && !*field ? second_refuse(ret->json, ret) : HS_OK;
+    hs_status st = is_object && !*field ? target_refuse(ret->json, ret) : HS_OK;
+    if (!st && (is_object || *given->pair_field))
+        st = pair_find(ret->json, given, ret);
     if (st)
         return st;
     if (is_object && json_is_array(value))
-        return words_find(value, *field ? field : "tokens", ret);
+        return words_find(value, *field ? field : "tokens", &ret->text, &ret->copies[0], ret);
     if (!json_is_string(value)) {
         snprintf(ret->why, sizeof ret->why,
                  is_object ? "an object without a %.64s that is a string or a list of strings"
@@ -181,7 +196,7 @@ static hs_status json_find(const char *field, const char *record, size_t n, hs__
 
 /* ---- rows ---- */
 
-/* Copies a column of a row of n bytes to `to`, which holds n + 1. what: "text" or "label". */
+/* Copies a column of a row of n bytes to `to`, which holds n + 1. what: "text", "second text" or "label". */
 static hs_status column_copy(const hs__record_layout *layout, size_t column, const char *what,
                              const char *record, size_t n, char *to, size_t *ret_n, hs__record_text *ret)
 {
@@ -213,19 +228,24 @@ static size_t fields_count(const hs__record_layout *layout, const char *record, 
 
 static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
 {
-    size_t n_field = 0;
-    ret->copy = malloc(n + 1);
-    if (!ret->copy)
+    ret->copies[0] = malloc(n + 1);
+    ret->copies[1] = layout->has_pairs ? malloc(n + 1) : NULL;
+    if (!ret->copies[0] || (layout->has_pairs && !ret->copies[1]))
         return HS_NO_MEMORY;
-    const size_t n_fields = fields_count(layout, record, n, ret->copy);
+    const size_t n_fields = fields_count(layout, record, n, ret->copies[0]);
     if (n_fields > layout->n_columns) {
         snprintf(ret->why, sizeof ret->why,
                  "a row of %zu fields; the header has %zu. Put quotation marks around texts with a delimiter",
                  n_fields, layout->n_columns);
         return HS_BAD_REQUEST;
     }
-    const hs_status st = column_copy(layout, layout->column, "text", record, n, ret->copy, &n_field, ret);
-    ret->text = (hs_text){ret->copy, n_field};
+    ret->text.bytes = ret->copies[0];
+    ret->pair.bytes = ret->copies[1];
+    hs_status st =
+        column_copy(layout, layout->column, "text", record, n, ret->copies[0], &ret->text.n_bytes, ret);
+    if (!st && layout->has_pairs)
+        st = column_copy(layout, layout->pair_column, "second text", record, n, ret->copies[1],
+                         &ret->pair.n_bytes, ret);
     return st;
 }
 
@@ -278,23 +298,23 @@ static hs_status block_find(const char *record, size_t n_bytes, hs__record_text 
         ret->text = (hs_text){line.bytes + from, line.n - from};
         return HS_OK;
     }
-    ret->copy = malloc(n_bytes + 1);
-    if (!ret->copy)
+    char *copy = ret->copies[0] = malloc(n_bytes + 1);
+    if (!copy)
         return HS_NO_MEMORY;
-    ret->text = (hs_text){ret->copy, words_join(record, n_bytes, ret->copy)};
+    ret->text = (hs_text){copy, words_join(record, n_bytes, copy)};
     return ret->text.n_bytes ? HS_OK : none(ret, "a block with neither words nor # text =");
 }
 
 /* ---- any ---- */
 
-hs_status hs__record_text_find(const hs__record_layout *layout, const char *field, const char *record,
-                               size_t n_bytes, hs__record_text *ret)
+hs_status hs__record_text_find(const hs__record_layout *layout, const hs__input_format *given,
+                               const char *record, size_t n_bytes, hs__record_text *ret)
 {
     *ret = (hs__record_text){.text = {record, n_bytes}};
     switch (layout->format) {
     case HS__FORMAT_JSONL:
     case HS__FORMAT_JSON:
-        return json_find(field, record, n_bytes, ret);
+        return json_find(given, record, n_bytes, ret);
     case HS__FORMAT_CSV:
     case HS__FORMAT_TSV:
         return row_find(layout, record, n_bytes, ret);
@@ -347,7 +367,8 @@ hs_status hs__record_label_find(const hs__record_layout *layout, const char *fie
 void hs__record_text_finish(hs__record_text *value)
 {
     json_decref(value->json);
-    free(value->copy);
+    for (size_t k = 0; k < 2; k++)
+        free(value->copies[k]);
     *value = (hs__record_text){0};
 }
 

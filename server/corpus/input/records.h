@@ -1,4 +1,4 @@
-/* records.h - what a record holds: its text, its label, its words (CoNLL-U). */
+/* records.h - what a record holds: its text or pair of texts, its label, its words (CoNLL-U). */
 #pragma once
 
 #include "engine/statistics/syntax.h"
@@ -8,17 +8,18 @@
 #include <jansson.h>
 
 typedef struct hs__record_text {
-    hs_text text;
-    json_t *json; /* owns the text of a JSON record */
-    char *copy;   /* owns a text that was assembled; NULL: the text is in the record */
+    hs_text text, pair; /* pair.bytes NULL: there is no second text */
+    json_t *json;       /* owns the texts of a JSON record */
+    char *copies[2];    /* own texts that were assembled; NULL: the text is in the record */
     char why[128];
 } hs__record_text;
 
-/* Finds the text of a record. field: its name in JSON objects, or "" for text, or else tokens; the layout
- * names the column of a row. A list of strings is a text of words.
+/* Finds the text of a record, and its second text if there is one. given names them in JSON objects: without
+ * a field the text is text, or else tokens; without a pair_field the second text may be missing or null. The
+ * layout names the columns of a row. A list of strings is a text of words.
  * HS_BAD_REQUEST: there is none; ret_value->why is the reason. HS_NO_MEMORY. The record must outlive the
- * value. Call hs__record_text_finish after a failure too. The text may be invalid UTF-8. */
-HS_MUST_USE hs_status hs__record_text_find(const hs__record_layout *layout, const char *field,
+ * value. Call hs__record_text_finish after a failure too. The texts may be invalid UTF-8. */
+HS_MUST_USE hs_status hs__record_text_find(const hs__record_layout *layout, const hs__input_format *given,
                                            const char *record, size_t n_bytes, hs__record_text *ret_value);
 
 /* Finds the label of a record whose text was found: a string or an integer, as text. Release *ret_label with

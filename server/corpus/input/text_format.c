@@ -298,23 +298,30 @@ static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
     return looks_rows(p, "\t,;", 2, ret) ? ret->format : HS__FORMAT_TEXT;
 }
 
-const char *const hs__second_texts[HS__SECOND_TEXTS] = {"text_pair", "text_target"};
-
-/* Refuses tables with a column of second texts. */
-static hs_status second_refuse(const char *path, const peek *p, const hs__record_layout *layout,
-                               hs_error *err)
+const char *hs__pair_field_of(const hs__input_format *given)
 {
-    for (size_t k = 0; k < HS__SECOND_TEXTS; k++) {
-        const peek second = {p->bytes, p->n, hs__second_texts[k], p->quote};
-        hs__record_layout unused;
-        if (column_find(&second, layout->csv.delimiter, &unused))
-            return hs_fail(
-                err, HS_INVALID,
-                "'%s' has a column '%s', but a run reads one text of a row. To read a column alone, "
-                "name it with field, for example 'text'",
-                path, hs__second_texts[k]);
-    }
-    return HS_OK;
+    return *given->pair_field ? given->pair_field : *given->field ? "" : "text_pair";
+}
+
+/* Finds the column of second texts. HS_INVALID: the header lacks one that the user names, or has one of
+ * targets. */
+static hs_status pair_layout(const char *path, const peek *p, const hs__input_format *given,
+                             hs__record_layout *ret, hs_error *err)
+{
+    const peek pair = {p->bytes, p->n, hs__pair_field_of(given), p->quote},
+               target = {p->bytes, p->n, HS__TARGET_FIELD, p->quote};
+    hs__record_layout found;
+    if (!*given->field && column_find(&target, ret->csv.delimiter, &found))
+        return hs_fail(err, HS_INVALID,
+                       "'%s' has a column '" HS__TARGET_FIELD
+                       "', which a run does not read. To leave it out, "
+                       "name the text's column with field, for example 'text'",
+                       path);
+    ret->has_pairs = *pair.field && column_find(&pair, ret->csv.delimiter, &found);
+    ret->pair_column = ret->has_pairs ? found.column : 0;
+    if (ret->has_pairs || !*given->pair_field || !p->n)
+        return HS_OK;
+    return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the pair_field", path, pair.field);
 }
 
 /* Finds the column of labels. HS_INVALID: the format has no labels, or the header lacks the column. */
@@ -351,13 +358,14 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
         st = rows_layout(path, &p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
     if (format == HS__FORMAT_JSON && n && !begins_array(&p))
         st = hs_fail(err, HS_INVALID, "'%s' is not a JSON array: it does not begin with a bracket", path);
-    if (*given->field && n &&
+    const char *named = *given->field ? given->field : given->pair_field;
+    if (*named && n &&
         (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
-                     hs__input_format_name(format), given->field);
+                     hs__input_format_name(format), named);
     ret->format = format;
-    if (!st && !*given->field && (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV))
-        st = second_refuse(path, &p, ret, err);
+    if (!st && (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV))
+        st = pair_layout(path, &p, given, ret, err);
     if (!st && *given->label_field)
         st = label_layout(path, &(peek){bytes, n, given->label_field, quote}, format, ret, err);
     return st;

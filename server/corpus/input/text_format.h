@@ -57,14 +57,17 @@ typedef enum hs__text_format {
 typedef struct hs__input_format {
     hs__text_format format;            /* AUTO: detected for each file */
     char field[HS__FIELD_BYTES];       /* name in objects, or header of a column; "": text */
+    char pair_field[HS__FIELD_BYTES];  /* the same of its second text; "": hs__pair_field_of */
     char label_field[HS__FIELD_BYTES]; /* the same of a text's label; "": texts have none */
     bool no_quotes;                    /* quotation marks of csv and tsv are ordinary characters */
 } hs__input_format;
 
-/* Fields of a record's second text. A run reads one text of a record, so it refuses records with these unless
- * the user names the field to read. */
-#define HS__SECOND_TEXTS 2
-extern const char *const hs__second_texts[HS__SECOND_TEXTS];
+/* Returns the field of a record's second text: that of the option, or text_pair unless the user names the
+ * field of the text and so reads it alone; "": none. */
+const char *hs__pair_field_of(const hs__input_format *given);
+
+/* The field of a decoder's text, which runs do not read: they refuse records with it. */
+#define HS__TARGET_FIELD "text_target"
 
 const char *hs__input_format_name(hs__text_format format); /* "jsonl" */
 /* Finds the format of a media type, without its parameters. Types such as "application/gzip" are AUTO. False:
@@ -77,6 +80,8 @@ typedef struct hs__record_layout {
     hs__csv_dialect csv;    /* of csv and tsv */
     size_t n_columns;       /* of their header */
     size_t column;          /* the text's, from 0 */
+    bool has_pairs;         /* rows have a second text, */
+    size_t pair_column;     /* in this column */
     size_t label_column;    /* the label's, if there are labels */
 } hs__record_layout;
 

@@ -72,6 +72,13 @@ static hs_status read_field(const char *text, const hs_model *model, hs__corpus_
     return hs__name_read(text, ret->input.field, sizeof ret->input.field, err);
 }
 
+static hs_status read_pair_field(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                 void *options, hs_error *err)
+{
+    (void)model, (void)options;
+    return hs__name_read(text, ret->input.pair_field, sizeof ret->input.pair_field, err);
+}
+
 static hs_status read_no_quotes(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                 void *options, hs_error *err)
 {
@@ -124,6 +131,10 @@ static const hs__setting_row rows[] = {
                "member of JSON objects (a.b: nested) or column with the text (text, or tokens)"},
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_field},
+    {.field = {"pair_field", HS_FIELD_TEXT, "NAME",
+               "the same of a second text, which makes a pair (text_pair, if it is there)"},
+     .part = HS__SETTINGS_OF_INPUT,
+     .read = read_pair_field},
     {.field = {"no_quotes", HS_FIELD_FLAG, NULL,
                "treat quotation marks in CSV and TSV as ordinary characters"},
      .part = HS__SETTINGS_OF_INPUT,
@@ -310,6 +321,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "input_format", json_string(hs__input_format_name(s->input.format)));
     if (*s->input.field)
         json_object_set_new(identity, "field", json_string(s->input.field));
+    if (*s->input.pair_field)
+        json_object_set_new(identity, "pair_field", json_string(s->input.pair_field));
     if (s->input.no_quotes)
         json_object_set_new(identity, "no_quotes", json_true());
     for (size_t c = 0; c < hs__n_counters; c++)

@@ -369,8 +369,13 @@ static hs_status record_read(corpus_worker *worker, hs__text *t, hs_error *err)
         snprintf(t->body.why, sizeof t->body.why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
         return HS_BAD_REQUEST;
     }
-    hs_status st = hs__record_text_find(&record->layout, worker->shared->job->settings.input.field,
-                                        record->bytes, record->n_bytes, &t->body);
+    hs_status st = hs__record_text_find(&record->layout, &worker->shared->job->settings.input, record->bytes,
+                                        record->n_bytes, &t->body);
+    if (!st && t->body.pair.bytes && worker->shared->job->settings.fields.special_masked) {
+        snprintf(t->body.why, sizeof t->body.why,
+                 "a pair has a special token between its texts: special_tokens must be keep");
+        return HS_BAD_REQUEST;
+    }
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->record)
             st = hs__counters[c]->record(worker->states[c], t, err);
@@ -383,6 +388,7 @@ static void text_finish(const corpus_worker *worker, hs__text *t)
         if (counter_at(worker, c)->text_end)
             hs__counters[c]->text_end(worker->states[c], t);
     free(t->reached);
+    free(t->reached_pair);
     hs_encoding_finish(&t->encoding);
 }
 
@@ -420,15 +426,16 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
     return false;
 }
 
-/* Encodes a line's text. HS_BAD_REQUEST: it is not UTF-8. HS_NOT_FOUND: it is empty, and the tokenizer puts
- * nothing but its special tokens in its place. */
-static hs_status text_encode(hs__workers *shared, const hs_text *bytes, hs__text *t, hs_error *err)
+/* Encodes a line's text or pair. HS_BAD_REQUEST: it is not UTF-8. HS_NOT_FOUND: it is empty, and the
+ * tokenizer puts nothing but its special tokens in its place. */
+static hs_status text_encode(hs__workers *shared, hs__text *t, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
     size_t n_prompt;
-    const hs_status st = hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt,
-                                          bytes, NULL, &options, &t->encoding, &n_prompt, err);
+    const hs_status st =
+        hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt, &t->body.text,
+                         t->body.pair.bytes ? &t->body.pair : NULL, &options, &t->encoding, &n_prompt, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
@@ -459,7 +466,7 @@ static hs_status text_read(corpus_worker *worker, hs__text *t, bool *ret_is_coun
     hs_error why_not = {.text = "no memory for a text"};
     hs_status st = record_read(worker, t, &why_not);
     if (!st) {
-        st = text_encode(shared, &t->body.text, t, &why_not);
+        st = text_encode(shared, t, &why_not);
         snprintf(t->body.why, sizeof t->body.why, "%.*s", (int)sizeof t->body.why - 1,
                  st == HS_BAD_REQUEST ? "not valid UTF-8" : why_not.text);
     }

@@ -1,6 +1,8 @@
 /* text_index.c - the index of texts to search: a SQLite file with the strongest pairs of each head. */
 #include "server/corpus/search/text_index.h"
 
+#include "model/base/utf8.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -352,25 +354,48 @@ static size_t body_bytes(const hs__text_index *index, const char *body)
     return kept;
 }
 
-/* Returns the place in the body of a place in the text. Special tokens are at 0 in both. */
-static uint32_t place_in_body(const hs__indexed_text *text, uint32_t at)
+/* Where a text begins in the body, and the code points that it lost before. */
+typedef struct origin {
+    uint32_t in_body, n_before;
+} origin;
+
+/* Returns the place in the body of a place in the text. */
+static uint32_t place_in_body(const origin *text, uint32_t at)
 {
-    return at > text->n_before ? at - text->n_before : 0;
+    return text->in_body + (at > text->n_before ? at - text->n_before : 0);
+}
+
+/* Returns the text, or both with a line end between; the caller frees it. NULL if memory is short. */
+static char *body_make(const hs__indexed_text *text)
+{
+    char *body;
+    if (!text->pair)
+        return strdup(text->body);
+    return asprintf(&body, "%s\n%s", text->body, text->pair) < 0 ? NULL : body;
 }
 
 static void text_add(hs__text_index *index, const hs__indexed_text *text)
 {
     const hs_encoding *e = text->encoding;
+    const origin origins[2] = {
+        {0, text->n_before},
+        {(uint32_t)hs_utf8_count(text->body, strlen(text->body)) + 1, text->n_before_pair}};
+    char *body = body_make(text);
     hs__index_token *tokens = calloc(e->n_tokens, sizeof *tokens);
     sqlite3_stmt *s = index->statements[ADD_TEXT];
-    if (!tokens) {
+    if (!tokens || !body) {
         note(index, SQLITE_NOMEM);
+        free(tokens);
+        free(body);
         return;
     }
     for (size_t i = 0; i < e->n_tokens; i++) {
-        tokens[i] = (hs__index_token){.id = e->ids[i],
-                                      .start = place_in_body(text, e->starts[i]),
-                                      .end = place_in_body(text, e->ends[i])};
+        const origin *from = &origins[text->pair && e->texts[i]];
+        tokens[i] = (hs__index_token){.id = e->ids[i]};
+        if (!e->special[i]) {
+            tokens[i].start = place_in_body(from, e->starts[i]);
+            tokens[i].end = place_in_body(from, e->ends[i]);
+        }
         if (text->labels && i >= text->first && i - text->first < text->n_labels) {
             tokens[i].pos = name_add(index, text->labels[i - text->first].pos);
             tokens[i].relation = name_add(index, text->labels[i - text->first].relation);
@@ -380,10 +405,11 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     sqlite3_bind_int64(s, 1, (sqlite3_int64)text->number);
     sqlite3_bind_text(s, 2, text->file, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
-    sqlite3_bind_text(s, 4, text->body, (int)body_bytes(index, text->body), SQLITE_STATIC);
+    sqlite3_bind_text(s, 4, body, (int)body_bytes(index, body), SQLITE_STATIC);
     sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
     step(index, ADD_TEXT);
     free(tokens);
+    free(body);
 }
 
 static void maps_add(hs__text_index *index, uint64_t number, const hs__index_maps *maps)

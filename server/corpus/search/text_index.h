@@ -3,12 +3,10 @@
  *
  * DIR/search.sqlite has these tables:
  *
- *     texts        text, file, line, body (up to its last token; 1024 bytes and 16 for each of n_tokens at
- *                  most), tokens (blob of hs__index_token)
- *     vocabulary   id, token
- *     names        name, string: parts of speech and relations of CoNLL-U
- *     strongest    layer, head, text, attention, similarity (blobs of hs__index_pair)
- *     examples     layer, head, figure, place, text, value
+ *     texts        text, file, line, body (up to its last token; of a pair both texts with a line end
+ * between; 1024 bytes and 16 for each of n_tokens at most), tokens (blob of hs__index_token) vocabulary   id,
+ * token names        name, string: parts of speech and relations of CoNLL-U strongest    layer, head, text,
+ * attention, similarity (blobs of hs__index_pair) examples     layer, head, figure, place, text, value
  *
  * `strongest` has the first n_texts records of the corpus only, so its size is bounded before the run begins.
  * `examples` has every text of the top lists. A transaction ends with each checkpoint, before it. Texts that
@@ -109,6 +107,8 @@ typedef struct hs__indexed_text {
     uint64_t number, line;
     const char *file, *body;
     uint32_t n_before; /* code points of the text before body */
+    const char *pair;  /* the second text, which is kept behind body and a line end; NULL: there is none */
+    uint32_t n_before_pair;
     const hs_encoding *encoding;
     size_t first;                  /* token that labels begin at */
     const hs__token_label *labels; /* [n_labels], or NULL */
