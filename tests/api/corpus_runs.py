@@ -3,6 +3,7 @@ import json
 import os
 import random
 import subprocess
+import zlib
 
 import numpy as np
 from conftest import PATIENCE
@@ -51,3 +52,14 @@ def assert_same(folder, other):
     a, b = report(folder), report(other)
     for name in ("head_figures", "layer_figures", "findings", "chance", "bad_lines", "examples"):
         assert a[name] == b[name], name
+
+
+def without(folder, *members):
+    """The checkpoint in a folder, as a version wrote it that did not know some members."""
+    head, rest = (folder / "state").read_bytes().split(b"\n", 1)
+    size = int(head.split()[2])
+    saved = json.loads(rest[:size])
+    text = json.dumps({name: value for name, value in saved.items() if name not in members}, separators=(",", ":")).encode()
+    assert len(text) < size
+    head = f"headscope-corpus 1 {len(text)} {zlib.crc32(text):08x}\n".encode()
+    (folder / "state").write_bytes(head + text + rest[size:])

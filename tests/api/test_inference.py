@@ -7,12 +7,11 @@ import json
 import re
 import shutil
 import subprocess
-import zlib
 
 import numpy as np
 import pytest
 from conftest import MINI
-from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
+from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts, without
 
 N_TEXTS, WINDOW, MAIN, TAUS = 36, 24, 2, np.float32([0.1, 0.2, 0.3, 0.4, 0.5])
 KINDS = ("repeated", "same_sentence", "repeated_same_sentence")
@@ -254,17 +253,6 @@ def test_a_few_texts_decide_nothing(headscope, tmp_path):
 
 
 # ---- runs of earlier versions ----
-
-
-def without(folder, *members):
-    """The checkpoint in a folder, as a version wrote it that did not know some members."""
-    head, rest = (folder / "state").read_bytes().split(b"\n", 1)
-    size = int(head.split()[2])
-    saved = json.loads(rest[:size])
-    text = json.dumps({name: value for name, value in saved.items() if name not in members}, separators=(",", ":")).encode()
-    assert len(text) < size
-    head = f"headscope-corpus 1 {len(text)} {zlib.crc32(text):08x}\n".encode()
-    (folder / "state").write_bytes(head + text + rest[size:])
 
 
 def test_a_run_of_an_earlier_version_lacks_the_inference(headscope, run, tmp_path):

@@ -197,6 +197,7 @@ extern const size_t hs__n_counters;
 #define HS__COUNTERS(X)                                                                                      \
     X(same_distance)                                                                                         \
     X(resampling)                                                                                            \
+    X(signal_noise)                                                                                          \
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \

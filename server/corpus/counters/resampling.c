@@ -28,8 +28,6 @@ enum {
     LAYER_WORDS = 2 * HS__LAYER_SUMS - LAYER_REALS
 };
 
-#define REAL_MAX 0x1p36 /* larger numbers, which no sane model gives, are left out */
-
 static size_t block_words(size_t n_layers, size_t n_heads)
 {
     return HS__RUN_SUMS + n_layers * LAYER_WORDS + n_layers * n_heads * HEAD_WORDS;
@@ -50,14 +48,7 @@ static size_t head_word(size_t n_layers, size_t map, hs__head_sum sum)
     return HS__RUN_SUMS + n_layers * LAYER_WORDS + map * HEAD_WORDS + sum_word(sum, HEAD_REALS);
 }
 
-static void real_add(int64_t *words, double value)
-{
-    if (!(fabs(value) < REAL_MAX))
-        return;
-    const double whole = floor(value);
-    words[0] += (int64_t)whole;
-    words[1] += (int64_t)nearbyint(ldexp(value - whole, HS_CHANCE_BITS));
-}
+_Static_assert(HS_CHANCE_BITS == HS__REAL_BITS, "expected numbers are real numbers of a checkpoint");
 
 /* The counts in the results. */
 typedef struct counts {
@@ -162,15 +153,15 @@ static void layer_add(const worker *w, int64_t *words, const hs__text_head *head
 {
     const double *mass = head->observation->mass;
     const double separators = mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END] + mass[HS_ROLE_COMMA];
-    real_add(words + layer_word(head->l, HS__LAYER_SEPARATORS), separators);
-    real_add(words + layer_word(head->l, HS__LAYER_ATTENTION),
-             separators + mass[HS_ROLE_FIRST] + mass[HS_ROLE_OTHER]);
+    hs__real_add(words + layer_word(head->l, HS__LAYER_SEPARATORS), separators);
+    hs__real_add(words + layer_word(head->l, HS__LAYER_ATTENTION),
+                 separators + mass[HS_ROLE_FIRST] + mass[HS_ROLE_OTHER]);
     if (head->h + 1 < w->n_heads)
         return;
     const hs_corpus_layer_observation layer = hs_corpus_batch_layer(head->statistics);
     words[layer_word(head->l, HS__LAYER_UNIQUE_FOCAL)] += (int64_t)layer.unique_focal;
-    real_add(words + layer_word(head->l, HS__LAYER_NEAR), layer.near);
-    real_add(words + layer_word(head->l, HS__LAYER_POSITIVE), layer.all);
+    hs__real_add(words + layer_word(head->l, HS__LAYER_NEAR), layer.near);
+    hs__real_add(words + layer_word(head->l, HS__LAYER_POSITIVE), layer.all);
 }
 
 static void head(void *state, hs__text *t, hs__text_head *head)
@@ -189,7 +180,7 @@ static void head(void *state, hs__text *t, hs__text_head *head)
     words[HS__HEAD_TEXTS_WITH_HIGH] += o->high_pairs > 0;
     words[HS__HEAD_BELOW] += (int64_t)o->below_pairs;
     words[HS__HEAD_MIDDLE] += (int64_t)o->middle_pairs;
-    real_add(words + sum_word(HS__HEAD_FOCAL_SHARE, HEAD_REALS), o->focal_ratio);
+    hs__real_add(words + sum_word(HS__HEAD_FOCAL_SHARE, HEAD_REALS), o->focal_ratio);
     hs_chance_expect(hs__same_distance_of_worker(w->chances, t->place), distances, expected);
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++) {
         int64_t *to = words + sum_word(HS__HEAD_EXPECTED_REPEATED + kind, HEAD_REALS);
@@ -291,7 +282,7 @@ const hs_bootstrap *hs__resampling_bootstrap(const hs__resampling *resampling)
 static double sum_at(const counts *c, size_t block, size_t word, bool is_real)
 {
     const int64_t *words = c->blocks->words + block * c->blocks->n_words + word;
-    return (double)words[0] + (is_real ? ldexp((double)words[1], -HS_CHANCE_BITS) : 0);
+    return is_real ? hs__real_at(words) : (double)words[0];
 }
 
 /* Draws the sum of n numbers in each block, `step` words apart. */

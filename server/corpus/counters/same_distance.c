@@ -47,7 +47,7 @@ static sums *sums_create(const hs_corpus_options *o, hs_error *err)
 
 static double expected(const sums *s, size_t index)
 {
-    return (double)s->words[2 * index] + ldexp((double)s->words[2 * index + 1], -HS_CHANCE_BITS);
+    return hs__real_at(s->words + 2 * index);
 }
 
 double hs__same_distance_expected(const hs__corpus_results *results, hs_chance_kind kind, size_t t, size_t l,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,4 +18,23 @@ static inline void hs__words_add(int64_t *words, const int64_t *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         words[i] = (int64_t)((uint64_t)words[i] + (uint64_t)from[i]);
+}
+
+/* ---- real numbers in two words: an integer and a fraction in units of 2^-31 ---- */
+
+#define HS__REAL_BITS 31
+#define HS__REAL_MAX  0x1p36 /* larger numbers, which no sane model gives, are left out */
+
+static inline void hs__real_add(int64_t words[2], double value)
+{
+    if (!(fabs(value) < HS__REAL_MAX))
+        return;
+    const double whole = floor(value);
+    words[0] += (int64_t)whole;
+    words[1] += (int64_t)nearbyint(ldexp(value - whole, HS__REAL_BITS));
+}
+
+static inline double hs__real_at(const int64_t words[2])
+{
+    return (double)words[0] + ldexp((double)words[1], -HS__REAL_BITS);
 }

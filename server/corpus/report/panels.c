@@ -408,7 +408,10 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
     return g->labels[k] = g->texts[k];
 }
 
-/* Layers by heads: a share from 0, or of `which` from a half on (1) or a number from 0 to the highest (2). */
+#define DECIBELS_LOW (-40.0f) /* of colours */
+
+/* Layers by heads: a share from 0, or of `which` from a half on (1), a number from 0 to the highest (2), or
+ * decibels up to 0 or the highest (3). */
 static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                            hs_error *err)
 {
@@ -427,7 +430,11 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place 
             const double value = number_at(d, p, p->array, at);
             values[k] = (float)value;
             high = fmaxf(high, values[k]);
-            label_set(&g, k, isfinite(value) ? "%.2f" : "", fabs(value) < 0.005 ? 0 : value); /* never -0 */
+            label_set(&g, k,
+                      !isfinite(value) ? ""
+                      : p->which == 3  ? "%.0f"
+                                       : "%.2f",
+                      fabs(value) < 0.005 ? 0 : value); /* never -0 */
         }
     hs_panel panel = {.n_rows = L,
                       .n_columns = A,
@@ -439,8 +446,12 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place 
                       .column_title = "head",
                       .unit = p->y_label,
                       .palette = HS_PALETTE_GREEN,
-                      .low = p->which == 1 ? 0.5f : 0,
-                      .high = p->which == 2 ? fmaxf(high, 0.1f) : 1};
+                      .low = p->which == 1   ? 0.5f
+                             : p->which == 3 ? DECIBELS_LOW
+                                             : 0,
+                      .high = p->which == 2   ? fmaxf(high, 0.1f)
+                              : p->which == 3 ? high
+                                              : 1};
     snprintf(panel.title, sizeof panel.title, "%s", p->title);
     if (ok)
         st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
@@ -536,6 +547,8 @@ static const hs__report_panel panels[] = {
      .fill = stability_fill},
     {"stability_distance", "lt", "mean distance", "head", "tokens", "mean_distance", .fill = stability_fill},
     {"stability_focal", "lt", "focal share", "head", PAIRS, "focal_share", .fill = stability_fill},
+    {"noise_snr", "", "Signal-to-noise ratio: identity and sentence beyond position and distance", NULL,
+     "decibels", "head_figures.T.L.H.snr_db", .which = 3, .draw = grid_draw},
     {"noise_auc", "", "Chance that a signal pair is more similar than a noise pair", NULL,
      "area under the ROC curve", "head_figures.T.L.H.auc", .which = 1, .draw = grid_draw},
     {"noise_dprime", "", "Distance of signal from noise, d'", NULL, "standard deviations",

@@ -146,10 +146,12 @@ static const report_figure report_figures[] = {
          " with its standard deviation over {parts} interleaved parts of the corpus; " TAU "; " TEXTS "."},
     {.id = "noise",
      .title = "Signal to noise",
-     .panels = "noise_auc noise_dprime",
+     .panels = "noise_snr noise_auc noise_dprime",
      .caption =
-         "Signal: N of pairs that repeat a token or share a sentence; noise: of all other pairs; " TEXTS
-         ". The paper asks for such a measure (its second open question)."},
+         "Above: what identity and sentence of two tokens explain of S, beyond position and distance, in "
+         "relation to what remains unexplained; no number: nothing. Below: N of signal pairs, which repeat a "
+         "token or share a sentence, against all others. Near pairs share a sentence, so these two mostly "
+         "show which heads look nearby; " TEXTS "."},
     {.id = "focus",
      .title = "Attention focus and segmentation",
      .panels = "masses boundaries focus:l",
