@@ -4,6 +4,7 @@
 
 #include "server/base/atomic_files.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -300,4 +301,97 @@ hs_status hs__database_open(const char *path, hs__database_mode mode, const hs__
         *ret_db = NULL;
     }
     return st;
+}
+
+/* ---- stores ---- */
+
+void hs__store_note(hs__store *store, int code)
+{
+    if (!store->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW)
+        store->failure = code & 0xff;
+}
+
+hs_status hs__store_outcome(const hs__store *store, hs_error *err)
+{
+    switch (store->failure) {
+    case SQLITE_OK:
+        return HS_OK;
+    case SQLITE_FULL:
+        return hs_fail(err, HS_NO_SPACE, "%s: %s", store->failed, sqlite3_errstr(store->failure));
+    case SQLITE_NOMEM:
+        return hs_fail(err, HS_NO_MEMORY, "%s: %s", store->failed, sqlite3_errstr(store->failure));
+    case SQLITE_CORRUPT:
+    case SQLITE_INTERRUPT:
+        return hs_fail(err, HS_INVALID, "%s: %s", store->failed, sqlite3_errstr(store->failure));
+    default:
+        return hs_fail(err, HS_IO, "%s: %s", store->failed, sqlite3_errstr(store->failure));
+    }
+}
+
+hs_status hs__store_open(const char *path, hs__database_mode mode, const hs__database_kind *kind,
+                         const char *const *statements, size_t n, const char *failed_text,
+                         hs__store *ret_store, hs_error *err)
+{
+    hs_error why = {0};
+    *ret_store = (hs__store){.failed = failed_text};
+    const hs_status st = hs__database_open(path, mode, kind, &ret_store->db, &why);
+    if (st)
+        return hs_fail(err, st, "%s: %s", failed_text, why.text);
+    assert(n <= HS__STORE_STATEMENTS_MAX);
+    for (size_t k = 0; k < n; k++)
+        ret_store->statements[k] = hs__store_query(ret_store, ret_store->db, statements[k]);
+    hs__store_run(ret_store, "BEGIN");
+    return hs__store_outcome(ret_store, err);
+}
+
+void hs__store_close(hs__store *store)
+{
+    for (size_t k = 0; k < HS__STORE_STATEMENTS_MAX; k++)
+        sqlite3_finalize(store->statements[k]);
+    sqlite3_close(store->db);
+    *store = (hs__store){0};
+}
+
+void hs__store_step(hs__store *store, int k)
+{
+    if (store->failure)
+        return;
+    hs__store_note(store, sqlite3_step(store->statements[k]));
+    sqlite3_reset(store->statements[k]);
+}
+
+void hs__store_run(hs__store *store, const char *sql)
+{
+    if (!store->failure)
+        hs__store_note(store, sqlite3_exec(store->db, sql, NULL, NULL, NULL));
+}
+
+void hs__store_commit(hs__store *store)
+{
+    hs__store_run(store, "COMMIT; BEGIN");
+}
+
+sqlite3_stmt *hs__store_query(hs__store *store, sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *query = NULL;
+    if (!store->failure)
+        hs__store_note(store, sqlite3_prepare_v2(db, sql, -1, &query, NULL));
+    return query;
+}
+
+bool hs__store_next(hs__store *store, sqlite3_stmt *query)
+{
+    if (store->failure)
+        return false;
+    const int code = sqlite3_step(query);
+    hs__store_note(store, code);
+    return code == SQLITE_ROW;
+}
+
+uint64_t hs__store_number(hs__store *store, const char *sql)
+{
+    sqlite3_stmt *query = hs__store_query(store, store->db, sql);
+    const uint64_t number = hs__store_next(store, query) ? (uint64_t)sqlite3_column_int64(query, 0) : 0;
+    sqlite3_finalize(query);
+    return number;
 }

@@ -149,47 +149,9 @@ struct hs__text_index {
     hs__text_index_options options;
     uint16_t layers[HS_LAYERS_MAX];
     hs__top_texts *top; /* NULL: no examples */
-    sqlite3 *db;
-    sqlite3_stmt *statements[STATEMENTS];
+    hs__store store;
     size_t n_names;
-    int failure; /* SQLite's code of the first failure, or SQLITE_OK */
 };
-
-/* ---- calls of SQLite ---- */
-
-static hs_status failed(int code, hs_error *err)
-{
-    const hs_status st = code == SQLITE_FULL                                  ? HS_NO_SPACE
-                         : code == SQLITE_NOMEM                               ? HS_NO_MEMORY
-                         : code == SQLITE_CORRUPT || code == SQLITE_INTERRUPT ? HS_INVALID
-                                                                              : HS_IO;
-    return hs_fail(err, st, "the run's " HS__TEXT_INDEX_FILE " cannot be written or read: %s",
-                   sqlite3_errstr(code));
-}
-
-static void note(hs__text_index *index, int code)
-{
-    if (!index->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW)
-        index->failure = code & 0xff;
-}
-
-static hs_status outcome(const hs__text_index *index, hs_error *err)
-{
-    return index->failure ? failed(index->failure, err) : HS_OK;
-}
-
-/* Runs a bound statement. */
-static void step(hs__text_index *index, int k)
-{
-    note(index, sqlite3_step(index->statements[k]));
-    sqlite3_reset(index->statements[k]);
-}
-
-static void run(hs__text_index *index, const char *sql)
-{
-    if (!index->failure)
-        note(index, sqlite3_exec(index->db, sql, NULL, NULL, NULL));
-}
 
 /* ---- lifetime ---- */
 
@@ -202,61 +164,49 @@ static size_t layer_find(const hs__text_index *index, int layer)
     return l;
 }
 
+/* Finds a figure by its name; HS__TOP_FIGURES if there is none. */
+static int figure_find(const char *name)
+{
+    int figure = 0;
+    while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
+        figure++;
+    return figure;
+}
+
 /* Adds the lists that a database has. */
 static void lists_read(hs__text_index *index, sqlite3 *db)
 {
-    sqlite3_stmt *s = NULL;
-    int code = index->top ? sqlite3_prepare_v2(db, "SELECT layer, head, figure, text, value FROM examples",
-                                               -1, &s, NULL)
-                          : SQLITE_DONE;
-    while (code == SQLITE_OK || code == SQLITE_ROW) {
-        code = sqlite3_step(s);
-        if (code != SQLITE_ROW)
-            break;
+    if (!index->top)
+        return;
+    sqlite3_stmt *s =
+        hs__store_query(&index->store, db, "SELECT layer, head, figure, text, value FROM examples");
+    while (hs__store_next(&index->store, s)) {
         const size_t l = layer_find(index, sqlite3_column_int(s, 0)), h = (size_t)sqlite3_column_int(s, 1);
-        const char *name = (const char *)sqlite3_column_text(s, 2);
-        int figure = 0;
-        while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
-            figure++;
+        const int figure = figure_find((const char *)sqlite3_column_text(s, 2));
         if (l < index->options.n_layers && h < index->options.n_heads && figure < HS__TOP_FIGURES)
             top_texts_add(
                 index->top, l * index->options.n_heads + h, (hs__top_figure)figure,
                 (hs__top_entry){(uint64_t)sqlite3_column_int64(s, 3), (float)sqlite3_column_double(s, 4)});
     }
-    note(index, code);
-    sqlite3_finalize(s);
-}
-
-static void names_count(hs__text_index *index)
-{
-    sqlite3_stmt *s = NULL;
-    if (!index->failure)
-        note(index, sqlite3_prepare_v2(index->db, "SELECT count(*) FROM names", -1, &s, NULL));
-    if (!index->failure && sqlite3_step(s) == SQLITE_ROW)
-        index->n_names = (size_t)sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
 }
 
 static hs_status database_open(hs__text_index *index, const char *path, bool anew, hs_error *err)
 {
     static const char *const endings[] = {"", "-journal"};
-    hs_error why = {0};
     for (size_t k = 0; anew && k < sizeof endings / sizeof *endings; k++) {
         char old[PATH_BYTES + 16];
         snprintf(old, sizeof old, "%s%s", path, endings[k]);
         (void)unlink(old);
     }
-    const hs_status st = hs__database_open(path, anew ? HS__DATABASE_CREATE : HS__DATABASE_WRITE,
-                                           &hs__text_index_kind, &index->db, &why);
+    const hs_status st = hs__store_open(
+        path, anew ? HS__DATABASE_CREATE : HS__DATABASE_WRITE, &hs__text_index_kind, statements, STATEMENTS,
+        "the run's " HS__TEXT_INDEX_FILE " cannot be written or read", &index->store, err);
     if (st)
-        return hs_fail(err, st, "the run's " HS__TEXT_INDEX_FILE " cannot be written or read: %s", why.text);
-    for (int k = 0; !index->failure && k < STATEMENTS; k++)
-        note(index, sqlite3_prepare_v2(index->db, statements[k], -1, &index->statements[k], NULL));
-    if (!index->failure)
-        lists_read(index, index->db);
-    names_count(index);
-    run(index, "BEGIN");
-    return outcome(index, err);
+        return st;
+    lists_read(index, index->store.db);
+    index->n_names = (size_t)hs__store_number(&index->store, "SELECT count(*) FROM names");
+    return hs__store_outcome(&index->store, err);
 }
 
 hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_options *options,
@@ -290,9 +240,7 @@ void hs__text_index_close(hs__text_index *index)
 {
     if (!index)
         return;
-    for (int k = 0; k < STATEMENTS; k++)
-        sqlite3_finalize(index->statements[k]);
-    sqlite3_close(index->db);
+    hs__store_close(&index->store);
     top_texts_destroy(index->top);
     pthread_mutex_destroy(&index->lock);
     free(index);
@@ -308,10 +256,10 @@ bool hs__text_index_wants(const hs__text_index *index, uint64_t number)
 /* Finds a name. Returns 0 if there is none. */
 static uint16_t name_find(hs__text_index *index, const char *string)
 {
-    sqlite3_stmt *s = index->statements[FIND_NAME];
+    sqlite3_stmt *s = index->store.statements[FIND_NAME];
     sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
     const int code = sqlite3_step(s), name = code == SQLITE_ROW ? sqlite3_column_int(s, 0) : 0;
-    note(index, code);
+    hs__store_note(&index->store, code);
     sqlite3_reset(s);
     return name > 0 && name <= UINT16_MAX ? (uint16_t)name : 0;
 }
@@ -322,18 +270,18 @@ static uint16_t name_add(hs__text_index *index, const char *string)
     const uint16_t known = *string ? name_find(index, string) : 0;
     if (known || !*string || index->n_names == HS__INDEX_NAMES_MAX)
         return known;
-    sqlite3_bind_text(index->statements[ADD_NAME], 1, string, -1, SQLITE_STATIC);
-    step(index, ADD_NAME);
+    sqlite3_bind_text(index->store.statements[ADD_NAME], 1, string, -1, SQLITE_STATIC);
+    hs__store_step(&index->store, ADD_NAME);
     index->n_names++;
     return name_find(index, string);
 }
 
 static void token_add(hs__text_index *index, int32_t id)
 {
-    sqlite3_stmt *s = index->statements[ADD_TOKEN];
+    sqlite3_stmt *s = index->store.statements[ADD_TOKEN];
     sqlite3_bind_int(s, 1, id);
     sqlite3_bind_text(s, 2, hs_tokenizer_token(index->options.tokenizer, id), -1, SQLITE_STATIC);
-    step(index, ADD_TOKEN);
+    hs__store_step(&index->store, ADD_TOKEN);
 }
 
 static size_t body_max(const hs__text_index_options *o)
@@ -382,9 +330,9 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
         {(uint32_t)hs_utf8_count(text->body, strlen(text->body)) + 1, text->n_before_pair}};
     char *body = body_make(text);
     hs__index_token *tokens = calloc(e->n_tokens, sizeof *tokens);
-    sqlite3_stmt *s = index->statements[ADD_TEXT];
+    sqlite3_stmt *s = index->store.statements[ADD_TEXT];
     if (!tokens || !body) {
-        note(index, SQLITE_NOMEM);
+        hs__store_note(&index->store, SQLITE_NOMEM);
         free(tokens);
         free(body);
         return;
@@ -407,7 +355,7 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
     sqlite3_bind_text(s, 4, body, (int)body_bytes(index, body), SQLITE_STATIC);
     sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
-    step(index, ADD_TEXT);
+    hs__store_step(&index->store, ADD_TEXT);
     free(tokens);
     free(body);
 }
@@ -415,7 +363,7 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
 static void maps_add(hs__text_index *index, uint64_t number, const hs__index_maps *maps)
 {
     const size_t n_heads = index->options.n_heads, n_maps = index->options.n_layers * n_heads;
-    sqlite3_stmt *s = index->statements[ADD_MAPS];
+    sqlite3_stmt *s = index->store.statements[ADD_MAPS];
     for (size_t k = 0; k < n_maps; k++) {
         sqlite3_bind_int(s, 1, index->layers[k / n_heads]);
         sqlite3_bind_int64(s, 2, (sqlite3_int64)(k % n_heads));
@@ -423,7 +371,7 @@ static void maps_add(hs__text_index *index, uint64_t number, const hs__index_map
         for (int of = 0; of < 2; of++)
             sqlite3_bind_blob(s, 4 + of, maps[k].pairs[of], (int)(maps[k].n[of] * sizeof(hs__index_pair)),
                               SQLITE_STATIC);
-        step(index, ADD_MAPS);
+        hs__store_step(&index->store, ADD_MAPS);
     }
 }
 
@@ -447,7 +395,7 @@ hs_status hs__text_index_add(hs__text_index *index, const hs__indexed_text *text
         text_add(index, text);
     if (maps)
         maps_add(index, text->number, maps);
-    const hs_status st = outcome(index, err);
+    const hs_status st = hs__store_outcome(&index->store, err);
     pthread_mutex_unlock(&index->lock);
     return st;
 }
@@ -458,7 +406,7 @@ static void list_write(hs__text_index *index, size_t map, hs__top_figure figure)
 {
     const hs__top_entry *entries;
     const size_t n = top_texts_list(index->top, map, figure, &entries), n_heads = index->options.n_heads;
-    sqlite3_stmt *s = index->statements[ADD_EXAMPLE];
+    sqlite3_stmt *s = index->store.statements[ADD_EXAMPLE];
     for (size_t i = 0; i < n; i++) {
         sqlite3_bind_int(s, 1, index->layers[map / n_heads]);
         sqlite3_bind_int64(s, 2, (sqlite3_int64)(map % n_heads));
@@ -466,7 +414,7 @@ static void list_write(hs__text_index *index, size_t map, hs__top_figure figure)
         sqlite3_bind_int64(s, 4, (sqlite3_int64)i);
         sqlite3_bind_int64(s, 5, (sqlite3_int64)entries[i].text);
         sqlite3_bind_double(s, 6, (double)entries[i].value);
-        step(index, ADD_EXAMPLE);
+        hs__store_step(&index->store, ADD_EXAMPLE);
     }
 }
 
@@ -474,49 +422,28 @@ hs_status hs__text_index_commit(hs__text_index *index, hs_error *err)
 {
     const size_t n_maps = index->options.n_layers * index->options.n_heads;
     char unused[128];
-    run(index, "DELETE FROM examples");
+    hs__store_run(&index->store, "DELETE FROM examples");
     for (size_t k = 0; index->top && k < n_maps; k++)
         for (int figure = 0; figure < HS__TOP_FIGURES; figure++)
             list_write(index, k, (hs__top_figure)figure);
     snprintf(unused, sizeof unused,
              "DELETE FROM texts WHERE text >= %zu AND text NOT IN (SELECT text FROM examples)",
              index->options.n_texts);
-    run(index, unused);
-    run(index, "COMMIT");
-    run(index, "BEGIN");
-    return outcome(index, err);
+    hs__store_run(&index->store, unused);
+    hs__store_commit(&index->store);
+    return hs__store_outcome(&index->store, err);
 }
 
 /* ---- merging ---- */
 
-/* Steps to the next row of a statement, which may be NULL after a failure. Returns false after the last one.
- */
-static bool row_next(hs__text_index *index, sqlite3_stmt *from)
-{
-    if (index->failure)
-        return false;
-    const int code = sqlite3_step(from);
-    note(index, code);
-    return code == SQLITE_ROW;
-}
-
-/* Prepares a statement on another database; NULL if that fails. */
-static sqlite3_stmt *rows_of(hs__text_index *index, sqlite3 *other, const char *sql)
-{
-    sqlite3_stmt *s = NULL;
-    if (!index->failure)
-        note(index, sqlite3_prepare_v2(other, sql, -1, &s, NULL));
-    return s;
-}
-
 /* Copies the rows of a query by a statement of as many values. */
 static void rows_copy(hs__text_index *index, sqlite3 *other, const char *sql, int statement)
 {
-    sqlite3_stmt *from = rows_of(index, other, sql);
-    while (row_next(index, from)) {
+    sqlite3_stmt *from = hs__store_query(&index->store, other, sql);
+    while (hs__store_next(&index->store, from)) {
         for (int k = 0; k < sqlite3_column_count(from); k++)
-            sqlite3_bind_value(index->statements[statement], k + 1, sqlite3_column_value(from, k));
-        step(index, statement);
+            sqlite3_bind_value(index->store.statements[statement], k + 1, sqlite3_column_value(from, k));
+        hs__store_step(&index->store, statement);
     }
     sqlite3_finalize(from);
 }
@@ -524,8 +451,8 @@ static void rows_copy(hs__text_index *index, sqlite3 *other, const char *sql, in
 /* Finds the numbers here of another database's names: to [UINT16_MAX + 1]. */
 static void names_match(hs__text_index *index, sqlite3 *other, uint16_t *to)
 {
-    sqlite3_stmt *s = rows_of(index, other, "SELECT name, string FROM names");
-    while (row_next(index, s)) {
+    sqlite3_stmt *s = hs__store_query(&index->store, other, "SELECT name, string FROM names");
+    while (hs__store_next(&index->store, s)) {
         const sqlite3_int64 name = sqlite3_column_int64(s, 0);
         const char *string = (const char *)sqlite3_column_text(s, 1);
         if (name >= 0 && name <= UINT16_MAX && string)
@@ -537,11 +464,11 @@ static void names_match(hs__text_index *index, sqlite3 *other, uint16_t *to)
 /* Copies a row of texts, whose tokens have other numbers of names. */
 static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t *to)
 {
-    sqlite3_stmt *s = index->statements[ADD_TEXT];
+    sqlite3_stmt *s = index->store.statements[ADD_TEXT];
     const size_t n = (size_t)sqlite3_column_bytes(from, 4) / sizeof(hs__index_token);
     hs__index_token *tokens = calloc(n + 1, sizeof *tokens);
     if (!tokens) {
-        note(index, SQLITE_NOMEM);
+        hs__store_note(&index->store, SQLITE_NOMEM);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -552,7 +479,7 @@ static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t 
     for (int k = 0; k < 4; k++)
         sqlite3_bind_value(s, k + 1, sqlite3_column_value(from, k));
     sqlite3_bind_blob(s, 5, tokens, (int)(n * sizeof *tokens), SQLITE_STATIC);
-    step(index, ADD_TEXT);
+    hs__store_step(&index->store, ADD_TEXT);
     free(tokens);
 }
 
@@ -560,11 +487,12 @@ static void texts_copy(hs__text_index *index, sqlite3 *other)
 {
     uint16_t *to = calloc(UINT16_MAX + 1, sizeof *to);
     if (!to)
-        note(index, SQLITE_NOMEM);
-    sqlite3_stmt *s = rows_of(index, other, "SELECT text, file, line, body, tokens FROM texts");
-    if (!index->failure)
+        hs__store_note(&index->store, SQLITE_NOMEM);
+    sqlite3_stmt *s =
+        hs__store_query(&index->store, other, "SELECT text, file, line, body, tokens FROM texts");
+    if (!index->store.failure)
         names_match(index, other, to);
-    while (row_next(index, s))
+    while (hs__store_next(&index->store, s))
         text_copy(index, s, to);
     sqlite3_finalize(s);
     free(to);
@@ -584,11 +512,11 @@ hs_status hs__text_index_merge(hs__text_index *index, const char *dir, hs_error 
     rows_copy(index, other, "SELECT id, token FROM vocabulary", ADD_TOKEN);
     rows_copy(index, other, "SELECT layer, head, text, attention, similarity FROM strongest", ADD_MAPS);
     texts_copy(index, other);
-    if (!index->failure)
+    if (!index->store.failure)
         lists_read(index, other);
     sqlite3_close(other);
-    run(index, "COMMIT; BEGIN");
-    return outcome(index, err);
+    hs__store_commit(&index->store);
+    return hs__store_outcome(&index->store, err);
 }
 
 /* ---- sizes ---- */
