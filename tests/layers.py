@@ -42,7 +42,6 @@ server/corpus/report/drawing
 server/corpus/report/html
 server/corpus/report/report_value
 server/corpus/corpus
-server/corpus/run/pairs_filter
 server/corpus/input
 server/hub
 server/base
@@ -72,7 +71,7 @@ model/base
 LIBRARIES = {
     "microhttpd.h": ["server/http"],
     "uv.h": ["server"],
-    "sqlite3.h": ["server/base", "server/runs", "server/corpus/run", "server/corpus/search"],
+    "sqlite3.h": ["server/base", "server/runs", "server/corpus/search"],
     "zlib.h": ["api/formats", "api/figures", "server/corpus"],
     "hpdf.h": ["api/figures"],
     "zstd.h": ["server/corpus"],

@@ -92,24 +92,6 @@ static hs_status failed(const char *path, int why, hs_error *err)
     return hs_fail(err, hs__write_status(why), "cannot write '%s': %s", path, strerror(why));
 }
 
-/* Calls write() and passes its bytes on to to->fd. path is for messages. */
-static hs_status sink_fill(sink *to, const char *path, hs__file_write write, void *data, hs_error *err)
-{
-    hs_error why = {0};
-    FILE *file = fopencookie(to, "w", (cookie_io_functions_t){.write = on_write, .seek = on_seek});
-    if (!file)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to write '%s'", path);
-    const hs_status st = write(file, data, &why);
-    const bool closed = fclose(file) == 0;
-    if (to->why)
-        return failed(path, to->why, err);
-    if (st)
-        return hs_fail(err, st, "%s", why.text);
-    if (to->is_new && ftruncate(to->fd, to->end)) /* the file may end with a hole */
-        return failed(path, errno, err);
-    return closed ? HS_OK : failed(path, EIO, err);
-}
-
 bool hs__folder_sync(const char *dir)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -201,57 +183,103 @@ void hs__leftovers_remove(const char *dir)
     leftovers_remove(dir, NULL);
 }
 
-/* The function that fills a file. */
-typedef struct filling {
-    bool by_path; /* build is set, else write */
-    hs__file_write write;
-    hs__file_build build;
-    void *data;
-} filling;
+/* ---- a file that is being written ---- */
 
-/* Writes and renames an unfinished file. old: the file to replace, whose mode the new one gets, or NULL.
- * Users who may not read the old file may not read the unfinished one either. */
-static hs_status replace(const char *dir, const char *name, const struct stat *old, const atomic_int *stop,
-                         const filling *fill, hs_error *err)
+struct hs__new_file {
+    sink to;
+    FILE *stream;        /* into the sink; NULL: written by path */
+    bool has_mode;       /* of the file that it replaces */
+    mode_t mode;         /* what that has */
+    char path[PATH_MAX]; /* for messages, and of the target of an unfinished file */
+    char unfinished[PATH_MAX];
+};
+
+static hs_status stream_open(hs__new_file *file, hs_error *err)
 {
-    char path[PATH_MAX], unfinished[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+    file->stream = fopencookie(&file->to, "w", (cookie_io_functions_t){.write = on_write, .seek = on_seek});
+    return file->stream ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to write '%s'", file->path);
+}
+
+/* Begins an unfinished file. old: the file to replace, whose mode the new one gets, or NULL. Users who may
+ * not read the old file may not read the unfinished one either. The caller ends the file, also after a
+ * failure. */
+static hs_status unfinished_begin(hs__new_file *file, const char *dir, const char *name,
+                                  const struct stat *old, hs_error *err)
+{
+    if (snprintf(file->path, sizeof file->path, "%s/%s", dir, name) >= (int)sizeof file->path)
         return hs_fail(err, HS_INVALID, "'%.200s...' is too long for a path", dir);
-    sink to = {.fd = unfinished_open(dir, name, old ? (old->st_mode & 0666) | 0600 : 0666, unfinished),
-               .is_new = true,
-               .stop = stop};
-    if (to.fd < 0)
-        return failed(path, errno, err);
-    hs_status st = fill->by_path ? fill->build(unfinished, fill->data, err)
-                                 : sink_fill(&to, path, fill->write, fill->data, err);
-    if (!st &&
-        ((old && fchmod(to.fd, old->st_mode & 07777)) || fsync(to.fd) || !hs__file_publish(unfinished, path)))
-        st = failed(path, errno, err);
+    file->has_mode = old != NULL;
+    file->mode = old ? old->st_mode : 0666;
+    file->to.is_new = true;
+    file->to.fd = unfinished_open(dir, name, (file->mode & 0666) | (old ? 0600 : 0), file->unfinished);
+    return file->to.fd < 0 ? failed(file->path, errno, err) : HS_OK;
+}
+
+/* Begins to write into an existing file. Takes ownership of fd. */
+static hs_status direct_begin(hs__new_file *file, int fd, const char *path, hs_error *err)
+{
+    file->to.fd = fd;
+    snprintf(file->path, sizeof file->path, "%s", path);
+    return fd < 0 ? failed(path, errno, err) : HS_OK;
+}
+
+/* Closes the stream. st: what its writer returned, with the reason `why`. A failed write explains other
+ * failures. */
+static hs_status stream_end(hs__new_file *file, hs_status st, const hs_error *why, hs_error *err)
+{
+    const bool closed = !file->stream || fclose(file->stream) == 0;
+    file->stream = NULL;
+    if (file->to.why)
+        return failed(file->path, file->to.why, err);
     if (st)
-        unlink(unfinished);
-    if (close(to.fd) && !st)
-        st = failed(path, errno, err);
+        return hs_fail(err, st, "%s", why->text);
+    return closed ? HS_OK : failed(file->path, EIO, err);
+}
+
+/* Publishes an unfinished file. A file that ends with a hole is shorter than its content. */
+static bool unfinished_publish(const hs__new_file *file, bool streamed)
+{
+    return (!streamed || !ftruncate(file->to.fd, file->to.end)) &&
+           (!file->has_mode || !fchmod(file->to.fd, file->mode & 07777)) && !fsync(file->to.fd) &&
+           hs__file_publish(file->unfinished, file->path);
+}
+
+/* Closes a file, and publishes it if st is HS_OK. */
+static hs_status file_end(hs__new_file *file, hs_status st, const hs_error *why, hs_error *err)
+{
+    const bool streamed = file->stream != NULL;
+    st = stream_end(file, st, why, err);
+    if (!st && file->to.is_new && !unfinished_publish(file, streamed))
+        st = failed(file->path, errno, err);
+    if (st && *file->unfinished)
+        unlink(file->unfinished);
+    if (file->to.fd >= 0 && close(file->to.fd) && !st)
+        st = failed(file->path, errno, err);
     return st;
+}
+
+/* Fills a file that was begun with status st, and ends it. */
+static hs_status file_fill(hs__new_file *file, hs_status st, hs__file_write write, void *data, hs_error *why,
+                           hs_error *err)
+{
+    if (!st)
+        st = stream_open(file, why);
+    if (!st)
+        st = write(file->stream, data, why);
+    return file_end(file, st, why, err);
 }
 
 hs_status hs__file_replace(const char *dir, const char *name, const atomic_int *stop, hs__file_write write,
                            void *data, hs_error *err)
 {
-    return replace(dir, name, NULL, stop, &(filling){.write = write, .data = data}, err);
+    hs__new_file file = {.to = {.fd = -1, .stop = stop}};
+    hs_error why = {0};
+    const hs_status st = unfinished_begin(&file, dir, name, NULL, &why);
+    return file_fill(&file, st, write, data, &why, err);
 }
 
-/* Writes into an existing file. Closes fd. */
-static hs_status stream_fill(int fd, const char *path, hs__file_write write, void *data, hs_error *err)
-{
-    sink to = {.fd = fd};
-    const hs_status st = fd < 0 ? failed(path, errno, err) : sink_fill(&to, path, write, data, err);
-    if (fd >= 0 && close(fd) && !st)
-        return failed(path, errno, err);
-    return st;
-}
-
-/* Replaces a regular file, or makes a new one. path is what the user typed; old is NULL for a new file. */
-static hs_status path_replace(const char *path, const struct stat *old, const filling *fill, hs_error *err)
+/* Begins to replace a regular file, or a new one. path is what the user typed; old is NULL for a new file. */
+static hs_status path_replace(hs__new_file *file, const char *path, const struct stat *old, hs_error *err)
 {
     char real[PATH_MAX];
     if (!old || !realpath(path, real))
@@ -261,7 +289,7 @@ static hs_status path_replace(const char *path, const struct stat *old, const fi
     if (slash)
         *slash = '\0';
     leftovers_remove(dir, name);
-    return replace(dir, name, old, NULL, fill, err);
+    return unfinished_begin(file, dir, name, old, err);
 }
 
 /* Returns true for a regular file that has a name: /dev/stdout may be a deleted file. */
@@ -271,25 +299,74 @@ static bool is_replaceable(const char *path, const struct stat *file)
     return S_ISREG(file->st_mode) && realpath(path, real);
 }
 
-hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err)
+/* Begins to write a path that a user typed. */
+static hs_status path_begin(hs__new_file *file, const char *path, bool by_path, hs_error *err)
 {
-    struct stat file;
+    struct stat old;
     if (!path)
-        return stream_fill(dup(STDOUT_FILENO), "standard output", write, data, err);
-    const bool exists = stat(path, &file) == 0;
-    if (exists && !is_replaceable(path, &file))
-        return stream_fill(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), path, write, data, err);
-    return path_replace(path, exists ? &file : NULL, &(filling){.write = write, .data = data}, err);
+        return direct_begin(file, dup(STDOUT_FILENO), "standard output", err);
+    const bool exists = stat(path, &old) == 0, direct = exists && !is_replaceable(path, &old);
+    if (direct && by_path)
+        return hs_fail(err, HS_INVALID, "'%.200s' is not a regular file: name one", path);
+    return direct ? direct_begin(file, open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), path, err)
+                  : path_replace(file, path, exists ? &old : NULL, err);
 }
 
-hs_status hs__path_build(const char *path, hs__file_build build, void *data, hs_error *err)
+hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err)
 {
-    struct stat file;
-    const bool exists = stat(path, &file) == 0;
-    if (exists && !is_replaceable(path, &file))
-        return hs_fail(err, HS_INVALID, "'%.200s' is not a regular file: name one", path);
-    return path_replace(path, exists ? &file : NULL,
-                        &(filling){.by_path = true, .build = build, .data = data}, err);
+    hs__new_file file = {.to.fd = -1};
+    hs_error why = {0};
+    const hs_status st = path_begin(&file, path, false, &why);
+    return file_fill(&file, st, write, data, &why, err);
+}
+
+hs_status hs__new_file_create(const char *path, bool by_path, hs__new_file **ret_file, hs_error *err)
+{
+    hs__new_file *file = calloc(1, sizeof *file);
+    hs_error why = {0};
+    if (!file)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to write '%s'", path);
+    file->to.fd = -1;
+    hs_status st = path_begin(file, path, by_path, &why);
+    if (!st && !by_path)
+        st = stream_open(file, &why);
+    if (st) {
+        st = file_end(file, st, &why, err);
+        free(file);
+    } else {
+        *ret_file = file;
+    }
+    return st;
+}
+
+FILE *hs__new_file_stream(const hs__new_file *file)
+{
+    return file->stream;
+}
+
+const char *hs__new_file_path(const hs__new_file *file)
+{
+    return file->unfinished;
+}
+
+hs_status hs__new_file_check(const hs__new_file *file, hs_error *err)
+{
+    return file->to.why ? failed(file->path, file->to.why, err) : HS_OK;
+}
+
+hs_status hs__new_file_publish(hs__new_file *file, hs_error *err)
+{
+    const hs_status st = file_end(file, HS_OK, NULL, err);
+    free(file);
+    return st;
+}
+
+void hs__new_file_discard(hs__new_file *file)
+{
+    const hs_error why = {.status = HS_CANCELLED};
+    if (file)
+        (void)file_end(file, HS_CANCELLED, &why, NULL);
+    free(file);
 }
 
 /* Describes the folder of a path and finds its last component. Returns false if there is no such folder. */

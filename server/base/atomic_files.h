@@ -26,12 +26,24 @@ HS_MUST_USE hs_status hs__file_replace(const char *dir, const char *name, const 
  * target. Writes directly into devices, pipes and files without a name. NULL: standard output. */
 HS_MUST_USE hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err);
 
-/* Writes to the file of this path, which is empty and locked by flock, under a name of its own. */
-typedef hs_status (*hs__file_build)(const char *path, void *data, hs_error *err);
+/* A file that is written over a longer time. */
+typedef struct hs__new_file hs__new_file;
 
-/* Replaces a path as hs__path_write does, for writers that need a path. HS_INVALID: path exists and is not a
- * regular file. */
-HS_MUST_USE hs_status hs__path_build(const char *path, hs__file_build build, void *data, hs_error *err);
+/* Begins to replace a path as hs__path_write does. by_path: for writers that need a path; there is no stream,
+ * and HS_INVALID says that path exists and is not a regular file. The caller publishes or discards *ret_file.
+ */
+HS_MUST_USE hs_status hs__new_file_create(const char *path, bool by_path, hs__new_file **ret_file,
+                                          hs_error *err);
+/* Returns the stream to write to; the caller checks for failed writes. */
+FILE *hs__new_file_stream(const hs__new_file *file);
+/* Returns the path to write to, of an empty file that is locked by flock. */
+const char *hs__new_file_path(const hs__new_file *file);
+/* Returns the status and the system's reason of the first write to the stream that failed, or HS_OK. */
+hs_status hs__new_file_check(const hs__new_file *file, hs_error *err);
+/* Completes the file and gives it its name. Frees file, also after a failure. */
+HS_MUST_USE hs_status hs__new_file_publish(hs__new_file *file, hs_error *err);
+/* Removes the file, and frees it; NULL is fine. */
+void hs__new_file_discard(hs__new_file *file);
 
 /* Returns true if hs__path_write(path) would replace the file `other`: both name one file, or one name in the
  * same folder. "-" as `other` is standard input. */

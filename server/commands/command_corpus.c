@@ -7,6 +7,7 @@
 #include "server/base/second_signal.h"
 #include "server/commands/commands.h"
 #include "server/commands/compare_runs.h"
+#include "server/corpus/counters/pairs_file.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/corpus_run.h"
@@ -71,15 +72,15 @@ static hs_status corpus_paths_check(const hs__corpus_job *job, const hs_model_pl
     for (size_t i = 0; !st && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", job->dir, names[i]);
         st = inputs_check(job, path, err);
-        if (!st && job->pairs && hs__path_replaces(job->pairs, path))
-            st = refuse(job->pairs, "the run's own file", path, err);
+        if (!st && job->pairs && hs__path_replaces(job->pairs->path, path))
+            st = refuse(job->pairs->path, "the run's own file", path, err);
     }
     if (st || !job->pairs)
         return st;
-    if (interventions && hs__path_replaces(job->pairs, interventions))
-        return refuse(job->pairs, "the interventions", interventions, err);
-    st = inputs_check(job, job->pairs, err);
-    return st ? st : model_check(model, job->pairs, err);
+    if (interventions && hs__path_replaces(job->pairs->path, interventions))
+        return refuse(job->pairs->path, "the interventions", interventions, err);
+    st = inputs_check(job, job->pairs->path, err);
+    return st ? st : model_check(model, job->pairs->path, err);
 }
 
 /* ---- command corpus ----
@@ -272,12 +273,12 @@ static void progress_print(const hs__corpus_progress *p, void *data)
             p->texts_per_second, left, bad);
 }
 
-static void expected_print(const hs__pairs_expected *e, void *data)
+static void expected_print(const hs__expected_file *e, void *data)
 {
     const teller *t = data;
     if (t->terminal)
         fputs("\r\033[K", stderr);
-    fprintf(stderr, "pairs: about %.0f rows, %.1f MB ", e->rows, e->bytes / (1 << 20));
+    fprintf(stderr, "%s: about %.0f rows, %.1f MB ", e->name, e->rows, e->bytes / (1 << 20));
     if (e->texts)
         fprintf(stderr, "expected for %llu texts\n", (unsigned long long)e->texts);
     else
@@ -433,9 +434,9 @@ static hs_status fraction_read(const char *name, const char *text, double *ret, 
     return HS_OK;
 }
 
-static hs_status filter_read(const corpus_options *o, hs__corpus_job *job, hs_error *err)
+static hs_status filter_read(const corpus_options *o, const hs__corpus_job *job, hs__pairs_filter *filter,
+                             hs_error *err)
 {
-    hs__pairs_filter *filter = &job->pairs_filter;
     double least;
     hs_error why = {0};
     *filter = (hs__pairs_filter){.strongest = o->pairs_strongest, .seed = o->pairs_seed};
@@ -473,7 +474,7 @@ static hs_status interventions_load(const char **setting, char ret_text[INTERVEN
 }
 
 static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model, hs__corpus_job *job,
-                          hs_error *err)
+                          hs__pairs_filter *filter, hs_error *err)
 {
     size_t wrong;
     hs_error why = {0};
@@ -487,7 +488,7 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model
     job->engine = model->engine;
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
     if (!st) {
-        st = filter_read(o, job, err);
+        st = filter_read(o, job, filter, err);
         return st ? st : capacity_check(job, err);
     }
     char name[64];
@@ -496,13 +497,14 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model
 }
 
 /* Opens the model, reads the settings and runs the job. */
-static hs_status job_run(corpus_options *o, hs_catalog_model *model, hs__corpus_job *job, hs_error *err)
+static hs_status job_run(corpus_options *o, hs_catalog_model *model, hs__corpus_job *job,
+                         hs__pairs_filter *filter, hs_error *err)
 {
     hs_status st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, err);
     if (!st)
         st = hs__catalog_model_open(&o->catalog, hs__catalog_place(&o->catalog, 0), model, err);
     if (!st)
-        st = job_fill(o, model, job, err);
+        st = job_fill(o, model, job, filter, err);
     if (st)
         return st;
     st = hs__corpus_run(job, err);
@@ -536,12 +538,12 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     hs_error err = {0};
     hs_catalog_model model = {0};
     teller t = {.terminal = isatty(STDERR_FILENO)};
+    hs__pairs_options pairs = {.path = o->pairs, .csv_safe = o->csv_safe != 0};
     hs__corpus_job job = {.inputs = (const char *const *)inputs,
                           .n_inputs = n_inputs,
                           .dir = dir,
                           .model_name = hs__catalog_place(&o->catalog, 0)->name,
-                          .pairs = o->pairs,
-                          .csv_safe = o->csv_safe != 0,
+                          .pairs = o->pairs ? &pairs : NULL,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
                           .resume = o->resume != 0,
@@ -557,7 +559,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     if (!st)
         st = outputs_take(o, &job, &err);
     if (!st)
-        st = job_run(o, &model, &job, &err);
+        st = job_run(o, &model, &job, &pairs.filter, &err);
     if (!st)
         outcome_print(&job, &t);
     else if (!was_there)

@@ -11,7 +11,6 @@
 #include "server/corpus/input/input.h"
 #include "server/corpus/input/records.h"
 #include "server/corpus/input/text_format.h"
-#include "server/corpus/run/pairs_filter.h"
 
 #include <jansson.h>
 #include <stdatomic.h>
@@ -37,7 +36,16 @@ typedef struct hs__corpus_settings {
 /* ---- the job ---- */
 
 typedef struct hs__corpus_progress hs__corpus_progress;
-typedef struct hs__pairs_expected hs__pairs_expected;
+typedef struct hs__pairs_options hs__pairs_options;
+
+/* The size that a file outside of the run's folder will have, estimated from the first texts. */
+typedef struct hs__expected_file {
+    const char *name;    /* what is in it: "pairs" */
+    uint64_t texts_seen; /* the estimate's base */
+    uint64_t texts;      /* of the input; 0 if it cannot be counted beforehand: rows and bytes are then those
+                            of the texts seen */
+    double rows, bytes;
+} hs__expected_file;
 
 typedef struct hs__corpus_job {
     const hs_model *model;
@@ -46,11 +54,8 @@ typedef struct hs__corpus_job {
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;
-    const char *dir;   /* exists */
-    const char *pairs; /* file for high pairs: CSV, packed if it ends in .gz, or a database if it ends in
-                          .sqlite or .db; NULL: none. Not for resume */
-    bool csv_safe;     /* text in that CSV is no formula to a spreadsheet */
-    hs__pairs_filter pairs_filter;
+    const char *dir;                /* exists */
+    const hs__pairs_options *pairs; /* file for high pairs; NULL: none. Not for resume */
     hs__corpus_settings settings;
     size_t n_workers;
     size_t shard, n_shards;
@@ -62,7 +67,7 @@ typedef struct hs__corpus_job {
     bool yielding;          /* workers use SCHED_IDLE */
     const atomic_int *stop; /* non-zero: save, then end with HS_CANCELLED */
     void (*progress)(const hs__corpus_progress *progress, void *data); /* a few times a second; may be NULL */
-    void (*expect)(const hs__pairs_expected *expected, void *data);    /* with pairs, once; may be NULL */
+    void (*expect)(const hs__expected_file *expected, void *data);     /* with pairs, once; may be NULL */
     void *progress_data;                                               /* of both */
 } hs__corpus_job;
 

@@ -1,12 +1,15 @@
-/* test_corpus_run.c - the states of a run: stops at chosen moments, and what a resumed run makes of them.
+/* test_corpus_run.c - the states of a run: stops at chosen moments, what a resumed run makes of them, and
+ * when the file of pairs appears.
  *
  * This program stands before two functions of the scheduler, which a run's threads call at known moments, so
  * that a test can hold a worker until the run has stopped. */
+#include "server/corpus/counters/pairs_file.h"
 #include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -89,28 +92,33 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
         atomic_store(&stop, 1);
 }
 
-static hs_status run(hs_error *err)
+static hs__corpus_job job_make(void)
 {
     static const char *const inputs[] = {input};
-    const hs__corpus_job job = {.model = model,
-                                .engine = engine,
-                                .model_name = HS_EMBEDDED_NAME,
-                                .inputs = inputs,
-                                .n_inputs = 1,
-                                .dir = dir,
-                                .settings = {.fields = {.max_tokens = 16,
-                                                        .layers = hs_all_numbers,
-                                                        .n_layers = 1,
-                                                        .attention_threshold = 0.3f},
-                                             .thresholds = {0.3f},
-                                             .n_thresholds = 1},
-                                .n_workers = 1,
-                                .n_shards = 1,
-                                .save_ms = 1000000,
-                                .resume = true,
-                                .yielding = true,
-                                .stop = &stop,
-                                .progress = on_progress};
+    return (hs__corpus_job){.model = model,
+                            .engine = engine,
+                            .model_name = HS_EMBEDDED_NAME,
+                            .inputs = inputs,
+                            .n_inputs = 1,
+                            .dir = dir,
+                            .settings = {.fields = {.max_tokens = 16,
+                                                    .layers = hs_all_numbers,
+                                                    .n_layers = 1,
+                                                    .attention_threshold = 0.3f},
+                                         .thresholds = {0.3f},
+                                         .n_thresholds = 1},
+                            .n_workers = 1,
+                            .n_shards = 1,
+                            .save_ms = 1000000,
+                            .resume = true,
+                            .yielding = true,
+                            .stop = &stop,
+                            .progress = on_progress};
+}
+
+static hs_status run(hs_error *err)
+{
+    const hs__corpus_job job = job_make();
     return hs__corpus_run(&job, err);
 }
 
@@ -147,6 +155,72 @@ START_TEST(an_input_without_a_text_fails)
 }
 END_TEST
 
+/* ---- the file of pairs ---- */
+
+static const char *const pairs_names[] = {"pairs.csv", "pairs.csv.gz", "pairs.sqlite"};
+enum { N_PAIRS_NAMES = sizeof pairs_names / sizeof *pairs_names };
+
+/* Runs with a file of pairs in the folder, or with a name that begins with '/'. */
+static hs_status run_with_pairs(const char *name, bool restart, hs_error *err)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : dir, *name == '/' ? "" : "/", name);
+    const hs__pairs_options pairs = {.path = path};
+    hs__corpus_job job = job_make();
+    job.pairs = &pairs;
+    job.restart = restart;
+    return hs__corpus_run(&job, err);
+}
+
+/* Returns the number of files in the folder whose names have this in them. */
+static size_t files_with(const char *name)
+{
+    size_t n = 0;
+    DIR *folder = opendir(dir);
+    ck_assert_ptr_nonnull(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        n += strstr(entry->d_name, name) != NULL;
+    closedir(folder);
+    return n;
+}
+
+START_TEST(pairs_appear_when_the_run_is_complete)
+{
+    hs_error err = {0};
+    input_write("The river flows past the town.", N_TEXTS);
+    atomic_store(&holding, true);
+    ck_assert_msg(run_with_pairs(pairs_names[_i], false, &err) == HS_CANCELLED, "%s", err.text);
+    ck_assert_uint_eq(files_with("pairs"), 0); /* nor an unfinished one */
+    atomic_store(&stop, 0);
+    err = (hs_error){0};
+    ck_assert_msg(run_with_pairs(pairs_names[_i], true, &err) == HS_OK, "%s", err.text);
+    ck_assert_uint_eq(files_with("pairs"), 1);
+    ck_assert_uint_eq(files_with("unfinished"), 0);
+}
+END_TEST
+
+START_TEST(pairs_that_cannot_be_opened_leave_the_run)
+{
+    hs_error err = {0};
+    input_write("The river flows past the town.", N_TEXTS);
+    ck_assert_int_eq(run(&err), HS_OK);
+    ck_assert_int_eq(run_with_pairs("missing/pairs.csv", true, &err), HS_IO);
+    ck_assert_msg(strstr(err.text, "No such file or directory"), "%s", err.text);
+    ck_assert_uint_eq(texts_saved(), N_TEXTS);
+}
+END_TEST
+
+START_TEST(pairs_that_cannot_be_written_say_why)
+{
+    hs_error err = {0};
+    input_write("The river flows past the town.", N_TEXTS);
+    ck_assert_int_eq(run_with_pairs("/dev/full", false, &err), HS_NO_SPACE);
+    ck_assert_msg(strstr(err.text, "No space left on device"), "%s", err.text);
+}
+END_TEST
+
+/* ---- the end of the input ---- */
+
 /* A run that is stopped after its last text has this place. */
 START_TEST(a_stream_skips_to_the_end_of_its_input)
 {
@@ -177,6 +251,9 @@ int main(void)
     tcase_add_test(tc, a_stop_before_the_first_text_is_counted_is_no_empty_input);
     tcase_add_test(tc, an_input_without_a_text_fails);
     tcase_add_test(tc, a_stream_skips_to_the_end_of_its_input);
+    tcase_add_loop_test(tc, pairs_appear_when_the_run_is_complete, 0, N_PAIRS_NAMES);
+    tcase_add_test(tc, pairs_that_cannot_be_opened_leave_the_run);
+    tcase_add_test(tc, pairs_that_cannot_be_written_say_why);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
 }

@@ -94,7 +94,7 @@ START_TEST(queries_read_rows_until_the_last)
 }
 END_TEST
 
-/* What the statuses of failures are. */
+/* Statuses of failures. */
 static const struct {
     int code;
     hs_status status;

@@ -7,17 +7,22 @@
  * A function may be NULL. In a run they are called in this order:
  *
  *     configure                         before anything is created
- *     begin                             once: what all workers share
+ *     open, begin                       once: what all workers share
  *     worker_create                     in each worker; its result is the state of the following functions
- *         record, text                  for each record of a block, before and after its text is encoded
- *         start, head, pass             for the texts of a pass, its heads, and when it has ended
- *         text_end                      for each text that `text` has seen
+ *         block                         for each block of records
+ *             record, text              for each of its records, before and after its text is encoded
+ *             start, head, pass         for the texts of a pass, its heads, and when it has ended
+ *             text_end                  for each text that `text` has seen
+ *         block_end
+ *     expect                            once the first blocks have been counted
  *     complete                          once all texts have been counted
  *     gather                            before a checkpoint: adds a worker's counts to the results
  *     save
  *     worker_destroy
+ *     finish                            once the reports have been written
+ *     end
  *
- * Then report and page show the results. A worker's functions are called by one thread at a time. */
+ * Report and page show the results. A worker's functions are called by one thread at a time. */
 #pragma once
 
 #include "api/formats/arrays.h"
@@ -79,7 +84,7 @@ typedef struct hs__counting {
     hs__corpus_results *results; /* of the run */
     void **counts;               /* the counter's own in the results */
     const hs_corpus_options *statistics;
-    void *shared; /* what `begin` has made */
+    void *shared; /* what `open` or `begin` has made */
 } hs__counting;
 
 /* The texts of a pass. */
@@ -128,17 +133,30 @@ struct hs__counter {
     void (*configure)(const void *options, const hs__corpus_settings *settings, hs_corpus_options *statistics,
                       unsigned *taps);
 
+    /* Opens files outside of the run's folder, before that is read or changed. */
+    hs_status (*open)(hs__counting *counting, hs_error *err);
     /* Begins in a run. anew: nothing was loaded. */
     hs_status (*begin)(hs__counting *counting, bool anew, hs_error *err);
     /* Returns false if loaded counts have another shape than the options: the checkpoint is damaged. */
     bool (*matches)(const hs__counting *counting);
-    /* Ends in a run that began, also after a failure of `begin`. */
+    /* Estimates the size of its files of `open` from n_seen records, which have been counted; no worker has a
+     * block. Called if something is shared. HS_NO_SPACE: their disk is too small. */
+    hs_status (*expect)(hs__counting *counting, uint64_t n_seen, hs_error *err);
+    /* Wakes workers that wait in `head` or `block_end`: the run has failed. Any thread. */
+    void (*interrupt)(hs__counting *counting);
+    /* Completes its files of `open`, once a run has succeeded. */
+    hs_status (*finish)(hs__counting *counting, hs_error *err);
+    /* Ends in a run, also after a failure of `open` or `begin`. Removes files that are not finished. */
     void (*end)(hs__counting *counting);
 
     /* Creates the state of a worker; *ret_state may stay NULL, and is destroyed after a failure too. states:
      * of the counters before this one. */
     hs_status (*worker_create)(hs__counting *counting, void *const *states, void **ret_state, hs_error *err);
     void (*worker_destroy)(void *state);
+    /* Blocks have numbers from 0 in the order of the input; each is counted by one worker. `block_end`
+     * follows unless the run has failed. */
+    void (*block)(void *state, uint64_t number);
+    hs_status (*block_end)(void *state, hs_error *err);
     /* HS_BAD_REQUEST: the record is bad; text->body.why says why. */
     hs_status (*record)(void *state, hs__text *text, hs_error *err);
     hs_status (*text)(void *state, hs__text *text, hs_error *err);
@@ -204,7 +222,8 @@ extern const size_t hs__n_counters;
     X(head_effects)                                                                                          \
     X(search_texts)                                                                                          \
     X(examples)                                                                                              \
-    X(one_text)
+    X(one_text)                                                                                              \
+    X(pairs_file)
 
 #define HS__COUNTER_DECLARE(name) extern const hs__counter hs__counter_##name;
 HS__COUNTERS(HS__COUNTER_DECLARE)

@@ -9,7 +9,6 @@
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/workers.h"
 
@@ -23,6 +22,8 @@
 #define PROGRESS_MS 250
 /* Time that a stop leaves the workers for the blocks that they have begun. */
 #define STOP_SECONDS 5.0
+/* Blocks that estimates of sizes are based on. */
+enum { EXPECTED_BLOCKS = 4 };
 
 typedef struct run {
     const hs__corpus_job *job;
@@ -32,7 +33,7 @@ typedef struct run {
     uint64_t n_blocks; /* read, this session and before */
     uint64_t texts_before, empty_before;
     uint64_t n_pushed;                   /* records handed to workers, this session */
-    bool expected;                       /* the size of the file of pairs was estimated */
+    bool expected;                       /* the sizes of files were estimated */
     uint64_t n_saves;                    /* of this session */
     double seconds_before, share_before; /* of the sessions before */
     double started, saved, reported;     /* seconds of the monotonic clock */
@@ -353,13 +354,21 @@ static hs_status texts_required(const run *r, hs_error *err)
     return st;
 }
 
-/* Once the first blocks are read, waits until they are counted and estimates the size of the file of pairs.
- */
-static hs_status pairs_expect(run *r, hs_error *err)
+/* Returns true if a counter writes a file whose size is to be estimated. */
+static bool expects(const run *r)
 {
-    const bool enough =
-        r->results.done || r->n_pushed >= (uint64_t)HS__PAIRS_EXPECTED_BLOCKS * HS__CORPUS_BLOCK;
-    if (!r->workers.pairs || r->expected || !enough)
+    bool any = false;
+    for (size_t c = 0; c < hs__n_counters; c++)
+        any |= hs__counters[c]->expect && r->workers.counting[c].shared;
+    return any;
+}
+
+/* Once the first blocks are read, waits until they are counted and lets the counters estimate the sizes of
+ * their files. */
+static hs_status files_expect(run *r, hs_error *err)
+{
+    const bool enough = r->results.done || r->n_pushed >= (uint64_t)EXPECTED_BLOCKS * HS__CORPUS_BLOCK;
+    if (r->expected || !enough || !expects(r))
         return HS_OK;
     while (!hs__workers_idle(&r->workers, PROGRESS_MS)) {
         tell(r, false);
@@ -367,8 +376,11 @@ static hs_status pairs_expect(run *r, hs_error *err)
             return HS_OK;
     }
     r->expected = true;
-    const hs_status st = failure(r, err);
-    return st ? st : hs__pairs_expect(r->workers.pairs, r->n_pushed, err);
+    hs_status st = failure(r, err);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->expect && r->workers.counting[c].shared)
+            st = hs__counters[c]->expect(&r->workers.counting[c], r->n_pushed, err);
+    return st;
 }
 
 /* Adds what depends on all texts. The workers have nothing to do. If the run is stopped meanwhile, the input
@@ -410,7 +422,7 @@ static hs_status run_through(run *r, hs_error *err)
         if (!st)
             st = failure(r, &why);
         if (!st)
-            st = pairs_expect(r, &why);
+            st = files_expect(r, &why);
         if (!st && (hs_clock_seconds() - r->saved) * 1e3 >= (double)r->job->save_ms) {
             st = save(r, &why);
             tell(r, true); /* the server counts starts without a save */
@@ -470,11 +482,13 @@ static hs_status input_open(run *r, hs_error *err)
     return st;
 }
 
-/* Counts the records of an input that can be read again, and opens the target of pairs. */
-static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *err)
+static hs_status counters_open(run *r, hs_error *err)
 {
-    const bool regular = json_is_integer(json_object_get(r->results.identity, "input_bytes"));
-    return hs__pairs_file_begin(target, regular, &r->workers.pairs, err);
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->open)
+            st = hs__counters[c]->open(&r->workers.counting[c], err);
+    return st;
 }
 
 static hs_status counters_begin(run *r, hs_error *err)
@@ -486,18 +500,17 @@ static hs_status counters_begin(run *r, hs_error *err)
     return st;
 }
 
-/* Loads the results or begins new ones, opens all files and starts the workers. pairs: where pairs go, or
- * NULL. */
-static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
+/* Loads the results or begins new ones, opens all files and starts the workers. */
+static hs_status run_begin(run *r, hs_error *err)
 {
     hs__leftovers_remove(r->job->dir);
-    hs_status st = r->job->restart ? hs__run_checkpoint_remove(r->job->dir, err) : HS_OK;
+    hs_status st = counters_open(r, err);
+    if (!st && r->job->restart)
+        st = hs__run_checkpoint_remove(r->job->dir, err);
     if (!st)
         st = results_begin(r, err);
     if (!st)
         st = counters_begin(r, err);
-    if (!st && pairs)
-        st = pairs_begin(r, pairs, err);
     if (!st)
         st = input_open(r, err);
     if (!st)
@@ -523,50 +536,28 @@ static hs_status run_complete(run *r, hs_error *err)
     return ended ? hs_fail(err, ended, "%s", ended == HS_CANCELLED ? "stopped and saved" : why.text) : HS_OK;
 }
 
-/* Completes the file of pairs; st is the status of the run, which is set before. */
-static hs_status pairs_end(run *r, hs_status st, hs_error *err)
+/* Lets the counters complete their files. */
+static hs_status counters_finish(run *r, hs_error *err)
 {
+    hs_status st = HS_OK;
     hs_error why = {0};
-    const hs_status ended = hs__pairs_file_end(r->workers.pairs, &why);
-    return !st && ended ? hs_fail(err, ended, "%s", why.text) : st;
-}
-
-static hs_status job_run(const hs__corpus_job *job, const hs__pairs_target *pairs, hs_error *err)
-{
-    run *r = run_create(job, err);
-    if (!r)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
-    hs_status st = run_begin(r, pairs, err);
-    if (!st)
-        st = run_complete(r, err);
-    hs__workers_stop(&r->workers);
-    st = pairs_end(r, st, err);
-    run_destroy(r);
-    return st;
-}
-
-static hs_status job_run_to(const hs__corpus_job *job, FILE *file, const char *database, hs_error *err)
-{
-    const hs__pairs_target target = {.job = job, .file = file, .database = database};
-    return job_run(job, &target, err);
-}
-
-static hs_status pairs_write(FILE *file, void *data, hs_error *err)
-{
-    return job_run_to(data, file, NULL, err);
-}
-
-static hs_status pairs_build(const char *path, void *data, hs_error *err)
-{
-    return job_run_to(data, NULL, path, err);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (hs__counters[c]->finish)
+            st = hs__counters[c]->finish(&r->workers.counting[c], &why);
+    return st ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
 
 hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
 {
-    hs__corpus_job copy = *job;
-    if (!job->pairs)
-        return job_run(job, NULL, err);
-    if (hs_ends_with(job->pairs, ".sqlite") || hs_ends_with(job->pairs, ".db"))
-        return hs__path_build(job->pairs, pairs_build, &copy, err);
-    return hs__path_write(job->pairs, pairs_write, &copy, err);
+    run *r = run_create(job, err);
+    if (!r)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    hs_status st = run_begin(r, err);
+    if (!st)
+        st = run_complete(r, err);
+    hs__workers_stop(&r->workers);
+    if (!st)
+        st = counters_finish(r, err);
+    run_destroy(r);
+    return st;
 }

@@ -27,14 +27,6 @@ struct hs__corpus_progress {
 /* Estimates the seconds until the input is read, from the speed of this session. Below 0: not known yet. */
 double hs__corpus_seconds_left(const hs__corpus_progress *progress);
 
-/* The size that the file of pairs will have, estimated from the first texts. */
-struct hs__pairs_expected {
-    uint64_t texts_seen; /* the estimate's base */
-    uint64_t texts;      /* of the input; 0 if it cannot be counted beforehand: rows and bytes are then those
-                            of the texts seen */
-    double rows, bytes;
-};
-
 /* Runs until the input ends, then writes the reports. HS_CANCELLED: stopped and saved, resume continues. If
  * the blocks that workers have begun take too long, a stop leaves the last checkpoint, if there is one.
  * HS_INVALID: dir holds another run, or it holds a run and resume is false. */

@@ -6,9 +6,7 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
-#include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/workers.h"
-#include "server/corpus/search/strongest.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -24,8 +22,6 @@ enum { NUMBER_BYTES = 48, FIGURES_BYTES = 4096, NUMBER_TEXT = 24, FIGURES_TEXT =
 #define PAGE_BYTES (12 * MB)
 #define MAPS_BYTES (6 * MB)
 #define ZIP_BYTES  (1 * MB)
-/* SQLite's cache and statements while pairs are written. */
-#define DATABASE_BYTES (4 * MB)
 
 /* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
  * worker one being parsed. */
@@ -91,8 +87,7 @@ static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, ui
 {
     const size_t T = job->settings.fields.max_tokens;
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
-           hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES +
-           (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
+           hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES;
 }
 
 hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs, hs_error *err)
@@ -107,9 +102,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
     *ret_needs =
-        (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared +
-                                     (job->pairs ? DATABASE_BYTES + o.vocab_size : 0),
-
+        (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared,
                            .memory_worker = worker_memory(job, &d, size.memory_bytes),
                            .disk = state + larger(state, npz + page + report_text(&d)) + d.counters.disk};
     return HS_OK;

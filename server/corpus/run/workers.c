@@ -218,8 +218,6 @@ typedef struct corpus_worker {
     void *states[HS__COUNTERS_MAX];        /* of the counters; NULL: the counter has nothing to do */
     float *maps;                           /* [hs__worker_map_floats] */
     hs__text *texts;                       /* of the current pass */
-    hs__pairs_rows *rows;                  /* or NULL */
-    bool rows_failed;
 } corpus_worker;
 
 static size_t threshold_main(const hs__corpus_job *job)
@@ -296,8 +294,7 @@ static hs_status worker_init(corpus_worker *worker, hs__workers *shared, hs_corp
     const size_t T = job->settings.fields.max_tokens;
     *worker = (corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
-    worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
-    if (!worker->maps || (shared->pairs && !worker->rows))
+    if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     hs_status st = states_create(worker, err);
     if (!st)
@@ -315,7 +312,6 @@ static void worker_finish(corpus_worker *worker)
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
-    free(worker->rows);
     *worker = (corpus_worker){0};
 }
 
@@ -515,24 +511,6 @@ static void head_cut(const hs__text *t, float *to, hs_observed_head *head)
     *head = (hs_observed_head){attention, similarity, columns};
 }
 
-static bool pairs_add(const corpus_worker *worker, const hs__text *t, size_t l, size_t h,
-                      const float *similarity)
-{
-    const hs__corpus_job *job = worker->shared->job;
-    const hs_corpus_options *o = &worker->shared->options;
-    return hs__pairs_add(worker->rows, &(hs__pairs_source){.file = hs__corpus_input_name(job, t->record.file),
-                                                           .text = t->record.number,
-                                                           .line = t->record.line,
-                                                           .layer = o->layers[l],
-                                                           .head = (uint16_t)h,
-                                                           .tokenizer = hs_model_tokenizer(job->model),
-                                                           .ids = t->encoding.ids + t->first,
-                                                           .first = t->first,
-                                                           .n_tokens = t->end - t->first,
-                                                           .similarity = similarity,
-                                                           .threshold = o->thresholds[o->threshold_main]});
-}
-
 /* Observer callback: counts the maps of one head of text k. */
 static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
@@ -551,8 +529,6 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->head)
             hs__counters[c]->head(worker->states[c], t, &head);
-    if (worker->rows && !worker->rows_failed)
-        worker->rows_failed = !pairs_add(worker, t, l, h, head.maps.similarity);
 }
 
 /* Adds a text to the pass. */
@@ -620,8 +596,9 @@ static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *
     hs__text *texts = block->texts; /* those that are counted move to the front */
     size_t n_texts = 0;
     hs_status st = HS_OK;
-    if (worker->rows)
-        hs__pairs_block_begin(worker->rows, block->number);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (counter_at(worker, c)->block)
+            hs__counters[c]->block(worker->states[c], block->number);
     for (size_t i = 0; !st && i < block->n_lines; i++) {
         bool is_counted;
         st = text_read(worker, &texts[i], &is_counted, err);
@@ -634,8 +611,9 @@ static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *
     }
     for (size_t i = 0; i < n_texts; i++)
         text_finish(worker, &texts[i]);
-    if (!st && worker->rows && (worker->rows_failed || !hs__pairs_block_end(worker->rows)))
-        st = hs_fail(err, HS_IO, "cannot write '%s'", worker->shared->job->pairs);
+    for (size_t c = 0; !st && c < hs__n_counters; c++)
+        if (counter_at(worker, c)->block_end)
+            st = hs__counters[c]->block_end(worker->states[c], err);
     return st;
 }
 
@@ -645,8 +623,9 @@ static void fail(hs__workers *shared, const hs_error *err, hs_status st)
     hs_fail(&shared->failure, st, "%s", err->text);
     pthread_mutex_unlock(&shared->failure_lock);
     atomic_store(&shared->failed, true);
-    if (shared->pairs)
-        hs__pairs_file_give_up(shared->pairs);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        if (hs__counters[c]->interrupt)
+            hs__counters[c]->interrupt(&shared->counting[c]);
 }
 
 /* Thread function: takes blocks until the queue is closed. Sets shared->failure at the first failure; from

@@ -3,7 +3,6 @@
 
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/run/corpus_run.h"
-#include "server/corpus/run/pairs_file.h"
 
 #include <pthread.h>
 
@@ -42,7 +41,6 @@ typedef struct hs__workers {
     hs_corpus_stats *stats;     /* of the first worker: those of the run, once gathered */
     hs_workspace *workspace;    /* of the first worker; free while the workers are idle */
     hs__bad_lines *bad;
-    hs__pairs_file *pairs; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
     pthread_mutex_t failure_lock;
     hs_error failure;       /* the first one */
