@@ -59,11 +59,20 @@ static const float *part_effective_attentions(const hs__answer *a, size_t l, siz
     return into;
 }
 
+/* Computes map times `before`, on as many threads as the sizes deserve. */
+static void flow_step(const hs__answer *a, const float *map, const float *before, float *scratch,
+                      float *after)
+{
+    const size_t T = a->capture->n_tokens;
+    hs_flow_step(hs_engine_runtime(a->model->engine), hs__answer_threads(a, T * T), map, before, T, scratch,
+                 after);
+}
+
 /* Every layer is captured, and every head of it. */
 static hs_status prepare_rollout(hs__answer *a, hs_error *err)
 {
-    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
-    float *scratch = malloc(3 * n * sizeof *scratch);
+    const size_t T = a->capture->n_tokens, n = T * T;
+    float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
     a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
     if (!scratch || !a->rollouts) {
         free(scratch);
@@ -72,9 +81,10 @@ static hs_status prepare_rollout(hs__answer *a, hs_error *err)
     float *before = scratch, *mean = scratch + 2 * n;
     for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
         float *after = before == scratch ? scratch + n : scratch;
-        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads,
-                          a->capture->n_tokens, mean);
-        hs_rollout_step(mean, number ? before : NULL, a->capture->n_tokens, after);
+        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads, T,
+                          mean);
+        hs_rollout_weights(mean, T);
+        flow_step(a, mean, number ? before : NULL, scratch + 3 * n, after);
         if (a->analysis->layers[l] == number)
             memcpy(a->rollouts + l++ * n, after, n * sizeof *after);
         before = after;
@@ -92,19 +102,22 @@ static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float 
 
 /* ---- contributions and ALTI ---- */
 
-/* Computes all layers up to the last requested one, and keeps the requested ones. now and before are [T][T].
- */
-static hs_status layers_compute(hs__answer *a, float *map, float *now, float *before, hs_error *err)
+/* Computes all layers up to the last requested one, and keeps the requested ones. scratch: three maps, and
+ * the scratch of a step. */
+static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
 {
     const hs__analysis_request *analysis = a->analysis;
     const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    float *map = scratch, *before = scratch + n;
     hs_status st = HS_OK;
     for (size_t number = 0, l = 0; l < analysis->n_layers && !st && !hs__answer_cancelled(a); number++) {
-        st = hs_contributions_compute(hs_model_architecture(a->model->model), a->capture, number, map, err);
+        float *now = before == scratch + n ? scratch + 2 * n : scratch + n;
+        st = hs_contributions_compute(a->model->engine, hs__answer_threads(a, n * a->capture->n_heads),
+                                      a->capture, number, map, err);
         if (st)
             break;
-        hs_flow_step(map, number > 0 ? before : NULL, a->capture->n_tokens, now);
-        memcpy(before, now, n * sizeof *now);
+        flow_step(a, map, number > 0 ? before : NULL, scratch + 3 * n, now);
+        before = now;
         if (analysis->layers[l] != number)
             continue;
         memcpy(a->contributions + l * n, map, n * sizeof *map);
@@ -115,14 +128,14 @@ static hs_status layers_compute(hs__answer *a, float *map, float *now, float *be
 
 static hs_status prepare_contributions(hs__answer *a, hs_error *err)
 {
-    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    const size_t T = a->capture->n_tokens, n = T * T;
     if (a->contributions)
         return HS_OK; /* contributions and alti are computed together */
-    float *scratch = malloc(3 * n * sizeof *scratch);
+    float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
     a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
     a->alti = malloc(a->analysis->n_layers * n * sizeof *a->alti);
     const hs_status st = scratch && a->contributions && a->alti
-                             ? layers_compute(a, scratch, scratch + n, scratch + 2 * n, err)
+                             ? layers_compute(a, scratch, err)
                              : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
     free(scratch);
     return st;

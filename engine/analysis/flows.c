@@ -1,9 +1,9 @@
-/* flows.c - how much tokens pass on to tokens: rollout, contributions, value zeroing. */
+/* flows.c - how much tokens pass on to tokens: effective attention, rollout, value zeroing. */
 #include "engine/analysis/flows.h"
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/effects.h"
-#include "engine/arena.h"
+#include "engine/kernels/kernels.h"
 #include "model/base/clones.h"
 #include "model/base/memory.h"
 
@@ -11,40 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- flows ----
- *
- * Products of maps. Each row of a product is a sum of rows, so that inner loops run
- * along rows and vectorise. */
-
-/* Computes ret [n][width] = a [n][depth] b [depth][width]; rows of a are lda apart. */
-static HS_CLONES void multiply(const float *restrict a, size_t lda, const float *restrict b, size_t n,
-                               size_t depth, size_t width, float *restrict ret)
-{
-    memset(ret, 0, n * width * sizeof *ret);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < depth; k++)
-            for (size_t j = 0; j < width; j++)
-                ret[i * width + j] += a[i * lda + k] * b[k * width + j];
-}
-
 /* ---- effective attention ---- */
 typedef struct basis {
     double *columns; /* [d][T]: V', then the basis in its first rows */
-    float *rows;     /* [T][d]: Q */
     float *turned;   /* [d][T]: Q' */
+    float *panels;   /* of Q [T][d], then of Q' [d][T] */
     float *weights;  /* [T][d]: A Q */
 } basis;
 
-static basis basis_of(void *scratch, size_t T, size_t d)
+static size_t panels_floats(const hs__kernels *kernels, size_t T, size_t d)
+{
+    const size_t straight = hs__panels_floats(kernels, T, d), turned = hs__panels_floats(kernels, d, T);
+    return straight > turned ? straight : turned;
+}
+
+static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_t d)
 {
     double *columns = scratch;
-    float *rows = (float *)(void *)(columns + T * d);
-    return (basis){columns, rows, rows + T * d, rows + 2 * T * d};
+    float *turned = (float *)(void *)(columns + T * d), *panels = turned + T * d;
+    return (basis){.columns = columns,
+                   .turned = turned,
+                   .panels = panels,
+                   .weights = panels + panels_floats(kernels, T, d)};
 }
 
 size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
 {
-    return n_tokens * head_width * (sizeof(double) + 3 * sizeof(float));
+    return n_tokens * head_width * (sizeof(double) + 2 * sizeof(float)) +
+           panels_floats(hs__kernels_select(), n_tokens, head_width) * sizeof(float);
 }
 
 static HS_CLONES double inner(const double *restrict a, const double *restrict b, size_t n)
@@ -122,20 +116,23 @@ static size_t orthonormalize(double *rows, size_t n_rows, size_t n)
 void hs_effective_attention(const float *attention, const float *values, size_t n_tokens, size_t head_width,
                             void *scratch, float *ret_attention)
 {
+    const hs__kernels *kernels = hs__kernels_select();
     const size_t T = n_tokens, d = head_width;
-    const basis b = basis_of(scratch, T, d);
+    const basis b = basis_of(kernels, scratch, T, d);
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < d; c++)
             b.columns[c * T + t] = (double)values[t * d + c];
     const size_t rank = orthonormalize(b.columns, d, T);
-    for (size_t c = 0; c < rank; c++) {
-        for (size_t t = 0; t < T; t++) {
-            b.turned[c * T + t] = (float)b.columns[c * T + t];
-            b.rows[t * rank + c] = b.turned[c * T + t];
-        }
+    if (rank == 0) {
+        memset(ret_attention, 0, T * T * sizeof *ret_attention);
+        return;
     }
-    multiply(attention, T, b.rows, T, T, rank, b.weights);
-    multiply(b.weights, rank, b.turned, T, rank, T, ret_attention);
+    for (size_t i = 0; i < rank * T; i++)
+        b.turned[i] = (float)b.columns[i];
+    kernels->pack(T, rank, b.turned, 1, T, b.panels);
+    kernels->product(T, T, attention, T, b.panels, rank, NULL, NULL, b.weights, rank);
+    kernels->pack(rank, T, b.turned, T, 1, b.panels);
+    kernels->product(T, rank, b.weights, rank, b.panels, T, NULL, NULL, ret_attention, T);
 }
 
 /* ---- rollout ---- */
@@ -151,203 +148,51 @@ void hs_attention_mean(const float *attentions, size_t n_heads, size_t n_tokens,
         ret_mean[i] /= (float)n_heads;
 }
 
-void hs_flow_step(const float *map, const float *before, size_t n_tokens, float *ret_after)
+size_t hs_flow_scratch_floats(size_t n_tokens)
 {
-    if (before)
-        multiply(map, n_tokens, before, n_tokens, n_tokens, n_tokens, ret_after);
-    else
-        memcpy(ret_after, map, n_tokens * n_tokens * sizeof *map);
+    return hs__panels_floats(hs__kernels_select(), n_tokens, n_tokens);
 }
 
-void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *ret_after)
+/* The product of a step. */
+typedef struct flow {
+    const hs__kernels *kernels;
+    const float *map, *panels;
+    size_t T;
+    float *after;
+} flow;
+
+enum { FLOW_ROWS = 48 };
+
+/* Task: computes FLOW_ROWS rows. */
+static void task_flow(void *context, size_t index, size_t slot)
+{
+    const flow *f = context;
+    const size_t first = index * FLOW_ROWS, n = f->T - first < FLOW_ROWS ? f->T - first : FLOW_ROWS;
+    (void)slot;
+    f->kernels->product(n, f->T, f->map + first * f->T, f->T, f->panels, f->T, NULL, NULL,
+                        f->after + first * f->T, f->T);
+}
+
+void hs_flow_step(hs_runtime *runtime, size_t n_threads, const float *map, const float *before,
+                  size_t n_tokens, float *scratch, float *ret_after)
+{
+    flow f = {
+        .kernels = hs__kernels_select(), .map = map, .panels = scratch, .T = n_tokens, .after = ret_after};
+    if (!before) {
+        memcpy(ret_after, map, n_tokens * n_tokens * sizeof *map);
+        return;
+    }
+    f.kernels->pack(n_tokens, n_tokens, before, n_tokens, 1, scratch);
+    hs_runtime_share(runtime, n_threads, (n_tokens + FLOW_ROWS - 1) / FLOW_ROWS, task_flow, &f);
+}
+
+void hs_rollout_weights(float *mean, size_t n_tokens)
 {
     const size_t T = n_tokens;
     for (size_t i = 0; i < T * T; i++)
         mean[i] *= 0.5F;
     for (size_t i = 0; i < T; i++)
         mean[i * T + i] += 0.5F;
-    hs_flow_step(mean, before, T, ret_after);
-}
-
-/* ---- contributions ----
- *
- * Computes what each token writes, key by key, and compares it with what the block writes. */
-
-enum { LANES = 16 };
-
-/* The block of one layer. A: width of all heads' outputs. */
-typedef struct block {
-    const hs_architecture *architecture;
-    const hs_capture *capture;
-    size_t layer, T, H, A, d, n_heads;
-    bool normed;    /* a norm follows */
-    float *weight;  /* [A][H]: W_O' */
-    float *row;     /* [A]: of the weight; [H] of F */
-    float *gamma;   /* [H] */
-    float *beta;    /* [H] */
-    float *bias;    /* [H] */
-    float *output;  /* [T][H]: y */
-    float *scale;   /* [T]: 1 / deviation of the sum that the norm reads */
-    float *written; /* [n_heads][H]: v_j W_O */
-} block;
-
-static void block_layout(block *b, hs__arena *arena)
-{
-    b->weight = hs__arena_floats(arena, b->A * b->H);
-    b->row = hs__arena_floats(arena, b->A > b->H ? b->A : b->H);
-    b->gamma = hs__arena_floats(arena, b->H);
-    b->beta = hs__arena_floats(arena, b->H);
-    b->bias = hs__arena_floats(arena, b->H);
-    b->output = hs__arena_floats(arena, b->T * b->H);
-    b->scale = hs__arena_floats(arena, b->T);
-    b->written = hs__arena_floats(arena, b->n_heads * b->H);
-}
-
-static void vector_read(const hs_tensor *tensor, size_t n, float otherwise, float *ret)
-{
-    for (size_t i = 0; i < n && !tensor->data; i++)
-        ret[i] = otherwise;
-    if (tensor->data)
-        hs_tensor_read(tensor, 0, 1, ret);
-}
-
-static void weights_read(block *b)
-{
-    const hs_layer *layer = &b->architecture->layers[b->architecture->layers[b->layer].same_as];
-    for (size_t o = 0; o < b->H; o++) {
-        hs_tensor_read(&layer->output.weight, o, 1, b->row);
-        for (size_t k = 0; k < b->A; k++)
-            b->weight[k * b->H + o] = b->row[k];
-    }
-    vector_read(&layer->output.bias, b->H, 0, b->bias);
-    b->normed = !b->architecture->norms_before && layer->attention_norm.gamma.data;
-    vector_read(&layer->attention_norm.gamma, b->H, 1, b->gamma);
-    vector_read(&layer->attention_norm.beta, b->H, 0, b->beta);
-}
-
-/* Adds factor x to y [n]. */
-static HS_CLONES void add(size_t n, float factor, const float *restrict x, float *restrict y)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] += factor * x[i];
-}
-
-/* Returns the sum of |y - scale (x - mean) gamma|. */
-static HS_CLONES double distance(size_t n, const float *y, const float *x, const float *gamma, float mean,
-                                 float scale)
-{
-    float sums[LANES] = {0};
-    double total = 0;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t k = 0; k < LANES; k++)
-            sums[k] += fabsf(y[i + k] - (x[i + k] - mean) * (scale * gamma[i + k]));
-    for (; i < n; i++)
-        total += (double)fabsf(y[i] - (x[i] - mean) * (scale * gamma[i]));
-    for (size_t k = 0; k < LANES; k++)
-        total += (double)sums[k];
-    return total;
-}
-
-static double mean_of(size_t n, const float *x)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)x[i];
-    return sum / (double)n;
-}
-
-/* Returns the mean that the norm subtracts: 0 for RMS norms and where no norm follows. */
-static double norm_mean(const block *b, const float *x)
-{
-    return b->normed && b->architecture->norm_kind == HS_NORM_LAYER ? mean_of(b->H, x) : 0;
-}
-
-/* Computes y_i and its scale. */
-static void output_compute(block *b, size_t i)
-{
-    float *y = b->output + i * b->H;
-    memcpy(y, hs_capture_at(b->capture, HS_TAP_EVERY_STATE, b->layer, 0) + i * b->H, b->H * sizeof *y);
-    add(b->H, 1, b->bias, y);
-    for (size_t h = 0; h < b->n_heads; h++) {
-        const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->layer, h) + i * b->d;
-        for (size_t k = 0; k < b->d; k++)
-            add(b->H, o[k], b->weight + (h * b->d + k) * b->H, y);
-    }
-    b->scale[i] = 1;
-    if (!b->normed)
-        return;
-    const double mean = norm_mean(b, y);
-    double squares = 0;
-    for (size_t k = 0; k < b->H; k++)
-        squares += ((double)y[k] - mean) * ((double)y[k] - mean);
-    b->scale[i] = (float)(1 / sqrt(squares / (double)b->H + (double)b->architecture->norm_eps));
-    for (size_t k = 0; k < b->H; k++)
-        y[k] = (y[k] - (float)mean) * (b->scale[i] * b->gamma[k]) + b->beta[k];
-}
-
-/* Computes v_j W_O of all heads. */
-static void written_compute(block *b, size_t j)
-{
-    memset(b->written, 0, b->n_heads * b->H * sizeof *b->written);
-    for (size_t h = 0; h < b->n_heads; h++) {
-        const float *v = hs_capture_at(b->capture, HS_TAP_VALUE, b->layer, h) + j * b->d;
-        for (size_t k = 0; k < b->d; k++)
-            add(b->H, v[k], b->weight + (h * b->d + k) * b->H, b->written + h * b->H);
-    }
-}
-
-/* Returns |y_i| - |y_i - T[i][j]|, at least 0. written_compute has been called for j. */
-static double contribution(block *b, size_t i, size_t j)
-{
-    const float *y = b->output + i * b->H;
-    if (i == j)
-        memcpy(b->row, hs_capture_at(b->capture, HS_TAP_EVERY_STATE, b->layer, 0) + i * b->H,
-               b->H * sizeof *b->row);
-    else
-        memset(b->row, 0, b->H * sizeof *b->row);
-    for (size_t h = 0; h < b->n_heads; h++) {
-        const float weight = hs_capture_at(b->capture, HS_TAP_ATTENTION, b->layer, h)[i * b->T + j];
-        if (weight != 0)
-            add(b->H, weight, b->written + h * b->H, b->row);
-    }
-    const float mean = (float)norm_mean(b, b->row);
-    const double whole = distance(b->H, y, b->row, b->gamma, 0, 0),
-                 rest = distance(b->H, y, b->row, b->gamma, mean, b->scale[i]);
-    return whole > rest ? whole - rest : 0;
-}
-
-hs_status hs_contributions_compute(const hs_architecture *architecture, const hs_capture *capture,
-                                   size_t layer, float *ret, hs_error *err)
-{
-    block b = {.architecture = architecture,
-               .capture = capture,
-               .layer = layer,
-               .T = capture->n_tokens,
-               .H = architecture->shape.hidden,
-               .A = hs_shape_attention_width(&architecture->shape),
-               .d = architecture->shape.head_width,
-               .n_heads = architecture->shape.n_heads};
-    hs__arena arena = {0};
-    block_layout(&b, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
-    if (!arena.base)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for contributions");
-    block_layout(&b, &arena);
-    weights_read(&b);
-    if (!b.normed)
-        for (size_t k = 0; k < b.H; k++)
-            b.gamma[k] = 1;
-    for (size_t i = 0; i < b.T; i++)
-        output_compute(&b, i);
-    for (size_t j = 0; j < b.T; j++) {
-        written_compute(&b, j);
-        for (size_t i = 0; i < b.T; i++)
-            ret[i * b.T + j] = (float)contribution(&b, i, j);
-    }
-    hs__rows_divide(ret, b.T);
-    free(arena.base);
-    return HS_OK;
 }
 
 /* ---- value zeroing ----

@@ -22,12 +22,16 @@ void hs_effective_attention(const float *attention, const float *values, size_t 
 /* Computes the mean of n_heads maps that lie one after another. */
 void hs_attention_mean(const float *attentions, size_t n_heads, size_t n_tokens, float *ret_mean);
 
-/* Computes map times the result of the layers below, which is I for the first layer (NULL). */
-void hs_flow_step(const float *map, const float *before, size_t n_tokens, float *ret_after);
+/* Returns the floats of scratch that hs_flow_step needs. */
+size_t hs_flow_scratch_floats(size_t n_tokens);
 
-/* Computes one layer of attention rollout: (mean + I) / 2 times the result of the layers below, which is
- * I for the first layer (NULL). Replaces mean by its left factor. */
-void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *ret_after);
+/* Computes map times the result of the layers below, which is I for the first layer (NULL), on n_threads
+ * threads. ret_after is none of the other arrays. */
+void hs_flow_step(hs_runtime *runtime, size_t n_threads, const float *map, const float *before,
+                  size_t n_tokens, float *scratch, float *ret_after);
+
+/* Replaces the mean of a layer's maps by its factor in attention rollout, (mean + I) / 2. */
+void hs_rollout_weights(float *mean, size_t n_tokens);
 
 /* ---- how much each token contributes to each token in the attention block of a layer (ALTI,
  * Ferrando et al. 2022, arXiv 2203.04212).
@@ -44,9 +48,11 @@ void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *r
 #define HS_CONTRIBUTIONS_TAPS                                                                                \
     (HS_KEEP(ATTENTION) | HS_KEEP(VALUE) | HS_KEEP(HEAD_OUTPUT) | HS_KEEP(EVERY_STATE))
 
-/* Computes C of a layer: ret [T][T]. A row is NAN if no token contributes. Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs_contributions_compute(const hs_architecture *architecture, const hs_capture *capture,
-                                               size_t layer, float *ret_contributions, hs_error *err);
+/* Computes C of a layer on n_threads threads: ret [T][T]. A row is NAN if no token contributes. Fails with
+ * HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads,
+                                               const hs_capture *capture, size_t layer,
+                                               float *ret_contributions, hs_error *err);
 
 /* ---- value zeroing (Mohebbi et al. 2023, arXiv 2301.12971): how much the state of each token
  * after a layer changes if another token's value is 0 in all heads of the layer.

@@ -67,6 +67,11 @@ typedef struct hs__kernels {
     void (*dots)(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_columns, const float *w,
                  size_t ldw, float *y, size_t ldy);
 
+    /* Computes ret[i] = sum over c < n of |y[i][c] + sum over k of x[k][i] B[k][c]|, x [K][n_rows], B [K][n].
+     * n is a multiple of `lanes`. The order of each sum does not depend on the other rows. */
+    void (*absolute_sums)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *B, size_t ldb,
+                          size_t n, const float *y, size_t ldy, float *ret_sums);
+
     /* Completes a symmetric s [n][n] of which each panel's columns were computed down to the panel's last
      * row: copies the upper elements to the lower half. */
     void (*mirror)(size_t n, float *s);

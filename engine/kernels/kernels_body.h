@@ -613,6 +613,61 @@ static void dots(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_c
     }
 }
 
+/* Four rows and a panel's vectors are eight independent sums, enough to hide what a multiply-add waits. */
+#define ABSOLUTE_ROWS 4
+
+/* Adds |y + x B| of vecs vectors to the sums of a few rows. rows and vecs are constants after inlining. */
+INLINE void add_absolute(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx, const float *b,
+                         size_t ldb, const float *y, size_t ldy, vec sums[])
+{
+    vec part[ABSOLUTE_ROWS][TILE_VECS];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vecs; j++)
+            part[i][j] = load(y + i * ldy + j * LANES);
+    for (size_t k = 0; k < K; k++) {
+        vec right[TILE_VECS];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vecs; j++)
+            right[j] = load(b + k * ldb + j * LANES);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (size_t j = 0; j < vecs; j++)
+                part[i][j] = add_fused(part[i][j], splat(x[k * ldx + i]), right[j]);
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vecs; j++)
+            sums[i] += (vec)((ivec)part[i][j] & INT32_MAX);
+}
+
+INLINE void absolute_rows(size_t rows, size_t K, const float *x, size_t ldx, const float *b, size_t ldb,
+                          size_t n, const float *y, size_t ldy, float *ret_sums)
+{
+    vec sums[ABSOLUTE_ROWS] = {0};
+    size_t c = 0;
+    for (; c + PANEL <= n; c += PANEL)
+        add_absolute(rows, TILE_VECS, K, x, ldx, b + c, ldb, y + c, ldy, sums);
+    for (; c < n; c += LANES)
+        add_absolute(rows, 1, K, x, ldx, b + c, ldb, y + c, ldy, sums);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+        ret_sums[i] = sum_lanes(sums[i]);
+}
+
+static void absolute_sums(size_t n_rows, size_t K, const float *x, size_t ldx, const float *b, size_t ldb,
+                          size_t n, const float *y, size_t ldy, float *ret_sums)
+{
+    size_t i = 0;
+    for (; i + ABSOLUTE_ROWS <= n_rows; i += ABSOLUTE_ROWS)
+        absolute_rows(ABSOLUTE_ROWS, K, x + i, ldx, b, ldb, n, y + i * ldy, ldy, ret_sums + i);
+    for (; i < n_rows; i++)
+        absolute_rows(1, K, x + i, ldx, b, ldb, n, y + i * ldy, ldy, ret_sums + i);
+}
+
 const hs__kernels KERNELS = {
     .name = KERNELS_NAME,
     .panel = PANEL,
@@ -621,6 +676,7 @@ const hs__kernels KERNELS = {
     .pack = pack,
     .product = product,
     .dots = dots,
+    .absolute_sums = absolute_sums,
     .mirror = mirror,
     .streams = HAS_STREAM,
     .stream_rows = stream_rows,

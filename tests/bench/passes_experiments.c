@@ -7,11 +7,15 @@
  *     residual     the pass, with similarities in the residual space instead
  *     centred      the pass, with similarities of centred outputs instead
  *     effects      every head switched off alone
+ *     alti         contributions of tokens in every layer, and their products
+ *     effective    the effective attention of every head
  *
  * It counts the CPU time of one core, which other programs change little. A round runs the pass before and
  * after each step, and ratios are taken within a round. */
 #include "engine/analysis/effects.h"
+#include "engine/analysis/flows.h"
 #include "engine/analysis/predictions.h"
+#include "model/base/memory.h"
 #include "tests/bench/passes.h"
 
 #include <stdio.h>
@@ -19,16 +23,19 @@
 #include <time.h>
 
 enum { TOKENS = 128, POSITIONS = 5, TOP = 5, ROUNDS_MAX = 15 };
-enum { PREDICTIONS, LENS, NORMS, RESIDUAL, CENTRED, EFFECTS, N_STEPS };
-static const char *const names[N_STEPS] = {"predictions", "lens", "norms", "residual", "centred", "effects"};
+enum { PREDICTIONS, LENS, NORMS, RESIDUAL, CENTRED, EFFECTS, ALTI, EFFECTIVE, N_STEPS };
+static const char *const names[N_STEPS] = {
+    [PREDICTIONS] = "predictions", [LENS] = "lens",       [NORMS] = "norms", [RESIDUAL] = "residual",
+    [CENTRED] = "centred",         [EFFECTS] = "effects", [ALTI] = "alti",   [EFFECTIVE] = "effective"};
 
 typedef struct experiment {
     const hs_engine *engine;
     hs_workspace *ws;
     size_t T;
     int32_t ids[TOKENS];
-    hs_capture *baseline; /* that effects are beside */
+    hs_capture *baseline; /* that effects, contributions and effective attention read */
     float *states, *logits;
+    float *maps; /* three maps, and the scratch of a flow or of effective attention */
     double ratios[N_STEPS][ROUNDS_MAX];
     size_t n_rounds;
 } experiment;
@@ -80,6 +87,31 @@ static hs_status effects(const experiment *e, hs_error *err)
     return st;
 }
 
+static hs_status alti(const experiment *e, hs_error *err)
+{
+    const size_t n = e->T * e->T;
+    hs_status st = HS_OK;
+    for (size_t l = 0; l < hs_engine_shape(e->engine)->n_layers && !st; l++) {
+        float *before = e->maps + (1 + l % 2) * n, *after = e->maps + (2 - l % 2) * n;
+        st = hs_contributions_compute(e->engine, 1, e->baseline, l, e->maps, err);
+        if (!st)
+            hs_flow_step(hs_engine_runtime(e->engine), 1, e->maps, l ? before : NULL, e->T, e->maps + 3 * n,
+                         after);
+    }
+    return st;
+}
+
+static hs_status effective(const experiment *e)
+{
+    const hs_shape *shape = hs_engine_shape(e->engine);
+    for (size_t l = 0; l < shape->n_layers; l++)
+        for (size_t h = 0; h < shape->n_heads; h++)
+            hs_effective_attention(hs_capture_at(e->baseline, HS_TAP_ATTENTION, l, h),
+                                   hs_capture_at(e->baseline, HS_TAP_VALUE, l, h), e->T, shape->head_width,
+                                   e->maps + 3 * e->T * e->T, e->maps);
+    return HS_OK;
+}
+
 #define WHOLE (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(LAST_STATE))
 
 static hs_status step_run(const experiment *e, int step, double *ret_seconds, hs_error *err)
@@ -95,6 +127,8 @@ static hs_status step_run(const experiment *e, int step, double *ret_seconds, hs
     const hs_status st = step == PREDICTIONS ? predict(e, POSITIONS, 0, err)
                          : step == LENS      ? predict(e, depth + 1, depth, err)
                          : step == EFFECTS   ? effects(e, err)
+                         : step == ALTI      ? alti(e, err)
+                         : step == EFFECTIVE ? effective(e)
                                              : pass(e, step < 0 ? WHOLE : taps[step], &capture, err);
     hs_capture_destroy(capture);
     *ret_seconds = cpu_seconds() - start;
@@ -155,16 +189,19 @@ static hs_status experiment_init(experiment *e, const hs_engine *engine, hs_erro
         e->ids[i] = (int32_t)((i * 7919 + 13) % (shape->vocab_size < 1000 ? shape->vocab_size : 1000));
     e->states = calloc(n_states * shape->hidden, sizeof *e->states);
     e->logits = malloc(n_states * shape->vocab_size * sizeof *e->logits);
-    if (!e->states || !e->logits)
+    e->maps = hs_memory_create((3 * e->T * e->T + hs_flow_scratch_floats(e->T)) * sizeof *e->maps +
+                               hs_effective_attention_bytes(e->T, shape->head_width));
+    if (!e->states || !e->logits || !e->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the measurements");
     const hs_status st = hs_workspace_create(engine, shape->n_positions, &e->ws, err);
-    return st ? st : pass(e, HS_EFFECTS_TAPS, &e->baseline, err);
+    return st ? st : pass(e, HS_KEEP(SIMILARITY) | HS_CONTRIBUTIONS_TAPS, &e->baseline, err);
 }
 
 static void experiment_finish(experiment *e)
 {
     hs_capture_destroy(e->baseline);
     hs_workspace_destroy(e->ws);
+    free(e->maps);
     free(e->logits);
     free(e->states);
 }

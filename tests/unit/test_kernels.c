@@ -129,6 +129,38 @@ static void check_dots(const hs__kernels *kernels, size_t n_rows, size_t K, size
     free(x);
 }
 
+/* ret[i] = sum of |y[i][c] + sum of x[k][i] B[k][c]|; a row's sum does not depend on the rows beside it. */
+static void check_absolute_sums(const hs__kernels *kernels, size_t n_rows, size_t K, size_t n)
+{
+    const size_t ldx = n_rows + 1, ldb = n + 2, ldy = n + 3;
+    float *x = make_floats((K + 1) * ldx, 1), *b = make_floats((K + 1) * ldb, 1),
+          *y = make_floats(n_rows * ldy, 1), *sums = make_floats(n_rows, 1), alone;
+    kernels->absolute_sums(n_rows, K, x, ldx, b, ldb, n, y, ldy, sums);
+    for (size_t i = 0; i < n_rows; i++) {
+        double expected = 0;
+        for (size_t c = 0; c < n; c++) {
+            double sum = (double)y[i * ldy + c];
+            for (size_t k = 0; k < K; k++)
+                sum += (double)x[k * ldx + i] * b[k * ldb + c];
+            expected += fabs(sum);
+        }
+        ck_assert_double_le(fabs(sums[i] - expected), 1e-6 * expected);
+        kernels->absolute_sums(1, K, x + i, ldx, b, ldb, n, y + i * ldy, ldy, &alone);
+        ck_assert_mem_eq(&alone, sums + i, sizeof alone);
+    }
+    free(sums), free(y), free(b), free(x);
+}
+
+START_TEST(absolute_sums_agree_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t n_rows = 1; n_rows < 10; n_rows++)
+            for (size_t n = kernels->lanes; n < 9 * kernels->lanes; n += kernels->lanes)
+                check_absolute_sums(kernels, n_rows, n_rows * 5 % 13, n);
+}
+END_TEST
+
 START_TEST(dots_agree_with_doubles)
 {
     const hs__kernels *kernels;
@@ -533,6 +565,7 @@ int main(void)
     tcase_add_test(tcase, product_agrees_with_doubles);
     tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
     tcase_add_test(tcase, dots_agree_with_doubles);
+    tcase_add_test(tcase, absolute_sums_agree_with_doubles);
     tcase_add_test(tcase, pack_is_the_same_from_rows_and_columns);
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, streams_are_copies);

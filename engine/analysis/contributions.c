@@ -1,0 +1,295 @@
+/* contributions.c - how much each token contributes to each token in a layer's attention block; flows.h has
+ * the formulas.
+ *
+ * Through the norm of row i, key j writes scale_i times sum over heads of A[i][j] w_j. w_j is v_j W_O less
+ * its mean, times gamma, and so linear in v_j. The mean of each row of W_O' and gamma go into the weights
+ * once a layer. The scale goes into the factors of a row. A kernel subtracts and sums up, and no row of F is
+ * ever in memory. */
+#include "engine/analysis/flows.h"
+
+#include "engine/analysis/analysis_maps.h"
+#include "engine/arena.h"
+#include "engine/kernels/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 16, KEYS = 8, LANES_MAX = 16 }; /* rows and keys of a task; the widest vector of any CPU */
+
+/* The block of one layer. A: width of all heads' outputs. */
+typedef struct block {
+    const hs_architecture *architecture;
+    const hs_capture *capture;
+    const hs__kernels *kernels;
+    size_t layer, T, H, A, d, n_heads, n_threads;
+    size_t width, step;   /* H rounded up to whole vectors, the rest 0; floats between such rows */
+    bool normed;          /* a norm follows */
+    float *panels;        /* W_O' [d][H] of each head */
+    float *normed_panels; /* the same through the norm: each row less its mean, times gamma */
+    float *weight;        /* [H][A]: W_O as it is stored */
+    float *means;         /* [A]: of the rows of W_O' */
+    float *gamma;         /* [H] */
+    float *beta;          /* [H] */
+    float *bias;          /* [H] */
+    float *output;        /* [T][step]: y */
+    float *scale;         /* [T]: 1 / deviation of the sum that the norm reads */
+    float *lengths;       /* [T]: |y|, the 1-norm */
+    float *scratch;       /* of each slot */
+    float *map;           /* [T][T]: the result */
+} block;
+
+/* The scratch of a task. */
+typedef struct scratch {
+    float *written; /* [KEYS][n_heads][step]: w_j; of tasks that compute y, [ROWS][step] */
+    float *factors; /* [KEYS][n_heads][T]: -scale_i A[i][j] */
+    float *sums;    /* [T] */
+    float *row;     /* [step] */
+} scratch;
+
+static size_t written_floats(const block *b)
+{
+    return (KEYS * b->n_heads > ROWS ? KEYS * b->n_heads : ROWS) * b->step;
+}
+
+static size_t scratch_floats(const block *b)
+{
+    return written_floats(b) + KEYS * b->n_heads * b->T + b->T + b->step;
+}
+
+static scratch scratch_of(const block *b, size_t slot)
+{
+    float *written = b->scratch + slot * scratch_floats(b), *factors = written + written_floats(b),
+          *sums = factors + KEYS * b->n_heads * b->T;
+    return (scratch){.written = written, .factors = factors, .sums = sums, .row = sums + b->T};
+}
+
+static size_t panels_floats(const block *b)
+{
+    return hs__panels_floats(b->kernels, b->d, b->H);
+}
+
+static void block_layout(block *b, hs__arena *arena)
+{
+    b->panels = hs__arena_floats(arena, b->n_heads * panels_floats(b));
+    b->normed_panels = hs__arena_floats(arena, b->n_heads * panels_floats(b));
+    b->weight = hs__arena_floats(arena, b->H * b->A);
+    b->means = hs__arena_floats(arena, b->A);
+    b->gamma = hs__arena_floats(arena, b->H);
+    b->beta = hs__arena_floats(arena, b->H);
+    b->bias = hs__arena_floats(arena, b->H);
+    b->output = hs__arena_floats(arena, b->T * b->step);
+    b->scale = hs__arena_floats(arena, b->T);
+    b->lengths = hs__arena_floats(arena, b->T);
+    b->scratch = hs__arena_floats(arena, b->n_threads * scratch_floats(b));
+}
+
+static void vector_read(const hs_tensor *tensor, size_t n, float otherwise, float *ret)
+{
+    for (size_t i = 0; i < n && !tensor->data; i++)
+        ret[i] = otherwise;
+    if (tensor->data)
+        hs_tensor_read(tensor, 0, 1, ret);
+}
+
+static void pack(const block *b, float *panels)
+{
+    for (size_t h = 0; h < b->n_heads; h++)
+        b->kernels->pack(b->d, b->H, b->weight + h * b->d, 1, b->A, panels + h * panels_floats(b));
+}
+
+/* Returns true if the norm subtracts a mean: RMS norms do not, nor does the block if no norm follows. */
+static bool has_mean(const block *b)
+{
+    return b->normed && b->architecture->norm_kind == HS_NORM_LAYER;
+}
+
+/* Applies the norm's mean and gamma to the weights. */
+static void weights_norm(block *b)
+{
+    memset(b->means, 0, b->A * sizeof *b->means);
+    for (size_t c = 0; c < b->H && has_mean(b); c++)
+        for (size_t k = 0; k < b->A; k++)
+            b->means[k] += b->weight[c * b->A + k];
+    for (size_t k = 0; k < b->A; k++)
+        b->means[k] /= (float)b->H;
+    for (size_t c = 0; c < b->H; c++)
+        for (size_t k = 0; k < b->A; k++)
+            b->weight[c * b->A + k] = (b->weight[c * b->A + k] - b->means[k]) * b->gamma[c];
+}
+
+static void weights_read(block *b)
+{
+    const hs_layer *layer = &b->architecture->layers[b->architecture->layers[b->layer].same_as];
+    vector_read(&layer->output.bias, b->H, 0, b->bias);
+    b->normed = !b->architecture->norms_before && layer->attention_norm.gamma.data;
+    vector_read(&layer->attention_norm.gamma, b->H, 1, b->gamma);
+    vector_read(&layer->attention_norm.beta, b->H, 0, b->beta);
+    for (size_t k = 0; k < b->H && !b->normed; k++)
+        b->gamma[k] = 1;
+    hs_tensor_read(&layer->output.weight, 0, b->H, b->weight);
+    pack(b, b->panels);
+    weights_norm(b);
+    pack(b, b->normed_panels);
+}
+
+/* Computes x B of n rows [n][d] of head h, B of its panels, to rows that are ldy floats apart. */
+static void multiply(const block *b, const float *panels, size_t h, size_t n, const float *x, float *y,
+                     size_t ldy)
+{
+    b->kernels->product(n, b->d, x, b->d, panels + h * panels_floats(b), b->H, NULL, NULL, y, ldy);
+}
+
+/* Returns the mean that the norm subtracts. */
+static double norm_mean(const block *b, const float *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < b->H && has_mean(b); i++)
+        sum += (double)x[i];
+    return sum / (double)b->H;
+}
+
+static const float *input_of(const block *b, size_t i)
+{
+    return hs_capture_at(b->capture, HS_TAP_EVERY_STATE, b->layer, 0) + i * b->H;
+}
+
+/* Replaces the sum that the norm reads by y_i, and computes its scale. */
+static void output_norm(block *b, size_t i)
+{
+    float *y = b->output + i * b->step;
+    double squares = 0;
+    b->scale[i] = 1;
+    if (!b->normed)
+        return;
+    const double mean = norm_mean(b, y);
+    for (size_t k = 0; k < b->H; k++)
+        squares += ((double)y[k] - mean) * ((double)y[k] - mean);
+    b->scale[i] = (float)(1 / sqrt(squares / (double)b->H + (double)b->architecture->norm_eps));
+    for (size_t k = 0; k < b->H; k++)
+        y[k] = (y[k] - (float)mean) * (b->scale[i] * b->gamma[k]) + b->beta[k];
+}
+
+/* Task: computes y of ROWS rows, with scales and lengths. */
+static void task_outputs(void *context, size_t index, size_t slot)
+{
+    block *b = context;
+    const scratch s = scratch_of(b, slot);
+    const size_t first = index * ROWS, n = b->T - first < ROWS ? b->T - first : ROWS;
+    float *y = b->output + first * b->step;
+    for (size_t i = 0; i < n; i++) {
+        const float *x = input_of(b, first + i);
+        for (size_t k = 0; k < b->step; k++)
+            y[i * b->step + k] = k < b->H ? x[k] + b->bias[k] : 0;
+    }
+    for (size_t h = 0; h < b->n_heads; h++) {
+        const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->layer, h) + first * b->d;
+        multiply(b, b->panels, h, n, o, s.written, b->step);
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < b->H; k++)
+                y[i * b->step + k] += s.written[i * b->step + k];
+    }
+    for (size_t i = 0; i < n; i++)
+        output_norm(b, first + i);
+    b->kernels->absolute_sums(n, 0, y, b->step, y, b->step, b->width, y, b->step, b->lengths + first);
+}
+
+/* Computes w_j of all heads for n keys. */
+static void written_compute(const block *b, size_t first, size_t n, const scratch *s)
+{
+    for (size_t h = 0; h < b->n_heads; h++)
+        multiply(b, b->normed_panels, h, n,
+                 hs_capture_at(b->capture, HS_TAP_VALUE, b->layer, h) + first * b->d,
+                 s->written + h * b->step, b->n_heads * b->step);
+    for (size_t row = 0; row < n * b->n_heads; row++)
+        memset(s->written + row * b->step + b->H, 0, (b->step - b->H) * sizeof *s->written);
+}
+
+/* Sets C[i][j] = max(0, |y_i| - rest). */
+static void contribution_set(const block *b, size_t i, size_t j, float rest)
+{
+    b->map[i * b->T + j] = b->lengths[i] > rest ? b->lengths[i] - rest : 0;
+}
+
+/* Computes the factors of n keys for all rows. */
+static void factors_compute(const block *b, size_t first, size_t n, const scratch *s)
+{
+    const size_t T = b->T;
+    for (size_t h = 0; h < b->n_heads; h++) {
+        const float *attention = hs_capture_at(b->capture, HS_TAP_ATTENTION, b->layer, h) + first;
+        float *factors = s->factors + h * T;
+        for (size_t i = 0; i < T; i++)
+            for (size_t k = 0; k < n; k++)
+                factors[k * b->n_heads * T + i] = -b->scale[i] * attention[i * T + k];
+    }
+}
+
+/* Computes y_j less what the norm makes of x_j. */
+static void own_state_subtract(const block *b, size_t j, float *ret)
+{
+    const float *x = input_of(b, j), *y = b->output + j * b->step, mean = (float)norm_mean(b, x);
+    for (size_t k = 0; k < b->step; k++)
+        ret[k] = k < b->H ? y[k] - b->scale[j] * (x[k] - mean) * b->gamma[k] : 0;
+}
+
+/* Computes column j of C. No row before `first` attends to key j. */
+static void column_compute(const block *b, size_t j, size_t first, const float *written, const float *factors,
+                           const scratch *s)
+{
+    b->kernels->absolute_sums(b->T - first, b->n_heads, factors + first, b->T, written, b->step, b->width,
+                              b->output + first * b->step, b->step, s->sums + first);
+    for (size_t i = 0; i < b->T; i++)
+        contribution_set(b, i, j, i < first ? b->lengths[i] : s->sums[i]);
+
+    own_state_subtract(b, j, s->row); /* which comes with what a token writes */
+    b->kernels->absolute_sums(1, b->n_heads, factors + j, b->T, written, b->step, b->width, s->row, b->step,
+                              s->sums);
+    contribution_set(b, j, j, s->sums[0]);
+}
+
+/* Task: computes KEYS columns of C. */
+static void task_columns(void *context, size_t index, size_t slot)
+{
+    const block *b = context;
+    const scratch s = scratch_of(b, slot);
+    const size_t first = index * KEYS, n = b->T - first < KEYS ? b->T - first : KEYS;
+    written_compute(b, first, n, &s);
+    factors_compute(b, first, n, &s);
+    for (size_t k = 0; k < n; k++)
+        column_compute(b, first + k, b->architecture->causal ? first + k : 0,
+                       s.written + k * b->n_heads * b->step, s.factors + k * b->n_heads * b->T, &s);
+}
+
+hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, const hs_capture *capture,
+                                   size_t layer, float *ret, hs_error *err)
+{
+    const hs_architecture *architecture = hs_engine_architecture(engine);
+    const size_t H = architecture->shape.hidden, width = (H + LANES_MAX - 1) / LANES_MAX * LANES_MAX;
+    block b = {.architecture = architecture,
+               .capture = capture,
+               .kernels = hs__kernels_select(),
+               .layer = layer,
+               .T = capture->n_tokens,
+               .H = H,
+               .A = hs_shape_attention_width(&architecture->shape),
+               .d = architecture->shape.head_width,
+               .n_heads = architecture->shape.n_heads,
+               .n_threads = n_threads,
+               .width = width,
+               .step =
+                   width % 1024 ? width : width + LANES_MAX, /* rows 4 KiB apart share a set of the cache */
+               .map = ret};
+    hs__arena arena = {0};
+    block_layout(&b, &arena);
+    arena = (hs__arena){.base = hs_memory_create(arena.used)};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for contributions");
+    block_layout(&b, &arena);
+    weights_read(&b);
+    hs_runtime *runtime = hs_engine_runtime(engine);
+    hs_runtime_share(runtime, n_threads, (b.T + ROWS - 1) / ROWS, task_outputs, &b);
+    hs_runtime_share(runtime, n_threads, (b.T + KEYS - 1) / KEYS, task_columns, &b);
+    hs__rows_divide(ret, b.T);
+    free(arena.base);
+    return HS_OK;
+}
