@@ -55,7 +55,7 @@ char *hs__floats_print_avx2(char *to, const float *values, size_t n, int digits)
 enum { CHUNK = 64, ODD = -64, DECADE_ZERO = 46, DECADES = 128 };
 
 #define NEAR_HALF 2e-6
-#define INLINE    static inline __attribute__((always_inline))
+#define INLINE    inline __attribute__((always_inline))
 
 typedef float floats __attribute__((vector_size(LANES * 4)));
 typedef double doubles __attribute__((vector_size(LANES * 8)));
@@ -73,14 +73,14 @@ typedef struct chunk {
     _Alignas(64) int64_t layouts[CHUNK]; /* rows of the table, or ODD */
 } chunk;
 
-INLINE words words_load(const int64_t *from)
+static INLINE words words_load(const int64_t *from)
 {
     words x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
-INLINE doubles doubles_load(const double *from)
+static INLINE doubles doubles_load(const double *from)
 {
     doubles x;
     memcpy(&x, from, sizeof x);
@@ -88,14 +88,14 @@ INLINE doubles doubles_load(const double *from)
 }
 
 /* Each lane's: of the first where the mask is set, else of the second. */
-INLINE doubles choose(words mask, doubles first, doubles second)
+static INLINE doubles choose(words mask, doubles first, doubles second)
 {
     return (doubles)((mask & (words)first) | (~mask & (words)second));
 }
 
 /* 10^-decade for each lane's decade, counted from -DECADE_ZERO: a power of eight decades times one within
  * them. The scale is 0 for decades that no float has. */
-INLINE doubles scales_of(words decade)
+static INLINE doubles scales_of(words decade)
 {
     static const double within[8] = {1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0};
     static const double eights[16] = {1e39, 1e31, 1e23, 1e15, 1e7, 1e-1, 1e-9, 1e-17, 1e-25, 1e-33, 1e-41};
@@ -113,7 +113,7 @@ INLINE doubles scales_of(words decade)
 /* 1233 / 4096 is log10(2) closely enough to make the decade of a power of two right for every float; the
  * number's own may be the next. One just below that, by less than rounding does, has its text too. Added to
  * 1.5 2^52 a number is rounded to an integer, which then is the double's last bits. */
-INLINE void digits_find(const float *values, int digits, double *ret_digits, int64_t *ret_decades)
+static INLINE void digits_find(const float *values, int digits, double *ret_digits, int64_t *ret_decades)
 {
     static const double power_10[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
     const double top = power_10[digits];
@@ -138,7 +138,7 @@ INLINE void digits_find(const float *values, int digits, double *ret_digits, int
 }
 
 /* The eight digits behind the first one, a byte each, the first in the lowest. */
-INLINE words rest_of(words n, words upper_five, words first)
+static INLINE words rest_of(words n, words upper_five, words first)
 {
     const words lower = n - (words)((halves)upper_five * 10000);
     const halves fours = (halves)((upper_five - (words)((halves)first * 10000)) | lower << 32);
@@ -149,7 +149,7 @@ INLINE words rest_of(words n, words upper_five, words first)
 }
 
 /* Digits behind the first one, but for zeros at the end. */
-INLINE words count_of(words rest)
+static INLINE words count_of(words rest)
 {
 #if LANES == 8
     return 8 - (words)((unsigned_words)_mm512_lzcnt_epi64((__m512i)rest) >> 3);
@@ -162,7 +162,7 @@ INLINE words count_of(words rest)
 }
 
 /* Both words of each lane side by side. */
-INLINE void pairs_store(uint8_t (*to)[16], words low, words high)
+static INLINE void pairs_store(uint8_t (*to)[16], words low, words high)
 {
 #if LANES == 8
     const words first = __builtin_shuffle(low, high, (words){0, 8, 1, 9, 2, 10, 3, 11});
@@ -175,7 +175,7 @@ INLINE void pairs_store(uint8_t (*to)[16], words low, words high)
     memcpy(to + LANES / 2, &second, sizeof second);
 }
 
-INLINE void characters_make(chunk *c, size_t at)
+static INLINE void characters_make(chunk *c, size_t at)
 {
     const doubles all = doubles_load(c->digits + at);
     const words decade = words_load(c->decades + at);
@@ -191,7 +191,7 @@ INLINE void characters_make(chunk *c, size_t at)
     pairs_store(c->characters + at, rest | 0x3030303030303030, others);
 }
 
-INLINE void layout_find(chunk *c, size_t at, int digits)
+static INLINE void layout_find(chunk *c, size_t at, int digits)
 {
     const words decade = words_load(c->decades + at);
     const words plain = (decade >= -HS__LAYOUT_WHOLE) & (decade < digits);
@@ -203,7 +203,7 @@ INLINE void layout_find(chunk *c, size_t at, int digits)
 }
 
 /* One shuffle a number; its sign without a branch. */
-INLINE char *chunk_write(const chunk *c, char *to, const float *values, size_t n, int digits)
+static INLINE char *chunk_write(const chunk *c, char *to, const float *values, size_t n, int digits)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -224,7 +224,7 @@ INLINE char *chunk_write(const chunk *c, char *to, const float *values, size_t n
 }
 
 /* The numbers of one step have nothing to wait for in each other, and the steps are short. */
-INLINE char *chunk_print(chunk *c, char *to, const float *values, size_t n, int digits)
+static INLINE char *chunk_print(chunk *c, char *to, const float *values, size_t n, int digits)
 {
     for (size_t at = 0; at + LANES <= n; at += LANES)
         digits_find(values + at, digits, c->digits + at, c->decades + at);

@@ -79,13 +79,13 @@ typedef struct tile_work {
     size_t ahead_step;
 } tile_work;
 
-INLINE ivec load_ints(const int32_t *p)
+static INLINE ivec load_ints(const int32_t *p)
 {
     return *(const ivec_in_memory *)p;
 }
 
 /* rows and vecs are constants after inlining, so that `sum` stays in registers. */
-INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
+static INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
 {
     const tile_work w = *work;
     const size_t depth = w.depth, ldx = depth + 2;

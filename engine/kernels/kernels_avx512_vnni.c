@@ -11,22 +11,22 @@
 #define INT8_NAME       "avx512_vnni"
 #include "engine/kernels/kernels_vec.h"
 
-INLINE ivec add_products(ivec sum, ivec u, ivec w)
+static INLINE ivec add_products(ivec sum, ivec u, ivec w)
 {
     return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)w);
 }
 
-INLINE vec fused(vec a, vec b, vec c)
+static INLINE vec fused(vec a, vec b, vec c)
 {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-INLINE ivec rounded(vec v)
+static INLINE ivec rounded(vec v)
 {
     return (ivec)_mm512_cvtps_epi32(v);
 }
 
-INLINE void store_bytes(uint8_t *p, ivec v)
+static INLINE void store_bytes(uint8_t *p, ivec v)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
 }

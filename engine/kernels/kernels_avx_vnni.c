@@ -12,22 +12,22 @@
 #define INT8_NAME       "avx_vnni"
 #include "engine/kernels/kernels_vec.h"
 
-INLINE ivec add_products(ivec sum, ivec u, ivec w)
+static INLINE ivec add_products(ivec sum, ivec u, ivec w)
 {
     return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)u, (__m256i)w);
 }
 
-INLINE vec fused(vec a, vec b, vec c)
+static INLINE vec fused(vec a, vec b, vec c)
 {
     return _mm256_fmadd_ps(a, b, c);
 }
 
-INLINE ivec rounded(vec v)
+static INLINE ivec rounded(vec v)
 {
     return (ivec)_mm256_cvtps_epi32(v);
 }
 
-INLINE void store_bytes(uint8_t *p, ivec v)
+static INLINE void store_bytes(uint8_t *p, ivec v)
 {
     const __m128i low = _mm256_castsi256_si128((__m256i)v), high = _mm256_extracti128_si256((__m256i)v, 1);
     const __m128i words = _mm_packus_epi32(low, high);

@@ -16,17 +16,17 @@
 typedef uint32_t operand; /* two bfloat16: the even k in the low half */
 typedef __m512i operands;
 
-INLINE operands load_operands(const operand *p)
+static INLINE operands load_operands(const operand *p)
 {
     return _mm512_loadu_si512(p);
 }
 
-INLINE operands splat_operand(operand x)
+static INLINE operands splat_operand(operand x)
 {
     return _mm512_set1_epi32((int)x);
 }
 
-INLINE vec add_product(vec sum, operands a, operands b)
+static INLINE vec add_product(vec sum, operands a, operands b)
 {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }

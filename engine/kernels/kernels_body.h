@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-INLINE float max_lanes(vec v)
+static INLINE float max_lanes(vec v)
 {
     float lanes[LANES];
     memcpy(lanes, &v, sizeof lanes);
@@ -24,7 +24,7 @@ INLINE float max_lanes(vec v)
 /* Returns e^x for x < 88, within 2 units in the last place; 0 below -87.3 (no subnormals). Cody and
  * Waite's reduction x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a minimax polynomial of degree 5
  * (relative error 7.5e-8). Exponents are added as unsigned numbers, which may wrap for other x. */
-INLINE vec exp_negative(vec x)
+static INLINE vec exp_negative(vec x)
 {
     const vec round = splat(0x1.8p23f); /* adding it rounds: the low bits are the integer */
     vec xs = larger(x, splat(-87.3f));
@@ -47,7 +47,7 @@ INLINE vec exp_negative(vec x)
  * |x|. The subtrahend is small, so its error is too. Phi(-a) = e^(-a^2 / 2) M(a), and M(a) = P(a) / Q(a)
  * is a minimax rational function (M is Mills' ratio up to a factor). The absolute error is 8e-9 in exact
  * arithmetic, and in floats that of rounding the result, some 5e-8 around 1. */
-INLINE vec gelu(vec x)
+static INLINE vec gelu(vec x)
 {
     const vec a = -larger(-larger(x, -x), splat(-14.0f)); /* beyond 14, e^(-a^2 / 2) is 0 and P, Q overflow */
     vec p = splat(-0.00011207246767488549f);
@@ -62,7 +62,7 @@ INLINE vec gelu(vec x)
 }
 
 /* Returns x / (1 + e^-z), computed with e^-|z|, which cannot overflow. */
-INLINE vec times_sigmoid(vec x, vec z)
+static INLINE vec times_sigmoid(vec x, vec z)
 {
     const vec e = exp_negative(-larger(z, -z));
     const ivec below = z < splat(0);
@@ -72,28 +72,28 @@ INLINE vec times_sigmoid(vec x, vec z)
 
 /* Returns x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (GELU's tanh form), with (1 + tanh u) / 2 = 1
  * / (1 + e^-2u). */
-INLINE vec gelu_tanh(vec x)
+static INLINE vec gelu_tanh(vec x)
 {
     return times_sigmoid(x, splat(1.5957691216057308f) * (x + splat(0.044715f) * x * x * x));
 }
 
-INLINE vec quick_gelu(vec x)
+static INLINE vec quick_gelu(vec x)
 {
     return times_sigmoid(x, splat(1.702f) * x);
 }
 
-INLINE vec relu(vec x)
+static INLINE vec relu(vec x)
 {
     return larger(x, splat(0));
 }
 
-INLINE vec silu(vec x)
+static INLINE vec silu(vec x)
 {
     return times_sigmoid(x, x);
 }
 
 /* Returns tanh x = 2 / (1 + e^-2x) - 1. */
-INLINE vec hyperbolic_tangent(vec x)
+static INLINE vec hyperbolic_tangent(vec x)
 {
     return times_sigmoid(splat(2), x + x) - splat(1);
 }
@@ -159,12 +159,12 @@ static void softmax(size_t n_rows, size_t T, float scale, float *att, size_t ld,
 }
 
 /* Returns x + r; r may be NULL. */
-INLINE vec sum_at(const float *x, const float *r, size_t j)
+static INLINE vec sum_at(const float *x, const float *r, size_t j)
 {
     return r ? load(x + j) + load(r + j) : load(x + j);
 }
 
-INLINE vec sum_at_part(const float *x, const float *r, size_t j, size_t n)
+static INLINE vec sum_at_part(const float *x, const float *r, size_t j, size_t n)
 {
     return r ? load_part(x + j, n, 0) + load_part(r + j, n, 0) : load_part(x + j, n, 0);
 }
@@ -283,8 +283,8 @@ static void add_picked_along(size_t n_rows, size_t n, const int32_t *rows, int32
 /* Adds a block of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. The diagonals
  * are loaded as rows. Column j must move up by j: by 1 if j is odd, by 2 if its next bit is set, and so on (a
  * barrel shifter). Diagonals outside the block repeat their neighbours. */
-INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
-                          size_t ld, float *y, size_t ldy)
+static INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t first,
+                                 const float *table, size_t ld, float *y, size_t ldy)
 {
     const ptrdiff_t low = 1 - (ptrdiff_t)n_rows, high = (ptrdiff_t)n - 1;
     vec lines[2 * LANES - 1];
@@ -360,17 +360,17 @@ DEFINE_ACTIVATION(hyperbolic_tangent)
 typedef float operand;
 typedef vec operands;
 
-INLINE operands load_operands(const operand *p)
+static INLINE operands load_operands(const operand *p)
 {
     return load(p);
 }
 
-INLINE operands splat_operand(operand x)
+static INLINE operands splat_operand(operand x)
 {
     return splat(x);
 }
 
-INLINE vec add_product(vec sum, operands a, operands b)
+static INLINE vec add_product(vec sum, operands a, operands b)
 {
     return add_fused(sum, a, b);
 }
@@ -505,8 +505,8 @@ static void stream_columns(size_t n, const float *x, size_t ldx, float *y, size_
 #endif
 #define DOT_COLUMNS (LANES == 16 ? 4 : 2)
 #define DOT_AHEAD   32 /* rows of w that are prefetched ahead into the second-level cache */
-INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const float *const w[],
-                     const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
+static INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const float *const w[],
+                            const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
     const size_t whole = K / LANES * LANES, rest = K - whole;
     vec s[DOT_ROWS][DOT_COLUMNS] = {0};
@@ -557,13 +557,13 @@ static void dot_some(size_t n_rows, size_t K, const float *const x[], const floa
 }
 
 /* Interleaves halves of a and b and adds them: one step of a tree of sums. */
-INLINE vec fold(vec a, vec b)
+static INLINE vec fold(vec a, vec b)
 {
     return interleave(a, b, false) + interleave(a, b, true);
 }
 
 /* Returns sum_lanes of each of DOT_COLUMNS vectors, bit-identical. */
-INLINE vec sum_columns(const vec s[DOT_COLUMNS])
+static INLINE vec sum_columns(const vec s[DOT_COLUMNS])
 {
 #if LANES == 16
     vec v = fold(fold(s[0], s[2]), fold(s[1], s[3]));

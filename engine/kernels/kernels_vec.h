@@ -11,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
@@ -19,23 +19,23 @@ typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-INLINE vec load(const float *p)
+static INLINE vec load(const float *p)
 {
     return *(const vec_in_memory *)p;
 }
 
-INLINE void store(float *p, vec v)
+static INLINE void store(float *p, vec v)
 {
     *(vec_in_memory *)p = v;
 }
 
-INLINE vec splat(float x)
+static INLINE vec splat(float x)
 {
     return x - (vec){0};
 }
 
 /* Prefetches n_bytes, at most max_bytes (a constant), into the second-level cache. */
-INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
+static INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
 {
     enum { LINE = 64 };
 #pragma GCC unroll 4
@@ -45,7 +45,7 @@ INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
 }
 
 /* Loads the first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
-INLINE vec load_part(const float *p, size_t n, float rest)
+static INLINE vec load_part(const float *p, size_t n, float rest)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), p);
@@ -57,7 +57,7 @@ INLINE vec load_part(const float *p, size_t n, float rest)
 #endif
 }
 
-INLINE void store_part(float *p, size_t n, vec v)
+static INLINE void store_part(float *p, size_t n, vec v)
 {
 #if LANES == 16 && defined __AVX512F__
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
@@ -75,7 +75,7 @@ INLINE void store_part(float *p, size_t n, vec v)
 #else
 #define HAS_STREAM false
 #endif
-INLINE void stream(float *p, vec v)
+static INLINE void stream(float *p, vec v)
 {
 #if LANES == 16 && defined __AVX512F__
     _mm512_stream_ps(p, v);
@@ -88,7 +88,7 @@ INLINE void stream(float *p, vec v)
 #endif
 }
 
-INLINE void stream_end(void)
+static INLINE void stream_end(void)
 {
 #if defined __SSE__
     _mm_sfence();
@@ -96,7 +96,7 @@ INLINE void stream_end(void)
 }
 
 /* Returns the larger of each lane; gcc has no vector ?: in C. */
-INLINE vec larger(vec a, vec b)
+static INLINE vec larger(vec a, vec b)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_max_ps(a, b);
@@ -112,7 +112,7 @@ INLINE vec larger(vec a, vec b)
 
 /* Returns sum + a b, rounded once where the CPU can. Left to itself, gcc 14 fuses the two steps in some loops
  * and not in others, so a row's bits would depend on the number of rows beside it. */
-INLINE vec add_fused(vec sum, vec a, vec b)
+static INLINE vec add_fused(vec sum, vec a, vec b)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_fmadd_ps(a, b, sum);
@@ -126,7 +126,7 @@ INLINE vec add_fused(vec sum, vec a, vec b)
 }
 
 /* Returns v[index] for each lane. */
-INLINE vec permute(vec v, ivec index)
+static INLINE vec permute(vec v, ivec index)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_permutexvar_ps((__m512i)index, v);
@@ -159,7 +159,7 @@ INLINE vec permute(vec v, ivec index)
 #define FURTHER_1 1, 0, 0, 1
 #endif
 /* Adds the upper half to the lower half until one number is left. */
-INLINE float sum_lanes(vec v)
+static INLINE float sum_lanes(vec v)
 {
 #if LANES == 16
     v += __builtin_shufflevector(v, v, FURTHER_8);
@@ -183,14 +183,14 @@ INLINE float sum_lanes(vec v)
 #define FIRST_HALF  0, 4, 1, 5
 #define SECOND_HALF 2, 6, 3, 7
 #endif
-INLINE vec interleave(vec a, vec b, bool second)
+static INLINE vec interleave(vec a, vec b, bool second)
 {
     return second ? __builtin_shufflevector(a, b, SECOND_HALF) : __builtin_shufflevector(a, b, FIRST_HALF);
 }
 
 /* Transposes: to[j][i] = from[i][j], LANES x n, n at most LANES. Interleaving row i with row i + LANES /
  * 2 moves one bit of the row's number into the column's number. One round for each bit exchanges them. */
-INLINE void transpose(const float *from, size_t ld_from, size_t n, float *to, size_t ld_to)
+static INLINE void transpose(const float *from, size_t ld_from, size_t n, float *to, size_t ld_to)
 {
     vec rows[LANES], next[LANES];
 #pragma GCC unroll 16

@@ -29,7 +29,7 @@ typedef struct tile_work {
 } tile_work;
 
 /* rows and vecs are constants after inlining, so that `sum` stays in registers. */
-INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
+static INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
 {
     const tile_work w = *work;
     vec sum[TILE_ROWS][TILE_VECS];
