@@ -141,10 +141,7 @@ const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t 
     return factors ? factors + head * hs__panels_floats(residual->kernels, d, d) : NULL;
 }
 
-/* ---- tables of positions ----
- *
- * Tables of positions, filled when the engine is created: rotations by position, biases and
- * rows by distance. */
+/* ---- tables of positions: rotations by position, biases and rows by distance ---- */
 
 /* Scales a frequency as hs_rotary says, in float32 as HuggingFace's models do. */
 static float frequency_scale(const hs_rotary *rotary, float frequency)
@@ -161,7 +158,6 @@ static float frequency_scale(const hs_rotary *rotary, float frequency)
     return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
-/* Fill the tables of pack.c; the caller gives the memory. */
 /* Fills the table of angles in float32, as HuggingFace's models do. At position 8000 the rounding shows in
  * the fourth digit of a cosine. It rounds inv[m] = 1 / theta^(2m / d), then t * inv[m]. */
 static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_t n_positions, size_t width)
@@ -338,11 +334,8 @@ static hs_status relative_fill(hs_engine *engine, hs_error *err)
     return st ? hs_fail(err, st, "relative positions: %s", hs_status_text(st)) : HS_OK;
 }
 
-/* ---- pack ----
- *
- * Packs an architecture's tensors: products once each, norms and tables into one block. */
+/* ---- norms, rotations, biases: one block ---- */
 
-/* ---- norms, rotations, biases ---- */
 static void norm_layout(const hs_norm *source, hs__packed_norm *norm, hs__arena *arena)
 {
     *norm = (hs__packed_norm){0};
@@ -569,23 +562,6 @@ static hs_status products_pack(hs_engine *engine, hs_error *err)
     return st ? hs_fail(err, st, "packing the weights: %s", all.err.text) : HS_OK;
 }
 
-/* Packs the dense product of the head for tokens, if it has one, in fp32 for every precision: it computes few
- * rows. */
-static hs_status predictor_pack(hs_engine *engine, hs_error *err)
-{
-    const hs_predictor *source = &engine->architecture->predictor;
-    const hs_dense *dense = &source->dense;
-    const hs__linear_source linear = {.parts = &dense,
-                                      .measured = engine->measured,
-                                      .n_parts = 1,
-                                      .activate = engine->kernels->activate[source->activation],
-                                      .cache_bytes = hs_runtime_caches(engine->runtime).second};
-    if (!source->decoder.data || !dense->weight.data)
-        return HS_OK;
-    return hs__linear_native.create(&linear, engine->kernels, HS_PRECISION_FP32, &engine->predictor.dense,
-                                    err);
-}
-
 /* Gives layers with the same weights the same products and norms. Windows and rotations stay each layer's
  * own. */
 static void layers_share(hs_engine *engine)
@@ -598,6 +574,83 @@ static void layers_share(hs_engine *engine)
         *layer = shared;
     }
 }
+
+/* ---- heads ----
+ *
+ * Their products are packed in fp32 for every precision: most heads compute one row. */
+
+static hs_status pack_dense(const hs_engine *engine, const hs_dense *dense, hs__activate *activate,
+                            hs__linear **ret_linear, hs_error *err)
+{
+    const hs__linear_source source = {.parts = &dense,
+                                      .measured = engine->measured,
+                                      .n_parts = 1,
+                                      .activate = activate,
+                                      .cache_bytes = hs_runtime_caches(engine->runtime).second};
+    if (!dense->weight.data)
+        return HS_OK;
+    return hs__linear_native.create(&source, engine->kernels, HS_PRECISION_FP32, ret_linear, err);
+}
+
+/* Packs the products of a task head; those of an absent head stay NULL. */
+static hs_status head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
+                           hs_error *err)
+{
+    const hs_status st =
+        pack_dense(engine, &source->dense, engine->kernels->activate[source->activation], &head->dense, err);
+    return st ? st : pack_dense(engine, &source->output, NULL, &head->output, err);
+}
+
+static void head_unpack(hs__packed_head *head)
+{
+    hs__linear_destroy(head->dense);
+    hs__linear_destroy(head->output);
+}
+
+/* Packs the dense layers of a sentence encoder. */
+static hs_status sentence_pack(hs_engine *engine, hs_error *err)
+{
+    const hs_sentence_head *head = &engine->architecture->sentence;
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < head->n_dense && !st; i++) {
+        const hs_sentence_dense *dense = &head->dense[i];
+        hs__activate *activate = dense->is_linear ? NULL : engine->kernels->activate[dense->activation];
+        st = pack_dense(engine, &dense->dense, activate, &engine->sentence[i], err);
+    }
+    return st;
+}
+
+/* Packs the dense product of the head for tokens, if it has one. */
+static hs_status predictor_pack(hs_engine *engine, hs_error *err)
+{
+    const hs_predictor *source = &engine->architecture->predictor;
+    hs__activate *activate = engine->kernels->activate[source->activation];
+    return source->decoder.data ? pack_dense(engine, &source->dense, activate, &engine->predictor.dense, err)
+                                : HS_OK;
+}
+
+/* Packs the products of all heads and of a sentence encoder. */
+static hs_status heads_pack(hs_engine *engine, hs_error *err)
+{
+    const hs_architecture *architecture = engine->architecture;
+    hs_status st = head_pack(engine, &architecture->task_head, &engine->task_head, err);
+    if (!st)
+        st = head_pack(engine, &architecture->next_sentence, &engine->next_sentence, err);
+    if (!st)
+        st = sentence_pack(engine, err);
+    return st ? st : predictor_pack(engine, err);
+}
+
+static void heads_unpack(hs_engine *engine)
+{
+    head_unpack(&engine->task_head);
+    head_unpack(&engine->next_sentence);
+    for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
+        hs__linear_destroy(engine->sentence[i]);
+    hs__linear_destroy(engine->predictor.dense);
+}
+
+/* ---- all weights ---- */
 
 hs_status hs__weights_init(hs_engine *engine, hs_error *err)
 {
@@ -628,8 +681,8 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
     if (!st)
         st = residual_create(engine->architecture, engine->kernels, &engine->residual, err);
     if (!st)
-        st = hs__heads_pack(engine, err);
-    return st ? st : predictor_pack(engine, err);
+        st = heads_pack(engine, err);
+    return st;
 }
 
 void hs__weights_finish(hs_engine *engine)
@@ -646,8 +699,7 @@ void hs__weights_finish(hs_engine *engine)
     }
     hs__linear_destroy(engine->projection);
     hs__linear_destroy(engine->convolution);
-    hs__linear_destroy(engine->predictor.dense);
-    hs__heads_unpack(engine);
+    heads_unpack(engine);
     residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);

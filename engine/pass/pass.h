@@ -191,8 +191,3 @@ void hs__patch_output(const hs__head_place *place, size_t width, float *output, 
 bool hs__state_is_patched(const hs_plan *plan, size_t state);
 /* Applies the patches of this state to x [N][H], the rows of all sequences. */
 void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x);
-
-/* Packs the products of the task heads and of a sentence encoder; those of an absent head stay NULL. Call
- * unpack even if it fails. */
-HS_MUST_USE hs_status hs__heads_pack(hs_engine *engine, hs_error *err);
-void hs__heads_unpack(hs_engine *engine);

@@ -159,67 +159,7 @@ static void pool_states(hs_pool way, const float *states, size_t first, size_t n
 /* ---- classify ----
  *
  * The heads of fine-tuned checkpoints, logits = norm(act(x W' + b)) output' + b, and the dense
- * layers of sentence encoders.
- *
- * Their products are packed in fp32 for every precision: most heads compute one row. */
-
-static hs_status pack_dense(const hs_engine *engine, const hs_dense *dense, hs__activate *activate,
-                            hs__linear **ret_linear, hs_error *err)
-{
-    const hs__linear_source source = {.parts = &dense,
-                                      .measured = engine->measured,
-                                      .n_parts = 1,
-                                      .activate = activate,
-                                      .cache_bytes = hs_runtime_caches(engine->runtime).second};
-    if (!dense->weight.data)
-        return HS_OK;
-    return hs__linear_native.create(&source, engine->kernels, HS_PRECISION_FP32, ret_linear, err);
-}
-
-/* Packs the products of a task head; those of an absent head stay NULL. */
-static hs_status head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
-                           hs_error *err)
-{
-    const hs_status st =
-        pack_dense(engine, &source->dense, engine->kernels->activate[source->activation], &head->dense, err);
-    return st ? st : pack_dense(engine, &source->output, NULL, &head->output, err);
-}
-
-static void head_unpack(hs__packed_head *head)
-{
-    hs__linear_destroy(head->dense);
-    hs__linear_destroy(head->output);
-}
-
-/* Packs the dense layers of a sentence encoder. */
-static hs_status sentence_pack(hs_engine *engine, hs_error *err)
-{
-    const hs_sentence_head *head = &engine->architecture->sentence;
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < head->n_dense && !st; i++) {
-        const hs_sentence_dense *dense = &head->dense[i];
-        hs__activate *activate = dense->is_linear ? NULL : engine->kernels->activate[dense->activation];
-        st = pack_dense(engine, &dense->dense, activate, &engine->sentence[i], err);
-    }
-    return st;
-}
-
-hs_status hs__heads_pack(hs_engine *engine, hs_error *err)
-{
-    const hs_architecture *architecture = engine->architecture;
-    hs_status st = head_pack(engine, &architecture->task_head, &engine->task_head, err);
-    if (!st)
-        st = head_pack(engine, &architecture->next_sentence, &engine->next_sentence, err);
-    return st ? st : sentence_pack(engine, err);
-}
-
-void hs__heads_unpack(hs_engine *engine)
-{
-    head_unpack(&engine->task_head);
-    head_unpack(&engine->next_sentence);
-    for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
-        hs__linear_destroy(engine->sentence[i]);
-}
+ * layers of sentence encoders. */
 
 /* A product whose tasks threads share. */
 typedef struct product {

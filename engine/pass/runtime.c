@@ -496,7 +496,8 @@ void hs__team_finish(hs__team *team)
         atomic_fetch_sub(&team->pool->n_teams, 1);
 }
 
-size_t hs__cores_allowed(void)
+/* Returns the number of cores that the affinity mask allows, at least 1. */
+static size_t cores_allowed(void)
 {
     cpu_set_t set;
     const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -522,7 +523,7 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
                        HS_CACHES_VARIABLE
                        " is not three sizes as in 32K,1M,16M: write it so, or leave it unset");
     hs_runtime *runtime = calloc(1, sizeof *runtime);
-    hs__thread_pool *threads = thread_pool_create(n_cores > 0 ? n_cores : hs__cores_allowed());
+    hs__thread_pool *threads = thread_pool_create(n_cores > 0 ? n_cores : cores_allowed());
     if (!runtime || !threads) {
         thread_pool_destroy(threads);
         free(runtime);

@@ -67,9 +67,6 @@ typedef struct hs__block_pool {
  * one, so a helper that loses its core delays only the task that it holds. If that happens repeatedly,
  * the team continues alone. No function fails: without helpers a team runs all tasks itself. */
 
-/* Returns the number of cores that the affinity mask allows, at least 1. */
-size_t hs__cores_allowed(void);
-
 typedef struct hs__thread_pool hs__thread_pool;
 
 /* Runs task `index`. No other running task of the team has the same slot < n_threads. */

@@ -694,7 +694,15 @@ START_TEST(teams_do_every_task_once)
     for (size_t t = 0; t < 3; t++)
         pthread_join(threads[t], NULL);
     team_main(NULL);
-    ck_assert_uint_ge(hs__cores_allowed(), 1);
+}
+END_TEST
+
+START_TEST(a_runtime_of_no_given_size_has_a_core)
+{
+    hs_runtime *all;
+    ck_assert_int_eq(hs_runtime_create(0, &all, NULL), HS_OK);
+    ck_assert_uint_ge(hs_runtime_cores(all), 1);
+    hs_runtime_destroy(all);
 }
 END_TEST
 
@@ -757,6 +765,7 @@ int main(void)
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
     tcase_add_test(tcase, teams_do_every_task_once);
+    tcase_add_test(tcase, a_runtime_of_no_given_size_has_a_core);
     tcase_add_test(tcase, helpers_are_as_nice_as_who_they_help);
     suite_add_tcase(suite, tcase);
     return tests_run(suite);
