@@ -67,8 +67,6 @@ hs_array *hs_arrays_describe(hs_arrays *arrays, const char *name, hs_element ele
 /* Adds n UTF-8 strings as UCS-4, with U+FFFD for invalid bytes. A scalar has no dimension. */
 void hs_arrays_add_texts(hs_arrays *arrays, const char *name, const hs_bytes *texts, size_t n, bool scalar);
 
-void hs_array_write(const hs_array *array, char *to);
-
 size_t hs_element_bytes(hs_element element); /* of one character for texts */
 
 void hs_arrays_finish(hs_arrays *arrays);
