@@ -1,15 +1,17 @@
-/* api.c - creates the api, and answers one request or the lines of a body. */
+/* api.c - creates the api, and answers a job, one request or the lines of a body. */
 #include "api/api.h"
 
 #include "api/formats/json_text.h"
 #include "api/internal.h"
 #include "api/request/request.h"
+#include "model/base/clock.h"
+#include "model/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ==== one request ==== */
+/* ==== the api ==== */
 
 hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err)
 {
@@ -54,6 +56,149 @@ void hs_api_cache_stats(const hs_api *api, hs_cache_stats *ret_stats)
 {
     hs__head_cache_stats(api->cache, ret_stats);
 }
+
+/* ==== the answer of a job ==== */
+
+static hs_status analyze(hs_job *job, hs__answer *answer)
+{
+    const double start = hs_clock_ms();
+    *answer = hs__job_describe(job);
+    hs_status st = hs__answer_init(answer, &job->error);
+    if (!st && job->request->operation == HS_ANALYZE)
+        st = hs__outputs_compute(answer, &job->error);
+    job->stage_ms[HS_STAGE_ANALYZE] = hs_clock_ms() - start;
+    return st;
+}
+
+/* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
+static void body_begin(const hs_job *job, hs_buffer *body)
+{
+    hs_runtime *runtime = hs_engine_runtime(hs__job_model(job)->engine);
+    body->data = hs_runtime_block_take(runtime, job->answer_bytes_max, &body->capacity);
+    body->failed = !body->data;
+}
+
+static hs_status encode(hs_job *job, const hs__answer *answer, hs_buffer *body)
+{
+    hs_status st = HS_OK;
+    if (job->request->operation == HS_TOKENIZE) {
+        hs__answer_write_tokens(body, answer);
+    } else if (job->format == HS__JSON) {
+        body_begin(job, body);
+        hs__answer_write_json(body, answer);
+    } else if (hs__format_is_figure(job->format)) {
+        st = hs__answer_write_figure(body, answer,
+                                     job->format == HS__SVG   ? HS__FIGURE_SVG
+                                     : job->format == HS__PDF ? HS__FIGURE_PDF
+                                                              : HS__FIGURE_CSV,
+                                     &job->error);
+    } else {
+        body_begin(job, body);
+        st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)
+                                    : hs__answer_write_safetensors(body, answer, &job->error);
+    }
+    if (!st && hs__answer_cancelled(answer))
+        return hs_fail(&job->error, HS_CANCELLED, "cancelled");
+    if (!st && body->failed)
+        return hs_fail(&job->error, HS_NO_MEMORY, "no memory for the answer");
+    return st;
+}
+
+/* Compression may take this fraction of the time that computing took. */
+#define GZIP_FRACTION 0.25
+
+/* malloc itself reuses smaller blocks. */
+#define KEPT_BYTES_MIN ((size_t)4 << 20)
+
+/* Returns unused memory to the system. A large body keeps its addresses for hs_response_recycle. */
+static void trim(hs_buffer *body, hs_response *response)
+{
+    if (body->size < KEPT_BYTES_MIN) {
+        hs_buffer_fit(body);
+    } else {
+        hs_memory_trim(body->data, body->size, body->capacity);
+        response->body_capacity = body->capacity;
+    }
+    response->body = body->data;
+    response->body_bytes = body->size;
+}
+
+/* Compresses the body if the client accepts that and it takes little time. */
+static void pack(hs_job *job, hs_buffer *body, hs_response *response)
+{
+    if (job->format == HS__JSON) {
+        response->vary_encoding = true;
+        const hs__heads *heads = job->sequences[0].heads;
+        const double forward_ms = heads ? heads->forward_ms : 0;
+        if (hs_gzip_accepted(job->request->accept_encoding) &&
+            hs__gzip(body, GZIP_FRACTION * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
+            response->content_encoding = "gzip";
+    }
+    trim(body, response);
+}
+
+static void answer_texts(hs_job *job, hs_response *response)
+{
+    hs__answer answer;
+    hs_buffer body = {0};
+    hs_status st = analyze(job, &answer);
+    const double start = hs_clock_ms();
+    if (!st)
+        st = encode(job, &answer, &body);
+    hs__outputs_finish(&answer);
+    if (st) {
+        hs_buffer_finish(&body);
+        hs__job_refuse(job);
+    } else {
+        response->status = 200;
+        response->content_type = hs__format_media_type(job->format);
+        pack(job, &body, response);
+    }
+    job->stage_ms[HS_STAGE_ENCODE] = hs_clock_ms() - start;
+}
+
+static void answer_json(hs_job *job, hs_response *response)
+{
+    hs_buffer body = {0};
+    if (job->request->operation == HS_MODELS)
+        hs__models_write(&body, job->api);
+    else
+        hs_buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
+    if (body.failed) {
+        hs_buffer_finish(&body);
+        hs__job_refuse_memory(job, "the answer");
+        return;
+    }
+    response->status = 200;
+    response->content_type = "application/json";
+    pack(job, &body, response);
+}
+
+void hs_job_answer(hs_job *job, hs_response *ret_response)
+{
+    *ret_response = (hs_response){0};
+    if (!job->problem.status) {
+        if (job->request->operation == HS_ANALYZE || job->request->operation == HS_TOKENIZE)
+            answer_texts(job, ret_response);
+        else
+            answer_json(job, ret_response);
+    }
+    if (job->problem.status) {
+        if (job->problem.status == 500) {
+            hs_fail(&job->error, HS_NO_MEMORY, "%s", job->problem.detail);
+            ret_response->error = job->error;
+            snprintf(job->problem.detail, sizeof job->problem.detail,
+                     "internal error: the server's log has details under this request_id");
+        }
+        hs__problem_write(&job->problem, job->request->id, ret_response);
+    }
+    memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
+    ret_response->n_tokens = job->n_tokens_computed;
+    if (job->n_sequences)
+        memcpy(ret_response->model, hs__job_model(job)->name, sizeof ret_response->model);
+}
+
+/* ==== one request ==== */
 
 void hs_api_handle(hs_api *api, const hs_request *request, hs_response *ret_response)
 {
@@ -122,6 +267,12 @@ static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_req
     return false;
 }
 
+/* Returns an upper bound of the memory that the job and its answer take. */
+static size_t job_bytes(const hs_job *job)
+{
+    return job->problem.status ? 0 : job->capture_bytes + job->answer_bytes_max;
+}
+
 /* Creates jobs for as many lines as the limits allow. Returns their number; *ret_n_bytes is their length. */
 static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[HS_LINES_MAX],
                          size_t *ret_n_bytes)
@@ -132,12 +283,11 @@ static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line
            line_next(body, &at, &number, &lines[n].request)) {
         lines[n].request.beside = n > 0;
         lines[n].job = hs_job_create(api, &lines[n].request);
-        if (lines[n].job &&
-            (hs_job_crowded(lines[n].job) || (hs__job_over_budget(lines[n].job) && (n > 0 || patient)))) {
+        if (lines[n].job && (lines[n].job->crowded || (lines[n].job->over_budget && (n > 0 || patient)))) {
             hs_job_destroy(lines[n].job);
             return n;
         }
-        n_job_bytes += lines[n].job ? hs__job_bytes(lines[n].job) : 0;
+        n_job_bytes += lines[n].job ? job_bytes(lines[n].job) : 0;
         n_tokens += lines[n].job ? hs__job_tokens(lines[n].job) : 0;
         n++;
         *ret_n_bytes = at;

@@ -1,7 +1,7 @@
 /* internal.h - types that the files directly in api/ share.
  *
  * A request's way: request/ (headers, query, body) -> job.c (tokens, plan) -> plan_passes.c (cache, passes)
- * -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. */
+ * -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. api.c walks it. */
 #pragma once
 
 #include "api/answer/answer.h"
@@ -111,16 +111,10 @@ struct hs_api {
     hs__budget captures;
 };
 
-/* Returns a reference to the model of this name, or with name NULL to the default; NULL if there is none. */
-hs__served_model *hs__model_find(hs_api *api, const char *name, size_t n_name);
-/* Lists references to all models, the default first. Returns how many. */
-size_t hs__models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX]);
+/* Returns a reference to the model that a request names, or with name NULL to the default. NULL: refused. */
+hs__served_model *hs__model_choose(hs_api *api, const json_t *name, hs__problem *problem);
 /* Releases a reference; the last one frees the model. NULL is fine. */
 void hs__model_release(hs_api *api, hs__served_model *served);
-
-/* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
-hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);
-void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws);
 
 /* api/openapi.json, linked in by openapi.S. */
 extern const char hs__openapi_json[];
@@ -167,6 +161,7 @@ struct hs_job {
     bool crowded;             /* refused because it would have had to wait for memory */
     bool shared;              /* a pass computed it with another job */
     size_t capture_bytes;     /* taken from the api's budget */
+    size_t answer_bytes_max;  /* an upper bound of the answer's size */
     double waited_ms;         /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
@@ -186,10 +181,5 @@ hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *sequence);
  * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum
  * length. */
 size_t hs__job_tokens(const hs_job *job);
-/* Returns an upper bound of the memory that the job and its answer take. */
-size_t hs__job_bytes(const hs_job *job);
-/* Returns true if request.hold refused the job's answer: the request may be tried again later. */
-bool hs__job_over_budget(const hs_job *job);
-
 /* Writes the answer of GET /models. */
 void hs__models_write(hs_buffer *buffer, hs_api *api);

@@ -1,4 +1,4 @@
-/* job.c - answers one request in the three steps of api.h.
+/* job.c - prepares the job of one request: reads and checks it, tokenizes its texts, plans what passes keep.
  *
  * A job has one sequence, or with interventions two and one for each text that they patch from. A sequence
  * that the head cache lacks needs a pass, which may also compute sequences of other jobs. */
@@ -281,12 +281,6 @@ hs__answer hs__job_describe(const hs_job *job)
     return answer;
 }
 
-static size_t answer_bytes_max(const hs_job *job)
-{
-    return hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
-                                job->request->body_bytes);
-}
-
 static size_t capture_bytes(const hs_job *job)
 {
     size_t n_bytes = 0;
@@ -352,28 +346,27 @@ static int reserve(hs_job *job, size_t n_bytes)
     return hs__job_refuse(job);
 }
 
-static bool is_figure(const hs_job *job)
-{
-    return job->format == HS__SVG || job->format == HS__PDF || job->format == HS__CSV;
-}
-
 /* Refuses a request whose answer or heads could exceed the limits, before any pass. */
 static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
-    const size_t answer = answer_bytes_max(job), capture = capture_bytes(job);
+    const size_t capture = capture_bytes(job);
+    const size_t answer = hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job),
+                                               &job->text.encoding, job->request->body_bytes);
     if (answer > options->answer_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
                           (double)options->answer_bytes_max / 1e6, hint,
                           job->format == HS__JSON ? ", fewer digits, or for the format npz"
-                          : is_figure(job) || job->analysis.dtype != HS__DTYPE_F4 ? ""
-                                                                                  : ", or dtype f2 or u1");
+                          : hs__format_is_figure(job->format) || job->analysis.dtype != HS__DTYPE_F4
+                              ? ""
+                              : ", or dtype f2 or u1");
     if (capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
+    job->answer_bytes_max = answer;
     if (reserve(job, capture))
         return job->problem.status;
     job->over_budget = job->request->hold && !job->request->hold(job->request->hold_data, answer);
@@ -394,39 +387,13 @@ hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
                            .n_interventions = s->n_interventions};
 }
 
-static int refuse_model(hs_job *job, const json_t *value)
-{
-    hs__served_model *models[HS__MODELS_MAX];
-    char names[512] = "";
-    const size_t n_models = hs__models_list(job->api, models);
-    for (size_t i = 0; i < n_models; i++) {
-        const size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", models[i]->name);
-        hs__model_release(job->api, models[i]);
-    }
-    return hs__refuse(&job->problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
-                      hs__clip(json_string_value(value), json_string_length(value)), json_string_value(value),
-                      names);
-}
-
-/* Finds the model that the body names, or the default. */
-static int model_find(hs_job *job)
-{
-    const json_t *value = json_object_get(job->analysis.body, "model");
-    if (value && !json_is_string(value))
-        return hs__refuse_value(&job->problem, "/model", value, "a string");
-    job->analysis.model = hs__model_find(job->api, json_string_value(value), json_string_length(value));
-    if (job->analysis.model)
-        return 0;
-    return value ? refuse_model(job, value)
-                 : hs__refuse(&job->problem, 404, "/model",
-                              "no model is loaded: start the server with --model");
-}
-
 static int body_read(hs_job *job, bool tokens_only)
 {
-    if (hs__analysis_request_parse(job->request, tokens_only, &job->analysis, &job->problem) ||
-        model_find(job))
+    if (hs__analysis_request_parse(job->request, tokens_only, &job->analysis, &job->problem))
+        return job->problem.status;
+    job->analysis.model =
+        hs__model_choose(job->api, json_object_get(job->analysis.body, "model"), &job->problem);
+    if (!job->analysis.model)
         return job->problem.status;
     return hs__analysis_request_read(&job->analysis, &job->problem);
 }
@@ -438,8 +405,9 @@ static void prepare_analyze(hs_job *job)
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
         hs__content_type_check(request->content_type, problem) || body_read(job, false) ||
-        hs__figure_prepare(&job->analysis, is_figure(job), problem) ||
-        (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
+        hs__figure_prepare(&job->analysis, hs__format_is_figure(job->format), problem) ||
+        (job->format != HS__JSON && !hs__format_is_figure(job->format) &&
+         hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs_model_architecture(hs__job_model(job)->model), problem) ||
         tokenize(job) || check_pooling(job) || check_positions(job))
@@ -507,158 +475,7 @@ void hs_job_destroy(hs_job *job)
     free(job);
 }
 
-size_t hs__job_bytes(const hs_job *job)
-{
-    return job->problem.status ? 0 : capture_bytes(job) + answer_bytes_max(job);
-}
-
-bool hs__job_over_budget(const hs_job *job)
-{
-    return job->over_budget;
-}
-
 bool hs_job_crowded(const hs_job *job)
 {
     return job->crowded;
-}
-
-/* ---- answer ---- */
-
-static hs_status analyze(hs_job *job, hs__answer *answer)
-{
-    const double start = hs_clock_ms();
-    *answer = hs__job_describe(job);
-    hs_status st = hs__answer_init(answer, &job->error);
-    if (!st && job->request->operation == HS_ANALYZE)
-        st = hs__outputs_compute(answer, &job->error);
-    job->stage_ms[HS_STAGE_ANALYZE] = hs_clock_ms() - start;
-    return st;
-}
-
-/* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
-static void body_begin(const hs_job *job, hs_buffer *body)
-{
-    hs_runtime *runtime = hs_engine_runtime(hs__job_model(job)->engine);
-    body->data = hs_runtime_block_take(runtime, answer_bytes_max(job), &body->capacity);
-    body->failed = !body->data;
-}
-
-static hs_status encode(hs_job *job, const hs__answer *answer, hs_buffer *body)
-{
-    hs_status st = HS_OK;
-    if (job->request->operation == HS_TOKENIZE) {
-        hs__answer_write_tokens(body, answer);
-    } else if (job->format == HS__JSON) {
-        body_begin(job, body);
-        hs__answer_write_json(body, answer);
-    } else if (is_figure(job)) {
-        st = hs__answer_write_figure(body, answer,
-                                     job->format == HS__SVG   ? HS__FIGURE_SVG
-                                     : job->format == HS__PDF ? HS__FIGURE_PDF
-                                                              : HS__FIGURE_CSV,
-                                     &job->error);
-    } else {
-        body_begin(job, body);
-        st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)
-                                    : hs__answer_write_safetensors(body, answer, &job->error);
-    }
-    if (!st && hs__answer_cancelled(answer))
-        return hs_fail(&job->error, HS_CANCELLED, "cancelled");
-    if (!st && body->failed)
-        return hs_fail(&job->error, HS_NO_MEMORY, "no memory for the answer");
-    return st;
-}
-
-/* Compression may take this fraction of the time that computing took. */
-#define GZIP_FRACTION 0.25
-
-/* malloc itself reuses smaller blocks. */
-#define KEPT_BYTES_MIN ((size_t)4 << 20)
-
-/* Returns unused memory to the system. A large body keeps its addresses for hs_response_recycle. */
-static void trim(hs_buffer *body, hs_response *response)
-{
-    if (body->size < KEPT_BYTES_MIN) {
-        hs_buffer_fit(body);
-    } else {
-        hs_memory_trim(body->data, body->size, body->capacity);
-        response->body_capacity = body->capacity;
-    }
-    response->body = body->data;
-    response->body_bytes = body->size;
-}
-
-/* Compresses the body if the client accepts that and it takes little time. */
-static void pack(hs_job *job, hs_buffer *body, hs_response *response)
-{
-    if (job->format == HS__JSON) {
-        response->vary_encoding = true;
-        const hs__heads *heads = job->sequences[0].heads;
-        const double forward_ms = heads ? heads->forward_ms : 0;
-        if (hs_gzip_accepted(job->request->accept_encoding) &&
-            hs__gzip(body, GZIP_FRACTION * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
-            response->content_encoding = "gzip";
-    }
-    trim(body, response);
-}
-
-static void answer_texts(hs_job *job, hs_response *response)
-{
-    hs__answer answer;
-    hs_buffer body = {0};
-    hs_status st = analyze(job, &answer);
-    const double start = hs_clock_ms();
-    if (!st)
-        st = encode(job, &answer, &body);
-    hs__outputs_finish(&answer);
-    if (st) {
-        hs_buffer_finish(&body);
-        hs__job_refuse(job);
-    } else {
-        response->status = 200;
-        response->content_type = hs__format_media_type(job->format);
-        pack(job, &body, response);
-    }
-    job->stage_ms[HS_STAGE_ENCODE] = hs_clock_ms() - start;
-}
-
-static void answer_json(hs_job *job, hs_response *response)
-{
-    hs_buffer body = {0};
-    if (job->request->operation == HS_MODELS)
-        hs__models_write(&body, job->api);
-    else
-        hs_buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
-    if (body.failed) {
-        hs_buffer_finish(&body);
-        hs__job_refuse_memory(job, "the answer");
-        return;
-    }
-    response->status = 200;
-    response->content_type = "application/json";
-    pack(job, &body, response);
-}
-
-void hs_job_answer(hs_job *job, hs_response *ret_response)
-{
-    *ret_response = (hs_response){0};
-    if (!job->problem.status) {
-        if (job->request->operation == HS_ANALYZE || job->request->operation == HS_TOKENIZE)
-            answer_texts(job, ret_response);
-        else
-            answer_json(job, ret_response);
-    }
-    if (job->problem.status) {
-        if (job->problem.status == 500) {
-            hs_fail(&job->error, HS_NO_MEMORY, "%s", job->problem.detail);
-            ret_response->error = job->error;
-            snprintf(job->problem.detail, sizeof job->problem.detail,
-                     "internal error: the server's log has details under this request_id");
-        }
-        hs__problem_write(&job->problem, job->request->id, ret_response);
-    }
-    memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
-    ret_response->n_tokens = job->n_tokens_computed;
-    if (job->n_sequences)
-        memcpy(ret_response->model, hs__job_model(job)->name, sizeof ret_response->model);
 }

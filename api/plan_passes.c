@@ -102,6 +102,27 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_S
     return n;
 }
 
+/* ---- workspaces ---- */
+
+/* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
+static hs_workspace *workspace_take(hs_api *api, hs__served_model *served)
+{
+    pthread_mutex_lock(&api->lock);
+    while (served->n_free == 0)
+        pthread_cond_wait(&api->workspace_freed, &api->lock);
+    hs_workspace *ws = served->workspaces[--served->n_free]; /* the last one used: its pages are in memory */
+    pthread_mutex_unlock(&api->lock);
+    return ws;
+}
+
+static void workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws)
+{
+    pthread_mutex_lock(&api->lock);
+    served->workspaces[served->n_free++] = ws;
+    pthread_cond_broadcast(&api->workspace_freed);
+    pthread_mutex_unlock(&api->lock);
+}
+
 /* ---- run ---- */
 
 /* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
@@ -139,9 +160,9 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
     }
     if (st)
         return st;
-    hs_workspace *ws = hs__workspace_take(first->api, first->analysis.model);
+    hs_workspace *ws = workspace_take(first->api, first->analysis.model);
     st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
-    hs__workspace_return(first->api, first->analysis.model, ws);
+    workspace_return(first->api, first->analysis.model, ws);
     return st;
 }
 
@@ -192,7 +213,7 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
     sources_bind(job);
-    hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
+    hs_workspace *ws = workspace_take(job->api, job->analysis.model);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
         const hs__own_passes *passes = hs__own_passes_by_kind[kind];
         if (!(own_pending(job) >> kind & 1))
@@ -203,7 +224,7 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
         else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
             hs__job_refuse(job);
     }
-    hs__workspace_return(job->api, job->analysis.model, ws);
+    workspace_return(job->api, job->analysis.model, ws);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 

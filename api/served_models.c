@@ -46,7 +46,8 @@ static size_t number_of(const hs_api *api, const char *name, size_t n_name)
     return i;
 }
 
-hs__served_model *hs__model_find(hs_api *api, const char *name, size_t n_name)
+/* Returns a reference to the model of this name, or with name NULL to the default; NULL if there is none. */
+static hs__served_model *model_find(hs_api *api, const char *name, size_t n_name)
 {
     pthread_mutex_lock(&api->lock);
     const size_t i = name ? number_of(api, name, n_name) : 0;
@@ -57,7 +58,8 @@ hs__served_model *hs__model_find(hs_api *api, const char *name, size_t n_name)
     return served;
 }
 
-size_t hs__models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX])
+/* Lists references to all models, the default first. Returns how many. */
+static size_t models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX])
 {
     pthread_mutex_lock(&api->lock);
     const size_t n = api->n_models;
@@ -67,6 +69,34 @@ size_t hs__models_list(hs_api *api, hs__served_model *ret_models[HS__MODELS_MAX]
     }
     pthread_mutex_unlock(&api->lock);
     return n;
+}
+
+static void refuse_model(hs_api *api, const char *name, size_t n_name, hs__problem *problem)
+{
+    hs__served_model *models[HS__MODELS_MAX];
+    char names[512] = "";
+    const size_t n_models = models_list(api, models);
+    for (size_t i = 0; i < n_models; i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", models[i]->name);
+        hs__model_release(api, models[i]);
+    }
+    hs__refuse(problem, 404, "/model", "unknown model '%.*s'; allowed: %s", hs__clip(name, n_name), name,
+               names);
+}
+
+hs__served_model *hs__model_choose(hs_api *api, const json_t *name, hs__problem *problem)
+{
+    if (name && !json_is_string(name)) {
+        hs__refuse_value(problem, "/model", name, "a string");
+        return NULL;
+    }
+    hs__served_model *served = model_find(api, json_string_value(name), json_string_length(name));
+    if (!served && name)
+        refuse_model(api, json_string_value(name), json_string_length(name), problem);
+    else if (!served)
+        hs__refuse(problem, 404, "/model", "no model is loaded: start the server with --model");
+    return served;
 }
 
 hs_served_model *hs_api_model_use(hs_api *api, const char *name)
@@ -207,31 +237,11 @@ void hs_api_hash_models(hs_api *api)
 {
     hs__served_model *models[HS__MODELS_MAX];
     char hex[HS_SHA256_HEX];
-    const size_t n = hs__models_list(api, models);
+    const size_t n = models_list(api, models);
     for (size_t i = 0; i < n; i++) {
         hs_model_sha256(models[i]->model, hex);
         hs__model_release(api, models[i]);
     }
-}
-
-/* ---- workspaces ---- */
-
-hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served)
-{
-    pthread_mutex_lock(&api->lock);
-    while (served->n_free == 0)
-        pthread_cond_wait(&api->workspace_freed, &api->lock);
-    hs_workspace *ws = served->workspaces[--served->n_free]; /* the last one used: its pages are in memory */
-    pthread_mutex_unlock(&api->lock);
-    return ws;
-}
-
-void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws)
-{
-    pthread_mutex_lock(&api->lock);
-    served->workspaces[served->n_free++] = ws;
-    pthread_cond_broadcast(&api->workspace_freed);
-    pthread_mutex_unlock(&api->lock);
 }
 
 /* ---- GET /models ---- */
@@ -335,7 +345,7 @@ static void write_model(hs_buffer *b, const hs__served_model *served, bool is_de
 void hs__models_write(hs_buffer *b, hs_api *api)
 {
     hs__served_model *models[HS__MODELS_MAX];
-    const size_t n_models = hs__models_list(api, models);
+    const size_t n_models = models_list(api, models);
     hs_buffer_text(b, "{\"models\":[");
     for (size_t i = 0; i < n_models; i++) {
         hs_buffer_text(b, i ? "," : "");

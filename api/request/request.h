@@ -64,6 +64,11 @@ typedef enum hs__answer_format {
     HS__FORMAT_COUNT
 } hs__answer_format;
 
+static inline bool hs__format_is_figure(hs__answer_format format)
+{
+    return format == HS__SVG || format == HS__PDF || format == HS__CSV;
+}
+
 /* "application/json", ... */
 const char *hs__format_media_type(hs__answer_format format);
 
