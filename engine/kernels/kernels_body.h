@@ -617,8 +617,8 @@ static void dots(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_c
 #define ABSOLUTE_ROWS 4
 
 /* Adds |y + x B| of vecs vectors to the sums of a few rows. rows and vecs are constants after inlining. */
-INLINE void add_absolute(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx, const float *b,
-                         size_t ldb, const float *y, size_t ldy, vec sums[])
+static INLINE void add_absolute(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx,
+                                const float *b, size_t ldb, const float *y, size_t ldy, vec sums[])
 {
     vec part[ABSOLUTE_ROWS][TILE_VECS];
 #pragma GCC unroll 8
@@ -644,8 +644,8 @@ INLINE void add_absolute(size_t rows, size_t vecs, size_t K, const float *x, siz
             sums[i] += (vec)((ivec)part[i][j] & INT32_MAX);
 }
 
-INLINE void absolute_rows(size_t rows, size_t K, const float *x, size_t ldx, const float *b, size_t ldb,
-                          size_t n, const float *y, size_t ldy, float *ret_sums)
+static INLINE void absolute_rows(size_t rows, size_t K, const float *x, size_t ldx, const float *b,
+                                 size_t ldb, size_t n, const float *y, size_t ldy, float *ret_sums)
 {
     vec sums[ABSOLUTE_ROWS] = {0};
     size_t c = 0;
