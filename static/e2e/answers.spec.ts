@@ -1,5 +1,6 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
 import type { Page } from "@playwright/test";
+import { SAMPLE } from "../src/app/examples";
 import { expect, findings, firstText, LONG, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
@@ -32,19 +33,37 @@ test("which head looks one word back: by label, sort, filter and search", async 
 test("a head says its pattern; the table sorts by it", async ({ watched: page, home, request }) => {
   const [{ layer, head, value }] = (await looking(request, home, "previous")) as [Place];
   await open(page, home, `view=head&layer=${layer}&head=${head}`);
-  const pattern = page.locator(".facts > div", { hasText: "Pattern" });
+  await expect(page.locator(".facts > div", { hasText: "Pattern" })).toContainText("previous");
+  const pattern = page.locator(".facts > div", { hasText: "In this text" });
   await expect(pattern).toContainText(/previous \(.*previous \d+\s%/);
   const shown = /previous \(.*previous (\d+)/.exec((await pattern.textContent())!)![1];
   expect(Math.abs(Number(shown) - 100 * value)).toBeLessThan(1.5);
   await open(page, home);
   await page.getByText("All figures as a table").click();
   const heads = page.locator(".alternative thead th");
-  await expect(heads).toHaveCount(19);
+  await expect(heads).toHaveCount(20);
   await heads.nth(1).getByRole("button").click();
   await expect(heads.nth(1)).toHaveAttribute("aria-sort", "ascending");
   const column = (await page.locator(".alternative tbody td:nth-child(2)").allTextContents()).filter((t) => t !== "–" && t !== "mixed");
   expect(column).toEqual([...column].sort());
   expect(column).toContain("previous");
+});
+
+test("labels are the model's, not the text's; a filter has the clearest first", async ({ watched: page, home, request }) => {
+  const sample = await request.post(`${home}analyze`, { data: { text: SAMPLE, layers: "all", outputs: ["profiles"] } });
+  const { profiles } = (await sample.json()) as { profiles: { previous: number }[][] };
+  const back = ranked(profiles, ({ previous }) => previous).filter(({ value }) => value > 0.51);
+  const requests: string[] = [];
+  page.on("request", (one) => one.postData()?.includes("The ferry left") && requests.push(one.url()));
+  for (const text of ["A dog.", "One two three, one two three, one two three."]) {
+    await open(page, home, `only=previous&text=${encodeURIComponent(text)}`);
+    await expect.poll(async () => (await names(page)).slice(0, back.length)).toEqual(back.map(({ name }) => name));
+  }
+  expect(requests).toHaveLength(1); // kept in the browser with the model's checksum
+  const { layer, head, name } = back[0]!;
+  await open(page, home, `view=head&layer=${layer}&head=${head}&text=dog`);
+  await expect(page.locator(".facts > div", { hasText: "Pattern" }), name).toContainText("previous");
+  await expect(page.locator(".facts > div", { hasText: "In this text" })).not.toContainText(/text\s*previous/);
 });
 
 test("all heads are ranked between two tokens, either way and by similarity", async ({ watched: page, home, request }) => {

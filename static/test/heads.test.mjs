@@ -116,6 +116,7 @@ test("a profile's shares are sums over what each query attends to", () => {
   close(profile.shares.previous, share((i, j) => j === i - 1));
   close(profile.shares.next, share((i, j) => j === i + 1));
   close(profile.shares.self, share((i, j) => j === i));
+  close(profile.shares.nearby, share((i, j) => j !== i && Math.abs(i - j) <= 3));
   close(profile.shares.first, share((_, j) => j === 0));
   close(profile.shares.separator, share((_, j) => j === 5));
   close(profile.shares.punctuation, share((_, j) => j === 4));
@@ -158,7 +159,7 @@ test("labels: the strongest pattern over its threshold, none otherwise", () => {
   const profile = (some, more = {}) => ({
     shares: { ...shares, ...some },
     evenness: 0.4,
-    chance: { sentence: 0.3, repeated: 0.02 },
+    chance: { sentence: 0.3, repeated: 0.02, nearby: 0.06 },
     ...more,
   });
   assert.equal(labelOf(profile({ previous: 0.88 })), "previous");
@@ -169,6 +170,8 @@ test("labels: the strongest pattern over its threshold, none otherwise", () => {
   assert.equal(labelOf(profile({ sentence: 0.7 }, { chance: { sentence: 0.5, repeated: 0 } })), null);
   assert.equal(labelOf(profile({ repeated: 0.6, sentence: 0.9 })), "repeated");
   assert.equal(labelOf(profile({}, { evenness: 0.9 })), "broad");
+  assert.equal(labelOf(profile({ nearby: 0.7, sentence: 0.8 })), "nearby");
+  assert.equal(labelOf(profile({ nearby: 0.7 }, { chance: { sentence: 0, repeated: 0, nearby: 0.5 } })), null); // a short text
   assert.equal(strengthOf(profile({ next: 0.3 }), "next"), 0.3);
   assert.equal(strengthOf(profile({}), "broad"), 0.4);
 });

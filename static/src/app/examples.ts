@@ -37,6 +37,14 @@ export const EXAMPLES: readonly [Example, ...Example[]] = [
   },
 ];
 
+// Heads are labelled by their attention over this text, whatever text is on screen. It has several sentences and
+// clauses, and repeats words within and across them.
+export const SAMPLE =
+  "The ferry left the island at six, and the island grew small behind it. On deck, a girl counted the gulls, lost " +
+  "count, and counted again. Her father read a letter from the city; the letter said that the house was sold. Who " +
+  "had bought the house? The letter did not say. When the ferry came to the city, the girl slept, and the gulls " +
+  "turned back to the island.";
+
 // Texts whose masked word the embedded model gets right.
 export const MASKED: readonly string[] = [
   "The old bridge [MASK] closed after the war.",

@@ -134,7 +134,15 @@ export class Deriver {
   }
 
   private mapsAreMade({ kind }: Reply): boolean {
-    return kind !== "levels" && [...this.waiting.values()].every((other) => other.kind === "levels");
+    return kind !== "levels" && this.isAtRest();
+  }
+  private isAtRest(): boolean {
+    return [...this.waiting.values()].every(({ kind }) => kind === "levels");
+  }
+
+  // True if maps of the answer were made and none is being made.
+  hasMade(overview: Answer): boolean {
+    return this.of(overview).made > 0 && this.isAtRest();
   }
 
   // Replies come layer by layer. One drawing serves several, so that the page is free for the maps.

@@ -1,12 +1,14 @@
 // The figures a head can be sorted and coloured by, with their names.
 import type { HeadScore } from "../../../build/openapi";
 import type { Summary } from "../app/answer";
-import { labelOf, PATTERNS, strengthOf, type Pattern, type Profile } from "./patterns";
+import { labelOf, PATTERNS, strengthOf, type Pattern, type Profile, type Strengths } from "./patterns";
 import { format, percent } from "../maps/scale";
 
-// The figures of one head; the profile comes with its attention map, the scores with the model's own answer.
+// The figures of one head in this text. Its profile comes with its attention map. `sample` is of the model's sample text,
+// the scores are of the model.
 export interface Known extends Summary {
   profile?: Profile;
+  sample?: Strengths | undefined;
   scores?: HeadScore | undefined;
 }
 interface About {
@@ -104,6 +106,7 @@ export const PATTERN_NAMES: Record<Label | "none", string> = {
   separator: "separators",
   punctuation: "punctuation",
   repeated: "repeats",
+  nearby: "nearby",
   sentence: "sentence",
   broad: "broad",
   induction: "induction",
@@ -125,6 +128,7 @@ const ATTENDED: Record<Pattern, About> = {
   separator: attends("separator", "Looks at the separators, [SEP]"),
   punctuation: attends("punctuation", "Looks at full stops, commas and the like"),
   repeated: attends("repeated", "Looks at repeated tokens: the same token elsewhere in the text"),
+  nearby: attends("nearby", "Looks at its neighbourhood: up to three words either way"),
   sentence: attends("sentence", "Looks at tokens of the same sentence"),
   broad: {
     ...attends("broad", "Looks everywhere: entropy over that of an even spread"),
@@ -153,17 +157,24 @@ export const valueOf = (head: Known, figure: Figure): number | null => {
   return value === null || value === undefined || Number.isNaN(value) ? null : value;
 };
 
-// The head's pattern; "" without one, or before it is known.
-export function patternOf({ profile, scores }: Known): Label | "" {
+// The head's pattern, which does not depend on the text; "" without one, or before it is known.
+export function patternOf({ sample, scores }: Known): Label | "" {
   if ((scores?.induction ?? 0) >= INDUCTION_LEAST) return "induction";
-  return (profile && labelOf(profile)) ?? "";
+  return (sample && labelOf(sample)) ?? "";
 }
+
+// How clear that pattern is, 0..1.
+export const clarityOf = ({ sample, scores }: Known, label: Label): number =>
+  label === "induction" ? (scores?.induction ?? 0) : sample ? strengthOf(sample, label) : 0;
 
 // The pattern's name; "" before it is known.
 export const patternName = (head: Known): string => {
   const pattern = patternOf(head);
-  return pattern || head.profile ? PATTERN_NAMES[pattern || "none"] : "";
+  return pattern || head.sample ? PATTERN_NAMES[pattern || "none"] : "";
 };
+
+// The name of the pattern in this text; "" before it is known.
+export const patternHere = ({ profile }: Known): string => (profile ? PATTERN_NAMES[labelOf(profile) ?? "none"] : "");
 
 // True if a search means this head: "7·5", "L7 H5", "layer 7" or words of its pattern.
 export function isSought(l: number, h: number, pattern: Label | "", sought: string): boolean {

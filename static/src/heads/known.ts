@@ -1,4 +1,4 @@
-// The figures of each head at the threshold of now, with its profile once its map was here.
+// The figures of each head at the threshold of now, with its profile once its map was here, and its sample pattern.
 import type { HeadScore } from "../../../build/openapi";
 import type { Answer, Summary } from "../app/answer";
 import type { Cache } from "../app/cache";
@@ -7,13 +7,22 @@ import { INITIAL, type State } from "../app/state";
 import type { Deriver } from "./derived";
 import type { Known } from "./figures";
 import { figuresAt } from "./levels";
+import type { Strengths } from "./patterns";
+import { SamplePatterns } from "./sample";
 
 type Scores = readonly (readonly HeadScore[])[]; // [l][h]
 
 const COMMIT_MS = 250; // the server counts exactly once the slider has rested this long
 
 export class KnownHeads {
-  private joined: { counted: Summary[][]; made: number; scores: Scores | undefined; heads: Known[][] } | null = null;
+  private readonly sample: SamplePatterns;
+  private joined: {
+    counted: Summary[][];
+    made: number;
+    scores: Scores | undefined;
+    sample: readonly Strengths[];
+    heads: Known[][];
+  } | null = null;
   private committed = INITIAL.tau; // the threshold the server answered last
   private committing = { tau: INITIAL.tau, timer: 0 };
   private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
@@ -22,20 +31,28 @@ export class KnownHeads {
     private readonly cache: Cache<Answer>,
     private readonly deriver: Deriver,
     private readonly changed: () => void,
-  ) {}
+  ) {
+    this.sample = new SamplePatterns(cache, deriver);
+  }
 
   // [l][h]. Counted here from half precision until the server's count at this threshold is here.
   of(overview: Answer, state: State, scores: Scores | undefined): Known[][] {
     const counted = this.counted(overview, state);
     const { profiles, made } = this.deriver.of(overview);
-    if (this.joined?.counted !== counted || this.joined.made !== made || this.joined.scores !== scores) {
+    const sample = this.sample.of(overview, state);
+    const { joined } = this;
+    if (joined?.counted !== counted || joined.made !== made || joined.scores !== scores || joined.sample !== sample) {
       const H = overview.heads.length;
       const heads = counted.map((row, l) =>
-        row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h], scores: scores?.[l]?.[h] })),
+        row.map((s, h): Known => {
+          const [profile, often] = [profiles[l * H + h], sample[l * H + h]];
+          return { ...s, profile, sample: often, scores: scores?.[l]?.[h] };
+        }),
       );
-      this.joined = { counted, made, scores, heads };
+      this.joined = { counted, made, scores, sample, heads };
+      return heads;
     }
-    return this.joined.heads;
+    return joined.heads;
   }
 
   private counted(overview: Answer, state: State): Summary[][] {

@@ -7,6 +7,7 @@ import type { State } from "../app/state";
 import { nearestOf } from "./distances";
 import { difference } from "../ui/sortable";
 import {
+  clarityOf,
   isSought,
   likeOf,
   needsProfiles,
@@ -43,9 +44,8 @@ export function nearnessOf(app: App, { layers, heads }: Answer): { nearness: Nea
 export const isMixed = ({ sort, only, seek }: State): boolean =>
   sort !== "none" || only !== "all" || seek.trim() !== "";
 
-// True if their maps decide which heads are shown or how they are coloured.
-export const needsMaps = ({ sort, tint, only, seek }: State): boolean =>
-  only !== "all" || seek !== "" || [sort, tint].some((m) => m !== "none" && needsProfiles(m));
+// True if their maps decide how the heads are ordered or coloured.
+export const needsMaps = ({ sort, tint }: State): boolean => [sort, tint].some((m) => m !== "none" && needsProfiles(m));
 
 // The figure below each head, which gives it its colour.
 export const figureOf = ({ tint, sort }: State): Figure | null =>
@@ -66,7 +66,7 @@ export function chosenHeads<P extends Place>(
     const head = known[l]?.[k];
     if (!head) return false;
     const sought = near ? near.has(l * wide + k) : !seek.trim() || isSought(l, k, patternOf(head), seek);
-    return (only === "all" || ((patternOf(head) || "none") === only && head.profile)) && sought;
+    return (only === "all" || ((patternOf(head) || "none") === only && head.sample)) && sought;
   });
 }
 
@@ -83,7 +83,11 @@ export function orderedHeads<P extends Place>(
     const distance = ({ l, h }: P): number => near.get(l * wide + h) ?? Infinity;
     return chosen.sort((a, b) => distance(a) - distance(b));
   }
-  if (sort === "none") return chosen;
+  if (sort === "none") {
+    const label = wantedPattern(state);
+    const clear = ({ l, h }: P): number => (label && known[l]?.[h] ? clarityOf(known[l][h], label) : 0);
+    return chosen.sort((a, b) => clear(b) - clear(a));
+  }
   // Heads without the figure, or with too few pairs for it, come last either way.
   const value = ({ l, h: k }: P): number => {
     const head = known[l]?.[k];

@@ -11,19 +11,25 @@ export const PATTERNS = [
   "separator",
   "punctuation",
   "repeated",
+  "nearby",
   "sentence",
   "broad",
 ] as const;
 export type Pattern = (typeof PATTERNS)[number];
 
 export const REACH = 8; // offsets -REACH .. REACH
+const NEARBY = 3; // tokens away at most
 
-export interface Profile {
+// The numbers that decide a label.
+export interface Strengths {
   shares: Record<Exclude<Pattern, "broad">, number>;
+  evenness: number; // entropy over that of an even spread, 0..1
+  chance: Record<"sentence" | "repeated" | "nearby", number>; // what an even spread would give
+}
+
+export interface Profile extends Strengths {
   offsets: number[]; // 2 REACH + 1; mean over the queries that have such a neighbour, NaN where none has
   entropy: number; // nats, mean over rows
-  evenness: number; // entropy over that of an even spread, 0..1
-  chance: { sentence: number; repeated: number }; // what an even spread would give
 }
 
 // The properties that patterns distinguish, one entry a token.
@@ -50,8 +56,10 @@ export function kindsOf({ ids, tokens, special, sentences, causal }: Encoding): 
 
 export function profileOf(map: Uint8Array | Float32Array, T: number, unit: number, kinds: Kinds): Profile {
   const { first, separator, punctuation, repeated, sentence, causal } = kinds;
-  const sums = { previous: 0, next: 0, self: 0, first: 0, separator: 0, punctuation: 0, repeated: 0, sentence: 0 };
-  const chance = { sentence: 0, repeated: 0 };
+  const sums = Object.fromEntries(
+    PATTERNS.filter((name) => name !== "broad").map((name) => [name, 0]),
+  ) as Profile["shares"];
+  const chance = { sentence: 0, repeated: 0, nearby: 0 };
   const offsets = new Array<number>(2 * REACH + 1).fill(0);
   const columns = new Float64Array(T);
   const [repeats, sentences] = [placesOf(repeated), placesOf(sentence)];
@@ -68,6 +76,7 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
     const within = (places: readonly number[]): readonly number[] => (causal ? places.filter((j) => j <= i) : places);
     const sumAt = (places: readonly number[]): number => sumOf(map, i * T, places, scale, rest);
     for (let j = Math.max(0, i - REACH); j < Math.min(end, i + REACH + 1); j++) offsets[j - i + REACH]! += sumAt([j]);
+    chance.nearby += Math.min(i, NEARBY) + Math.min(end - 1 - i, NEARBY);
     const mates = within(sentences.get(sentence[i]!) ?? []);
     sums.sentence += sumAt(mates);
     chance.sentence += mates.length;
@@ -84,6 +93,7 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
   });
   sums.previous = offsets[REACH - 1]!;
   sums.self = offsets[REACH]!;
+  for (let k = 1; k <= NEARBY; k++) sums.nearby += offsets[REACH - k]! + offsets[REACH + k]!;
   sums.next = offsets[REACH + 1]!;
   const share = (v: number, of: number): number => (of > 0 ? v / of : NaN);
   for (const name of Object.keys(sums) as (keyof typeof sums)[]) sums[name] = share(sums[name], T);
@@ -92,7 +102,11 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
     offsets: offsets.map((sum, k) => share(sum, T - Math.abs(k - REACH))),
     entropy: share(entropy, T),
     evenness: share(entropy, most),
-    chance: { sentence: share(chance.sentence, cells), repeated: share(chance.repeated, cells) },
+    chance: {
+      sentence: share(chance.sentence, cells),
+      repeated: share(chance.repeated, cells),
+      nearby: share(chance.nearby, cells),
+    },
   };
 }
 
@@ -173,11 +187,10 @@ const POSITION_LEAST = 0.5, // Clark's thresholds: one neighbour, one kind of to
   LIFT_LEAST = 1.5; // over chance, for kinds that an even spread meets often
 
 // chance: the fraction that an even spread gives.
-export const isOfSentence = (share: number, chance: number): boolean =>
-  share > KIND_LEAST && share > LIFT_LEAST * chance;
+export const isLifted = (share: number, chance: number): boolean => share > KIND_LEAST && share > LIFT_LEAST * chance;
 
 // The head's pattern in one word, or null when none is strong.
-export function labelOf({ shares, evenness, chance }: Profile): Pattern | null {
+export function labelOf({ shares, evenness, chance }: Strengths): Pattern | null {
   const passes: Partial<Record<Pattern, number>> = {};
   for (const name of ["previous", "next", "self"] as const)
     if (shares[name] > POSITION_LEAST) passes[name] = shares[name];
@@ -187,9 +200,10 @@ export function labelOf({ shares, evenness, chance }: Profile): Pattern | null {
   const best = Object.entries(passes).sort((a, b) => b[1] - a[1])[0];
   if (best) return best[0] as Pattern;
   if (evenness > BROAD_LEAST) return "broad";
-  return isOfSentence(shares.sentence, chance.sentence) ? "sentence" : null;
+  if (isLifted(shares.nearby, chance.nearby)) return "nearby";
+  return isLifted(shares.sentence, chance.sentence) ? "sentence" : null;
 }
 
 // The strength of a pattern in a head, 0..1.
-export const strengthOf = (profile: Profile, pattern: Pattern): number =>
+export const strengthOf = (profile: Strengths, pattern: Pattern): number =>
   pattern === "broad" ? profile.evenness : profile.shares[pattern];

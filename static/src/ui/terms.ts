@@ -58,7 +58,7 @@ const ABOUT = {
   },
   pattern: {
     name: "Pattern",
-    text: "The target of most of the head’s attention: the previous token, separators, the same sentence and so on. A head without one strong target is mixed; one that attends evenly is broad.",
+    text: "The target of most of the head’s attention over a fixed sample text, so it is the same for every text: the previous token, separators, the same sentence and so on. A head without one strong target is mixed; one that attends evenly is broad.",
     picture: (i, j) => (j === i - 1 ? 1 : 0.08),
   },
   figure: {

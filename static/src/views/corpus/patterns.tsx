@@ -2,7 +2,7 @@
 import type { App } from "../../app/app";
 import { FIGURES, isSought, ONLY, onlyName, PATTERN_NAMES, type Only } from "../../heads/figures";
 import { HeadLink, HeadMap, type HeadNumbers } from "../../heads/head-map";
-import { isOfSentence, type Pattern } from "../../heads/patterns";
+import { isLifted, type Pattern as AnyPattern } from "../../heads/patterns";
 import { lutOf } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
@@ -13,6 +13,8 @@ import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { columnOf, signOf, Sortable, type Column } from "../../ui/sortable";
 import { capital } from "../../ui/status";
 import type { Report, Run } from "./api";
+
+type Pattern = Exclude<AnyPattern, "nearby">; // reports have no such number
 
 // The report's names of its arrays [l][h]: fractions of each query's attention, entropy in nats.
 const ARRAYS = {
@@ -61,7 +63,7 @@ export function headsOf(report: Report): Head[] {
   if (!isProfiled(report)) return [];
   const chance = report.even_same_sentence_sum / report.texts;
   const other = ({ repeated, sentence }: Head["values"]): Head["pattern"] =>
-    repeated > REPEATED_LEAST ? "repeated" : isOfSentence(sentence, chance) ? "sentence" : "";
+    repeated > REPEATED_LEAST ? "repeated" : isLifted(sentence, chance) ? "sentence" : "";
   return report.layers.flatMap((layer, l) =>
     (report.profiles_label[l] ?? []).map((label, head): Head => {
       const value = (name: Pattern): number => report[ARRAYS[name]][l]?.[head] ?? NaN;
@@ -155,7 +157,9 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
           label="Pattern"
           help="pattern"
           field="runonly"
-          options={ONLY.filter((name) => name !== "induction").map((name) => [name, onlyName(name)] as const)}
+          options={ONLY.filter((name) => name !== "induction" && name !== "nearby").map(
+            (name) => [name, onlyName(name)] as const,
+          )}
         />
         <Field label="Find heads" help="seek" class="seek">
           <Input

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { FIGURES, PATTERN_NAMES, patternOf, valueOf, type Figure, type Known } from "../../heads/figures";
+import { FIGURES, patternHere, patternName, valueOf, type Figure, type Known } from "../../heads/figures";
 import { MeasureControls } from "../../heads/measure-controls";
 import { attentionName, hasPlainSimilarity, measuredRequest } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
@@ -198,7 +198,7 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
   const known = summary && !hasPlainSimilarity(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
   return [
-    ...(summary?.profile ? [patternFact(summary)] : []),
+    ...(summary?.profile ? patternFacts(summary) : []),
     {
       name: "Maximum m",
       value: format(head.maximum),
@@ -249,18 +249,25 @@ function onScreen(head: Head, tau: number): Partial<Known> {
   };
 }
 
-// The pattern in one word, with the two largest fractions of attention.
-function patternFact(known: Known): Fact {
+// The head's pattern, and that in this text with the two largest fractions of attention.
+function patternFacts(known: Known): Fact[] {
   const written = PATTERNS.filter((pattern) => pattern !== "broad")
     .map((pattern) => ({ pattern, value: valueOf(known, pattern) ?? 0 }))
     .sort((a, b) => b.value - a.value)
     .map(({ pattern, value }) => `${FIGURES[pattern].short} ${percent(value)}`);
-  return {
-    name: "Pattern",
-    value: `${PATTERN_NAMES[patternOf(known) || "none"]} (${written.slice(0, 2).join(", ")})`,
-    title: `Fractions of attention: ${written.join(", ")}`,
-    help: "pattern",
-  };
+  return [
+    {
+      name: "Pattern",
+      value: patternName(known) || "…",
+      title: "Of the model: the same for every text",
+      help: "pattern",
+    },
+    {
+      name: "In this text",
+      value: `${patternHere(known)} (${written.slice(0, 2).join(", ")})`,
+      title: `Fractions of attention: ${written.join(", ")}`,
+    },
+  ];
 }
 
 function PinnedRow({ head, row }: { head: Head; row: number }) {

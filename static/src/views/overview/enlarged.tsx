@@ -2,7 +2,7 @@
 // its strongest tokens. For eyes alone: the line at the foot of the page says it aloud.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
-import { patternName, type Known } from "../../heads/figures";
+import { patternHere, patternName, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
 import { roughHeadOf } from "../../maps/axis";
 import type { Head } from "../../maps/analysis";
@@ -53,6 +53,12 @@ function placeOf({ left, right, top }: DOMRect): { left: number; top: number } {
   return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };
 }
 
+// The pattern, and that in this text if it is another one.
+function patternsOf(known: Known): string {
+  const [sample, here] = [patternName(known), patternHere(known)];
+  return here && sample && here !== sample ? `${sample} · in this text ${here}` : sample;
+}
+
 export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; known: Known | undefined }) {
   const app = useApp();
   const { state, theme } = app;
@@ -69,7 +75,7 @@ export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; k
     <div class="enlarged" aria-hidden="true" style={{ left: `${left}px`, top: `${top}px`, width: `${WIDE}px` }}>
       <p>
         <strong>{`Layer ${at.l} · Head ${at.h}`}</strong>
-        <span>{known && patternName(known)}</span>
+        <span>{known && patternsOf(known)}</span>
       </p>
       <div>
         <Picture shade={shadeOf(head.attention, n, "attention", paints)} n={n} />

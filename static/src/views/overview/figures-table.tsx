@@ -64,7 +64,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
     {
       key: "pattern",
       name: "Pattern",
-      title: "The target of most of its attention",
+      title: "The target of most of its attention in the model’s sample text",
       words: true,
       cell: ({ summary: known }) => patternName(known) || "–",
     },

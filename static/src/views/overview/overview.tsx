@@ -124,7 +124,7 @@ export function OverviewView() {
         )}
       </div>
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
-      {answer && order.length === 0 && <NoHead />}
+      {summary?.[0]?.[0]?.sample && order.length === 0 && <NoHead />}
       {hasGrid && drawnGrid}
       {answer && pointed && state.small && (
         <Enlarged

@@ -1,0 +1,60 @@
+// The pattern of each head over a fixed sample text. It belongs to the model, so a head keeps its label whatever text is
+// on screen. Counted once for each checksum and kept in the browser.
+import type { Answer } from "../app/answer";
+import type { Cache } from "../app/cache";
+import { SAMPLE } from "../app/examples";
+import { attentionRequest } from "../app/requests";
+import type { State } from "../app/state";
+import { keep, kept } from "../app/storage";
+import type { Deriver } from "./derived";
+import type { Strengths } from "./patterns";
+
+type Heads = readonly Strengths[]; // by layer * heads + head
+
+const NONE: Heads = [];
+const KEY = "headscope-patterns-1-"; // and the model's checksum; another number for another sample or count
+
+export class SamplePatterns {
+  private readonly known = new Map<string, Heads>();
+
+  constructor(
+    private readonly cache: Cache<Answer>,
+    private readonly deriver: Deriver,
+  ) {}
+
+  // Returns none until the sample is counted. It is requested once the maps on screen are made, or if labels choose them.
+  of(overview: Answer, state: State): Heads {
+    const { sha256, layers, heads } = overview;
+    const count = layers.length * heads.length;
+    const known = this.known.get(sha256) ?? read(sha256, count) ?? this.count(overview, state, count);
+    if (known) this.known.set(sha256, known);
+    return known ?? NONE;
+  }
+
+  private count(overview: Answer, state: State, count: number): Heads | null {
+    const choose = state.only !== "all" || state.seek !== "";
+    if (!choose && !this.deriver.hasMade(overview)) return null;
+    const plain = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, literal: false };
+    const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
+    if (!answer) return null;
+    const maps = answer.attentions as Uint8Array;
+    const size = maps.length / answer.layers.length;
+    answer.layers.forEach((_, l) => this.deriver.profiles(answer, l, maps.subarray(l * size, (l + 1) * size)));
+    const made = this.deriver.of(answer).profiles.filter((profile) => profile !== undefined);
+    if (made.length < count) return null;
+    const heads = made.map(({ shares, evenness, chance }): Strengths => ({ shares, evenness, chance }));
+    keep("localStorage", KEY + overview.sha256, JSON.stringify(heads, rounded));
+    return heads;
+  }
+}
+
+const rounded = (_: string, value: unknown): unknown => (typeof value === "number" ? Number(value.toFixed(4)) : value);
+
+function read(sha256: string, count: number): Heads | null {
+  try {
+    const heads = JSON.parse(kept("localStorage", KEY + sha256) ?? "null") as Heads | null;
+    return heads?.length === count && heads.every(({ shares, chance }) => shares && chance) ? heads : null;
+  } catch {
+    return null;
+  }
+}
