@@ -174,16 +174,29 @@ static HS_CLONES double mean_entropy(const float *p, const float *q, size_t n)
     return sum;
 }
 
+void hs_heads_entropies(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
+                        double *ret_entropies)
+{
+    for (size_t h = 0; h < n_heads; h++) {
+        const float *p = attentions[h] + row * n_tokens;
+        ret_entropies[h] = mean_entropy(p, p, n_tokens);
+    }
+}
+
+void hs_heads_js_add_head(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
+                          const double *entropies, size_t head, double *sums)
+{
+    const size_t T = n_tokens, at = row * T;
+    for (size_t j = head + 1; j < n_heads; j++) {
+        const double both = mean_entropy(attentions[head] + at, attentions[j] + at, T);
+        sums[head * n_heads + j] += (both - (entropies[head] + entropies[j]) / 2) / (double)T;
+    }
+}
+
 void hs_heads_js_add(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
                      double *entropies, double *sums)
 {
-    const size_t n = n_heads, T = n_tokens, at = row * T;
-    for (size_t h = 0; h < n; h++)
-        entropies[h] = mean_entropy(attentions[h] + at, attentions[h] + at, T);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = i + 1; j < n; j++) {
-            const double both = mean_entropy(attentions[i] + at, attentions[j] + at, T);
-            sums[i * n + j] += (both - (entropies[i] + entropies[j]) / 2) / (double)T;
-        }
-    }
+    hs_heads_entropies(attentions, n_heads, n_tokens, row, entropies);
+    for (size_t head = 0; head < n_heads; head++)
+        hs_heads_js_add_head(attentions, n_heads, n_tokens, row, entropies, head, sums);
 }

@@ -34,3 +34,9 @@ void hs_heads_cka_distance(double *sums, size_t n_heads);
 /* Adds one row's part of the JS of every two heads: its divergence / T. entropies is scratch [n_heads]. */
 void hs_heads_js_add(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
                      double *entropies, double *sums);
+
+/* The same in parts, which threads may share: the entropies first, then each head with all later ones. */
+void hs_heads_entropies(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
+                        double *ret_entropies);
+void hs_heads_js_add_head(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
+                          const double *entropies, size_t head, double *sums);
