@@ -84,6 +84,10 @@ HS_MUST_USE hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, c
 HS_MUST_USE hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *ids,
                                               const uint8_t *types, size_t n_ids, hs_encoding *ret_encoding,
                                               hs_error *err);
+/* Copies a window of an encoding: its first n_before tokens, those of [first, end), and its last n_after.
+ * Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_encoding_window(const hs_encoding *whole, size_t n_before, size_t first, size_t end,
+                                         size_t n_after, hs_encoding *ret_window, hs_error *err);
 void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
 
 /* Returns the vocabulary entry of an id as the files write it ("##ing", "\u0120the"), NUL-terminated, owned

@@ -612,6 +612,33 @@ hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *
     return HS_OK;
 }
 
+/* Appends tokens of another encoding. */
+static void tokens_append(hs_encoding *to, const hs_encoding *from, size_t first, size_t n)
+{
+    const size_t at = to->n_tokens;
+    to->n_tokens += n;
+    memcpy(to->ids + at, from->ids + first, n * sizeof *to->ids);
+    memcpy(to->word_ids + at, from->word_ids + first, n * sizeof *to->word_ids);
+    memcpy(to->starts + at, from->starts + first, n * sizeof *to->starts);
+    memcpy(to->ends + at, from->ends + first, n * sizeof *to->ends);
+    memcpy(to->types + at, from->types + first, n);
+    memcpy(to->texts + at, from->texts + first, n);
+    memcpy(to->special + at, from->special + first, n);
+    memcpy(to->roles + at, from->roles + first, n);
+}
+
+hs_status hs_encoding_window(const hs_encoding *whole, size_t n_before, size_t first, size_t end,
+                             size_t n_after, hs_encoding *ret, hs_error *err)
+{
+    if (!allocate(n_before + (end - first) + n_after, ret))
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a window of a text");
+    tokens_append(ret, whole, 0, n_before);
+    tokens_append(ret, whole, first, end - first);
+    tokens_append(ret, whole, whole->n_tokens - n_after, n_after);
+    ret->truncated = ret->n_tokens < whole->n_tokens;
+    return HS_OK;
+}
+
 void hs_encoding_finish(hs_encoding *encoding)
 {
     free(encoding->ids);

@@ -19,12 +19,13 @@ size_t hs__corpus_together(const hs__corpus_job *job)
     return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
 
-/* The code points of a text, from the first token to the last. which: 1 for the second text of a pair. */
+/* The code points of a text up to its last token. */
 typedef struct span {
     uint32_t first, end;
 } span;
 
-static span span_of(const hs_encoding *encoding, uint8_t which, bool cuts_left)
+/* which: 1 for the second text of a pair. is_inside: begin at the first token. */
+static span span_of(const hs_encoding *encoding, uint8_t which, bool is_inside)
 {
     span s = {UINT32_MAX, 0};
     for (size_t i = 0; i < encoding->n_tokens; i++) {
@@ -33,7 +34,7 @@ static span span_of(const hs_encoding *encoding, uint8_t which, bool cuts_left)
         s.first = encoding->starts[i] < s.first ? encoding->starts[i] : s.first;
         s.end = encoding->ends[i] > s.end ? encoding->ends[i] : s.end;
     }
-    s.first = cuts_left && encoding->truncated && s.first < s.end ? s.first : 0;
+    s.first = is_inside && s.first < s.end ? s.first : 0;
     return s;
 }
 
@@ -52,8 +53,9 @@ hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
     const hs__record_text *body = &text->body;
     if (text->reached)
         return HS_OK;
-    const span first = span_of(&text->encoding, 0, cuts_left),
-               second = span_of(&text->encoding, 1, cuts_left);
+    const bool is_inside = text->window || (cuts_left && text->encoding.truncated);
+    const span first = span_of(&text->encoding, 0, is_inside),
+               second = span_of(&text->encoding, 1, is_inside);
     text->reached = span_copy(&body->text, first);
     text->reached_first = first.first;
     if (body->pair.bytes) {

@@ -30,6 +30,8 @@ typedef struct hs__corpus_settings {
     size_t n_thresholds;
     hs_corpus_distance distances;
     hs__input_format input;
+    bool windows;                    /* texts longer than max_tokens become several: text_windows.h */
+    size_t stride;                   /* tokens that neighbouring windows share */
     void *options[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: the defaults */
 } hs__corpus_settings;
 
@@ -95,6 +97,7 @@ typedef struct hs__text {
     hs_encoding encoding; /* owned */
     size_t first, end;    /* tokens that are counted: [first, end) */
     size_t place;         /* in its pass, below HS_CORPUS_BATCH */
+    size_t window;        /* of its record, from 0 */
 
     size_t label;          /* set by labels */
     bool has_words;        /* of a treebank; set by syntax, as the words of the counted tokens are */
@@ -111,14 +114,25 @@ typedef struct hs__text {
 } hs__text;
 
 /* Copies the text and the second text up to their last tokens, if that was not done yet. cuts_left: long
- * texts have lost their beginning, so the copies begin at the first token. Fails with HS_NO_MEMORY. */
+ * texts have lost their beginning. Their copies, and those of further windows, begin at the first token.
+ * Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err);
+
+/* The number of a text: its record's, plus its window's times this. It is a multiple of the number of parts
+ * (hs_corpus_options), so all windows of a record are in one part. */
+#define HS__WINDOW_NUMBERS (UINT64_C(1) << 32)
+
+/* Returns a number that no other text of the run has. */
+static inline uint64_t hs__text_number(const hs__text *t)
+{
+    return t->record.number + t->window * HS__WINDOW_NUMBERS;
+}
 
 /* Returns the tokens of a text that are counted; borrowed from it. */
 static inline hs_corpus_text hs__text_counted(const hs__text *t)
 {
     const hs_encoding *e = &t->encoding;
-    return (hs_corpus_text){t->record.number,      t->end - t->first,   e->ids + t->first,
+    return (hs_corpus_text){hs__text_number(t),    t->end - t->first,   e->ids + t->first,
                             e->special + t->first, e->roles + t->first, e->texts + t->first};
 }
 

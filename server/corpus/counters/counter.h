@@ -213,6 +213,7 @@ extern const size_t hs__n_counters;
 
 /* The list. A counter may use those before it. */
 #define HS__COUNTERS(X)                                                                                      \
+    X(windows)                                                                                               \
     X(same_distance)                                                                                         \
     X(resampling)                                                                                            \
     X(signal_noise)                                                                                          \

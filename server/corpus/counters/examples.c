@@ -248,7 +248,7 @@ static void worker_destroy(void *state)
 static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    t->sampled = sample_wants(w->sample, t->record.number);
+    t->sampled = sample_wants(w->sample, hs__text_number(t));
     return t->sampled ? hs__text_reach(t, w->cuts_left, err) : HS_OK;
 }
 
@@ -284,7 +284,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     (void)err;
     for (size_t k = 0; k < p->n; k++) {
         hs__text *t = &p->texts[k];
-        hs__example example = {.number = t->record.number,
+        hs__example example = {.number = hs__text_number(t),
                                .file = (uint32_t)t->record.file,
                                .line = t->record.line,
                                .text = t->reached,
@@ -353,6 +353,18 @@ static json_t *side_json(const hs_corpus_options *o, const hs__example *examples
     return side;
 }
 
+static json_t *example_json(const hs__example *example, json_t *file)
+{
+    const uint64_t window = example->number / HS__WINDOW_NUMBERS;
+    json_t *json =
+        json_pack("{sI sO sI ss ss*}", "number", (json_int_t)(example->number % HS__WINDOW_NUMBERS), "file",
+                  file ? file : json_null(), "line", (json_int_t)example->line, "text", example->text,
+                  "text_pair", example->pair);
+    if (window)
+        json_object_set_new(json, "window", json_integer((json_int_t)window));
+    return json;
+}
+
 static void report(const hs__corpus_results *results, void *counts, json_t *to)
 {
     const example_sample *sample = counts;
@@ -360,13 +372,8 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     const json_t *inputs = json_object_get(results->names, "inputs");
     json_t *texts = json_array();
-    for (size_t i = 0; i < sample->n; i++) {
-        json_t *file = json_array_get(inputs, examples[i].file);
-        json_array_append_new(texts,
-                              json_pack("{sI sO sI ss ss*}", "number", (json_int_t)examples[i].number, "file",
-                                        file ? file : json_null(), "line", (json_int_t)examples[i].line,
-                                        "text", examples[i].text, "text_pair", examples[i].pair));
-    }
+    for (size_t i = 0; i < sample->n; i++)
+        json_array_append_new(texts, example_json(&examples[i], json_array_get(inputs, examples[i].file)));
     json_object_set_new(to, "examples",
                         json_pack("{so so so}", "texts", texts, "highest",
                                   side_json(&o, examples, sample->n, 1), "lowest",

@@ -15,7 +15,7 @@ typedef enum hs__example_figure {
 } hs__example_figure;
 
 typedef struct hs__example {
-    uint64_t number;
+    uint64_t number; /* hs__text_number */
     uint32_t file;
     uint64_t line;
     char *text;     /* UTF-8, up to the last token; owned */

@@ -133,7 +133,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     worker *w = state;
     hs_status st = HS_OK;
     for (size_t k = 0; k < p->n && !st; k++)
-        if (is_chosen(w, p->texts[k].record.number))
+        if (is_chosen(w, hs__text_number(&p->texts[k])))
             st = effects_count(w, p, k, err);
     return st;
 }

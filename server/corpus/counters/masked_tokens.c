@@ -149,7 +149,7 @@ static double chance_of(uint64_t seed, uint64_t number, uint64_t position)
 static bool is_masked(const worker *w, const hs__text *text, size_t i)
 {
     return !text->encoding.special[i] && text->encoding.ids[i] != w->options->mask_id &&
-           chance_of(w->options->seed, text->record.number, i) < (double)w->options->share;
+           chance_of(w->options->seed, hs__text_number(text), i) < (double)w->options->share;
 }
 
 static void mask(const worker *w, const hs__text *text, int32_t *ret_ids)

@@ -628,7 +628,7 @@ static void head(void *state, hs__text *t, hs__text_head *h)
     worker *w = state;
     const hs__corpus_job *job = w->pairs->job;
     const source s = {.file = hs__corpus_input_name(job, t->record.file),
-                      .text = t->record.number,
+                      .text = hs__text_number(t),
                       .line = t->record.line,
                       .layer = w->statistics->layers[h->l],
                       .head = (uint16_t)h->h,

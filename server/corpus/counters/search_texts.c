@@ -283,7 +283,7 @@ static hs__token_label *token_labels_make(const hs__sentence *sentence, const in
 static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    t->searched = hs__text_index_wants(w->index, t->record.number);
+    t->searched = hs__text_index_wants(w->index, hs__text_number(t));
     if (t->has_words) {
         t->labels = token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);
         if (!t->labels)
@@ -306,7 +306,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < p->n; k++) {
         const hs__text *t = &p->texts[k];
-        const hs__indexed_text indexed = {.number = t->record.number,
+        const hs__indexed_text indexed = {.number = hs__text_number(t),
                                           .line = t->record.line,
                                           .file = hs__corpus_input_name(w->job, t->record.file),
                                           .body = t->reached ? t->reached : "",

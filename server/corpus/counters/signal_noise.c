@@ -166,13 +166,14 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
     const hs_corpus_text of = hs__text_counted(t);
+    const uint64_t number = t->record.number; /* all windows of a record are in one half */
     hs_snr_text *text = w->texts[t->place];
     (void)err;
     hs_snr_text_find(text, &of);
-    hs_blocks_at(w->counts->blocks, of.number)[0]++;
-    reals_add(half_at(w, of.number), **hs_snr_text_products(text, 0), PRODUCTS);
+    hs_blocks_at(w->counts->blocks, number)[0]++;
+    reals_add(half_at(w, number), **hs_snr_text_products(text, 0), PRODUCTS);
     for (size_t null = 0; null < HS_SNR_NULLS; null++)
-        reals_add(null_at(w, of.number, null), **hs_snr_text_products(text, 1 + null), PRODUCTS);
+        reals_add(null_at(w, number, null), **hs_snr_text_products(text, 1 + null), PRODUCTS);
     return HS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "model/base/bytes.h"
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
+#include "server/corpus/counters/windows.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/workers.h"
@@ -169,11 +170,11 @@ static void stats_return(run *r)
 static hs_status workers_start(run *r, hs_error *err)
 {
     hs_corpus_stats *saved = r->results.stats;
+    r->texts_before = saved ? hs__texts_counted(&r->results) : 0;
     stats_return(r);
     const hs_status st = hs__workers_start(&r->workers, saved, r->results.bad, err);
     if (st)
         return st;
-    r->texts_before = hs_corpus_stats_texts(r->workers.stats);
     r->empty_before = r->results.n_empty;
     return HS_OK;
 }

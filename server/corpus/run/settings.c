@@ -223,6 +223,28 @@ static hs_status options_create(hs__corpus_settings *settings, hs_error *err)
     return HS_OK;
 }
 
+/* Checks what windows and stride need of other settings. */
+static hs_status windows_check(const hs__corpus_settings *s, const hs_model *model, size_t *ret_wrong,
+                               hs_error *err)
+{
+    int32_t ids[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n_around = hs_tokenizer_frame(hs_model_tokenizer(model), ids, &n_before);
+    *ret_wrong = hs__setting_find(s->windows && s->fields.prompt ? "windows" : "stride");
+    if (s->windows && s->fields.prompt)
+        return hs_fail(err, HS_INVALID,
+                       " is true; it must be false with a prompt_name, because only the first "
+                       "window of a text would have the prompt");
+    if (s->stride && !s->windows)
+        return hs_fail(err, HS_INVALID, " is %zu; it must be 0 without windows", s->stride);
+    if (s->windows && s->stride + n_around >= s->fields.max_tokens)
+        return hs_fail(
+            err, HS_INVALID,
+            " is %zu; it must be less than max_tokens, %zu, without the %zu special tokens of a window",
+            s->stride, s->fields.max_tokens, n_around);
+    return HS_OK;
+}
+
 hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX], const hs_model *model,
                                    hs__corpus_settings *ret, size_t *ret_wrong, hs_error *err)
 {
@@ -240,7 +262,7 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX], co
     }
     if (!st)
         ret->fields = hs_fields_values(ret->reader);
-    return st;
+    return st ? st : windows_check(ret, model, ret_wrong, err);
 }
 
 void hs__corpus_settings_finish(hs__corpus_settings *s)

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "model/base/clock.h"
 #include "model/base/utf8.h"
+#include "server/corpus/input/text_windows.h"
 
 #include <math.h>
 #include <sched.h>
@@ -217,7 +218,8 @@ typedef struct corpus_worker {
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
     void *states[HS__COUNTERS_MAX];        /* of the counters; NULL: the counter has nothing to do */
     float *maps;                           /* [hs__worker_map_floats] */
-    hs__text *texts;                       /* of the current pass */
+    hs__text texts[HS_CORPUS_BATCH];       /* of the current pass */
+    size_t n_texts;
 } corpus_worker;
 
 static size_t threshold_main(const hs__corpus_job *job)
@@ -422,24 +424,30 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
     return false;
 }
 
-/* Encodes a line's text or pair. HS_BAD_REQUEST: it is not UTF-8. HS_NOT_FOUND: it is empty, and the
- * tokenizer puts nothing but its special tokens in its place. */
-static hs_status text_encode(hs__workers *shared, hs__text *t, hs_error *err)
+/* Encodes a line's text or pair and plans its windows. HS_BAD_REQUEST: it is not UTF-8. HS_INVALID: it cannot
+ * be cut into windows. HS_NOT_FOUND: it is empty, and the tokenizer puts nothing but its special tokens in
+ * its place. */
+static hs_status text_encode(hs__workers *shared, hs__text *t, hs__windows *ret_windows, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
-    const hs_encode_options options = {settings->fields.max_tokens, settings->fields.split_special_tokens};
+    const size_t tokens_max = settings->fields.max_tokens;
+    const hs_encode_options options = {settings->windows ? HS__WINDOWS_TOKENS_MAX : tokens_max,
+                                       settings->fields.split_special_tokens};
     size_t n_prompt;
-    const hs_status st =
+    *ret_windows = (hs__windows){.n = 1};
+    hs_status st =
         hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt, &t->body.text,
                          t->body.pair.bytes ? &t->body.pair : NULL, &options, &t->encoding, &n_prompt, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
-    range_set(settings, t);
-    if (has_token(&t->encoding, n_prompt > 0))
-        return HS_OK;
-    hs_encoding_finish(&t->encoding);
-    return HS_NOT_FOUND;
+    if (!has_token(&t->encoding, n_prompt > 0))
+        st = HS_NOT_FOUND;
+    else if (settings->windows)
+        st = hs__windows_plan(&t->encoding, tokens_max, settings->stride, ret_windows, err);
+    if (st)
+        hs_encoding_finish(&t->encoding);
+    return st;
 }
 
 /* Shows an encoded text to the counters. */
@@ -449,34 +457,71 @@ static hs_status text_show(corpus_worker *worker, hs__text *t, hs_error *err)
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->text)
             st = hs__counters[c]->text(worker->states[c], t, err);
-    if (st)
-        text_finish(worker, t);
+    hs__sentence_finish(&t->sentence);
     return st;
 }
 
-/* Reads, encodes and shows a text. *ret_is_counted: it is to be counted; else it is empty or one of the bad
- * lines. */
-static hs_status text_read(corpus_worker *worker, hs__text *t, bool *ret_is_counted, hs_error *err)
+static hs_status texts_count(corpus_worker *worker, hs_error *err);
+
+/* Releases the texts of the pass. */
+static void texts_finish(corpus_worker *worker)
+{
+    for (size_t k = 0; k < worker->n_texts; k++)
+        text_finish(worker, &worker->texts[k]);
+    worker->n_texts = 0;
+}
+
+/* Adds an encoded text, or a window, to the pass, which is counted once it is full. Takes ownership of it. */
+static hs_status text_add(corpus_worker *worker, hs__text *t, hs_error *err)
+{
+    range_set(&worker->shared->job->settings, t);
+    hs_status st = text_show(worker, t, err);
+    worker->texts[worker->n_texts++] = *t;
+    if (st || worker->n_texts < worker->n_together)
+        return st;
+    st = texts_count(worker, err);
+    texts_finish(worker);
+    return st;
+}
+
+/* Adds a text, or all its windows. Takes ownership of its encoding. */
+static hs_status windows_add(corpus_worker *worker, hs__text *t, const hs__windows *windows, hs_error *err)
+{
+    hs_status st = HS_OK;
+    if (windows->n == 1)
+        return text_add(worker, t, err);
+    for (size_t w = 0; !st && w < windows->n; w++) {
+        hs__text window = *t;
+        window.window = w;
+        st = hs__window_make(windows, &t->encoding, w, &window.encoding, err);
+        if (!st)
+            st = text_add(worker, &window, err);
+    }
+    hs_encoding_finish(&t->encoding);
+    return st;
+}
+
+/* Reads and encodes a text and adds it to the pass, unless it is empty or one of the bad lines. */
+static hs_status text_read(corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs__workers *shared = worker->shared;
     hs_error why_not = {.text = "no memory for a text"};
+    hs__windows windows;
     hs_status st = record_read(worker, t, &why_not);
     if (!st) {
-        st = text_encode(shared, t, &why_not);
+        st = text_encode(shared, t, &windows, &why_not);
         snprintf(t->body.why, sizeof t->body.why, "%.*s", (int)sizeof t->body.why - 1,
                  st == HS_BAD_REQUEST ? "not valid UTF-8" : why_not.text);
     }
-    *ret_is_counted = st == HS_OK;
     if (!st) {
-        st = text_show(worker, t, err); /* a failure of a counter is no bad line */
+        st = windows_add(worker, t, &windows, err); /* a failure of a counter is no bad line */
     } else if (st == HS_NOT_FOUND) {
         atomic_fetch_add(&shared->n_empty, 1);
         st = HS_OK;
     } else if (st == HS_BAD_REQUEST || st == HS_TOO_LARGE || st == HS_INVALID)
         st = bad(shared, &t->record, t->body.why, err);
-    else if (st)
+    else
         hs_fail(err, st, "%s", why_not.text);
-    hs__sentence_finish(&t->sentence);
     hs__record_text_finish(&t->body);
     return st;
 }
@@ -572,45 +617,38 @@ static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *
     return st;
 }
 
-/* Counts n <= n_together texts in one pass. */
-static hs_status texts_count(corpus_worker *worker, hs__text *texts, size_t n, hs_error *err)
+/* Counts the texts of the pass. */
+static hs_status texts_count(corpus_worker *worker, hs_error *err)
 {
     hs__text_pass pass = {.workspace = worker->workspace,
                           .control = &worker->shared->control,
                           .statistics = worker->stats,
-                          .texts = texts};
+                          .texts = worker->texts};
     hs_status st = HS_OK;
-    worker->texts = texts;
-    for (size_t k = 0; !st && k < n; k++)
-        st = pass_add(worker, &texts[k], &pass, err);
-    if (!st)
+    size_t n_records = 0;
+    for (size_t k = 0; !st && k < worker->n_texts; k++) {
+        st = pass_add(worker, &worker->texts[k], &pass, err);
+        n_records += worker->texts[k].window == 0;
+    }
+    if (!st && pass.n)
         st = pass_run(worker, &pass, err);
     if (st)
         return st;
-    atomic_fetch_add(&worker->shared->n_texts, n);
+    atomic_fetch_add(&worker->shared->n_texts, n_records);
     return HS_OK;
 }
 
 static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *err)
 {
-    hs__text *texts = block->texts; /* those that are counted move to the front */
-    size_t n_texts = 0;
     hs_status st = HS_OK;
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->block)
             hs__counters[c]->block(worker->states[c], block->number);
-    for (size_t i = 0; !st && i < block->n_lines; i++) {
-        bool is_counted;
-        st = text_read(worker, &texts[i], &is_counted, err);
-        if (!st && is_counted)
-            texts[n_texts++] = texts[i];
-    }
-    for (size_t done = 0, n; !st && done < n_texts; done += n) {
-        n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
-        st = texts_count(worker, texts + done, n, err);
-    }
-    for (size_t i = 0; i < n_texts; i++)
-        text_finish(worker, &texts[i]);
+    for (size_t i = 0; !st && i < block->n_lines; i++)
+        st = text_read(worker, &block->texts[i], err);
+    if (!st)
+        st = texts_count(worker, err);
+    texts_finish(worker);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->block_end)
             st = hs__counters[c]->block_end(worker->states[c], err);

@@ -1,0 +1,145 @@
+"""Corpus texts longer than max_tokens, cut into windows: each counts as a text, and all belong to one document."""
+import json
+import random
+import subprocess
+
+import numpy as np
+import pytest
+from corpus_runs import WORDS, arrays, assert_same, command, corpus, ndjson, report
+from test_corpora import OPTIONS, body_of, send, wait
+
+LAYERS, WINDOW = [0, 2], 24
+
+
+def texts(n):
+    rng = random.Random(8)
+    return [" ".join(rng.choices(WORDS, k=rng.choice([3, 12, 40, 90]))) for _ in range(n)]
+
+
+def windows_of(ids, stride, n_before=1, n_after=1):
+    """The windows as HuggingFace's tokenizers cut them, each with the tokens around it."""
+    before, text, after = ids[:n_before], ids[n_before:len(ids) - n_after], ids[len(ids) - n_after:]
+    size = WINDOW - n_before - n_after
+    made = []
+    for start in range(0, len(text), size - stride):
+        made.append(before + text[start:start + size] + after)
+        if start + size >= len(text):
+            break
+    return made
+
+
+def counts(server, sequences):
+    """Counts of the pairs that /analyze finds in these sequences of ids, with types."""
+    sums = {name: np.zeros((2, 12), np.int64) for name in ("high", "repeated", "same_sentence")}
+    for ids, types in sequences:
+        answer = server.analyze({"input_ids": ids, "token_type_ids": types, "layers": LAYERS, "outputs": ["pairs"], "max_pairs": 1000000})
+        for pair in answer["pairs"]:
+            at = LAYERS.index(pair["layer"]), pair["head"]
+            sums["high"][at] += 1
+            sums["repeated"][at] += pair["same_token"]
+            sums["same_sentence"][at] += pair["same_sentence"]
+    return sums
+
+
+@pytest.mark.parametrize("stride", [0, 7])
+def test_windows_count_as_texts(headscope, server, tmp_path, stride):
+    lines = texts(12)
+    done = corpus(headscope, ndjson(tmp_path / "in", lines), "-o", tmp_path / "out", "--windows", "--stride", stride)
+    assert done.returncode == 0, done.stderr
+    cut = [windows_of(server.analyze({"text": line, "max_tokens": 512, "outputs": []})["input_ids"], stride) for line in lines]
+    expected = counts(server, [(ids, [0] * len(ids)) for windows in cut for ids in windows])
+    said, data = report(tmp_path / "out"), arrays(tmp_path / "out")
+    assert said["windows"] == {"texts": 12, "windows": sum(map(len, cut)), "cut": sum(len(windows) > 1 for windows in cut)}
+    assert said["texts"] == data["texts"] == sum(map(len, cut)) and said["tokens"] == sum(len(ids) for windows in cut for ids in windows)
+    for name, value in expected.items():
+        assert np.array_equal(data[name][2], value), name
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"<dt>Windows</dt><dd>{said['texts']} of 12 texts" in page
+
+
+def test_the_second_text_of_a_pair_is_cut(headscope, server, tmp_path):
+    record = {"text": "the old bridge", "text_pair": " ".join(texts(40)[-3:])}
+    (tmp_path / "in").write_text(json.dumps(record) + "\n")
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--windows", "--stride", "4").returncode == 0
+    answer = server.analyze({**record, "max_tokens": 512, "outputs": []})
+    n_before = answer["token_type_ids"].index(1)
+    cut = windows_of(answer["input_ids"], 4, n_before)
+    assert len(cut) > 2
+    expected = counts(server, [(ids, [0] * n_before + [1] * (len(ids) - n_before)) for ids in cut])
+    data = arrays(tmp_path / "out")
+    assert np.array_equal(data["high"][2], expected["high"]) and np.array_equal(data["repeated"][2], expected["repeated"])
+
+
+def test_windows_of_a_text_are_one_document(headscope, server, tmp_path):
+    lines = texts(30)
+    assert corpus(headscope, ndjson(tmp_path / "in", lines), "-o", tmp_path / "out", "--windows").returncode == 0
+    n_windows = [len(windows_of(server.analyze({"text": line, "max_tokens": 512, "outputs": []})["input_ids"], 0)) for line in lines]
+    blocks = arrays(tmp_path / "out")["block_texts"]
+    assert blocks[:30].tolist() == n_windows and not blocks[30:].any()
+
+
+def test_shards_and_resumed_runs_are_the_whole(headscope, tmp_path):
+    lines = texts(40)
+    ndjson(tmp_path / "in", lines)
+    options = ["--windows", "--stride", "3", "--masked-share", "0.2"]
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "whole", *options).returncode == 0
+    folders = [tmp_path / f"shard{k}" for k in range(3)]
+    for k, folder in enumerate(folders):
+        assert corpus(headscope, tmp_path / "in", "-o", folder, "--shard", f"{k}/3", *options).returncode == 0
+    subprocess.run(command(headscope, "merge", "-o", tmp_path / "merged", *folders), check=True)
+    assert_same(tmp_path / "whole", tmp_path / "merged")
+    assert report(tmp_path / "whole")["windows"] == report(tmp_path / "merged")["windows"]
+    refused = corpus(headscope, tmp_path / "in", "-o", tmp_path / "whole", "--resume")
+    assert refused.returncode == 1 and "windows" in refused.stderr
+
+
+def test_short_texts_are_what_they_were(headscope, tmp_path):
+    ndjson(tmp_path / "in", ["the river", "the war . it left"])
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "plain").returncode == 0
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "windows", "--windows").returncode == 0
+    assert_same(tmp_path / "plain", tmp_path / "windows")
+    assert report(tmp_path / "windows")["windows"] == {"texts": 2, "windows": 2, "cut": 0} and "windows" not in report(tmp_path / "plain")
+
+
+def test_examples_name_their_window(headscope, tmp_path):
+    lines = texts(5)
+    assert corpus(headscope, ndjson(tmp_path / "in", lines), "-o", tmp_path / "out", "--windows").returncode == 0
+    kept = report(tmp_path / "out")["examples"]["texts"]
+    assert len(kept) == report(tmp_path / "out")["texts"]
+    for number, line in enumerate(lines):
+        parts = sorted((example.get("window", 0), example["text"]) for example in kept if example["number"] == number)
+        assert [window for window, _ in parts] == list(range(len(parts)))
+        assert "".join(text for _, text in parts).replace(" ", "") == line.replace(" ", "")
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    (["--stride", "3"], "--stride is 3; it must be 0 without windows"),
+    (["--windows", "--stride", "22"], "--stride is 22; it must be less than max_tokens, 24, without the 2 special tokens of a window"),
+    (["--windows", "--stride", "x"], "--stride is \"x\"; it must be an integer from 0 to 512"),
+])
+def test_settings_that_cut_nothing_are_refused(headscope, tmp_path, options, why):
+    done = corpus(headscope, ndjson(tmp_path / "in", ["a"]), "-o", tmp_path / "out", *options)
+    assert done.returncode in (1, 2) and why in done.stderr, done.stderr
+
+
+def test_a_pair_whose_first_text_fills_the_window_is_a_bad_line(headscope, tmp_path):
+    (tmp_path / "in").write_text(json.dumps({"text": " ".join(["river"] * 30), "text_pair": "war"}) + "\n" + json.dumps({"text": "war"}) + "\n")
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--windows").returncode == 0
+    assert "33 of max_tokens 24 go to what is in each window" in report(tmp_path / "out")["bad_lines"]["lines"][0]["why"]
+
+
+@pytest.mark.slow
+def test_a_text_without_end_is_a_bad_line(headscope, tmp_path):
+    (tmp_path / "in").write_text("a " * 300000 + "\nthe war\n")
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--windows").returncode == 0
+    said = report(tmp_path / "out")
+    assert said["texts"] == 1 and "more than 262144 tokens" in said["bad_lines"]["lines"][0]["why"]
+
+
+def test_uploads_count_texts_while_they_run(start_server, tmp_path):
+    server = start_server("--state", tmp_path / "state")
+    run = wait(server, send(server, body_of(texts(20)), OPTIONS + "&windows=true&stride=5").headers["Location"])
+    assert (run["state"], run["texts_done"], run["texts_total"]) == ("done", 20, 20)
+    said = server.get(f"/corpora/{run['id']}/report").json()
+    assert said["windows"]["texts"] == 20 and said["texts"] == said["windows"]["windows"] > 40
+    assert send(server, body_of(["a"]), OPTIONS + "&stride=5").json()["pointer"] == "/stride"
