@@ -114,6 +114,20 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
  * Borrowed from stats, valid until the next head. */
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t);
 
+/* Strata of distances j - i: 1, 2, 3 to 4, 5 to 8, and so on; the last one is open. */
+#define HS_CORPUS_STRATA 8
+
+/* N of one head in one text by stratum: of noise pairs [0], and of signal pairs [1], which are repeated or in
+ * one sentence. */
+typedef struct hs_corpus_strata {
+    uint32_t bins[2][HS_CORPUS_STRATA][1 + HS_CORPUS_BINS]; /* the first one is of N below 0 */
+    double sums[2][HS_CORPUS_STRATA], squares[2][HS_CORPUS_STRATA];
+} hs_corpus_strata;
+
+/* Finds the strata of the last head, which was of text k of the batch and had this similarity. */
+void hs_corpus_batch_strata(const hs_corpus_stats *stats, size_t k, const float *similarity,
+                            hs_corpus_strata *ret);
+
 /* Figures of one layer in one text at the main threshold. */
 typedef struct hs_corpus_layer_observation {
     size_t unique_focal;
@@ -220,3 +234,14 @@ typedef struct hs_corpus_layer {
     double on_first, on_self, on_previous, on_next; /* attention: means over heads and texts of profiles */
 } hs_corpus_layer;
 hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l);
+
+/* N of signal or noise pairs: their number, sums, and histogram. */
+typedef struct hs_corpus_pairs {
+    double n, sum, squares;
+    const int64_t *bins; /* [1 + HS_CORPUS_BINS] */
+} hs_corpus_pairs;
+
+/* Returns d' = (mean_s - mean_n) / sqrt((var_s + var_n) / 2); NAN without a variance. */
+double hs_corpus_dprime(const hs_corpus_pairs *signal, const hs_corpus_pairs *noise);
+/* Returns the probability that a signal pair is in a higher bin than a noise pair; ties count half. */
+double hs_corpus_auc(const hs_corpus_pairs *signal, const hs_corpus_pairs *noise);

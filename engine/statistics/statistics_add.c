@@ -172,6 +172,8 @@ static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header,
     s->map.diagonals = hs__arena_take(arena, P * P);
     s->map.bins = hs__arena_take(arena, W * P);
     s->map.hist = hs__arena_take(arena, HS__HIST_BINS * sizeof(uint32_t));
+    s->map.strata = hs__arena_take(arena, HS_CORPUS_STRATA * HS__HIST_BINS * sizeof(uint32_t));
+    s->map.by_distance = hs__arena_take(arena, 4 * P * sizeof(double));
     s->map.degrees = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->locations = hs__arena_take(arena, W * P);
@@ -680,6 +682,12 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t)
 {
     return stats->scratch->map.distances + t * stats->scratch->stride;
+}
+
+void hs_corpus_batch_strata(const hs_corpus_stats *stats, size_t k, const float *similarity,
+                            hs_corpus_strata *ret)
+{
+    hs__stats_strata_find(&stats->scratch->map, similarity, &stats->scratch->facts[k], ret);
 }
 
 hs_corpus_layer_observation hs_corpus_batch_layer(const hs_corpus_stats *stats)

@@ -43,6 +43,9 @@ typedef struct hs__stats_map {
     uint8_t *bins;        /* [T][stride]: bin of N, for i < j, and HS__SIGNAL */
     double moments[2][3]; /* noise, signal: number of pairs, sum of N, sum of N^2 */
     uint32_t *hist;       /* [HS__HIST_BINS]: noise, then signal */
+    uint32_t *strata;     /* [HS_CORPUS_STRATA][HS__HIST_BINS]: the same by distance */
+    double *by_distance;  /* [4][stride]: sums of N and N^2 of all pairs, then of signal pairs */
+    float reciprocal;     /* N is S times it */
     uint32_t *degrees;    /* [t][stride]: pairs of E that hold the token */
     uint32_t *distances;  /* [t][stride]: pairs of E by j - i */
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
@@ -52,6 +55,19 @@ typedef struct hs__stats_map {
  * head of a layer. */
 void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts, bool first,
                         const float *thresholds);
+
+/* Returns the stratum of a distance from 1 on. */
+static inline size_t hs__stratum(size_t distance)
+{
+    size_t stratum = 0;
+    while (stratum + 1 < HS_CORPUS_STRATA && (size_t)1 << stratum < distance)
+        stratum++;
+    return stratum;
+}
+
+/* Finds the strata of the map that was read last. */
+void hs__stats_strata_find(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,
+                           hs_corpus_strata *ret);
 
 /* Adds 1 to ret_counts[i][j] where levels[i][j] > level. Both are [n_tokens][stride]; counts are bytes. */
 void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,

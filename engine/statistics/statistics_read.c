@@ -445,32 +445,40 @@ static hs_corpus_figure figure_read(const hs_corpus_stats *stats, hs__field part
     return (hs_corpus_figure){.value = share(parts, sizes), .spread = n > 1 ? sqrt(squares / (n - 1)) : NAN};
 }
 
-static double dprime(const int64_t *signal, const int64_t *noise)
+double hs_corpus_dprime(const hs_corpus_pairs *signal, const hs_corpus_pairs *noise)
 {
-    const double signal_n = fixed_read(signal, 0, 1), noise_n = fixed_read(noise, 0, 1);
-    const double signal_mean = fixed_read(signal + 2, 0, 1) / signal_n,
-                 noise_mean = fixed_read(noise + 2, 0, 1) / noise_n;
-    const double signal_variance = fixed_read(signal + 4, 0, 1) / signal_n - signal_mean * signal_mean;
-    const double noise_variance = fixed_read(noise + 4, 0, 1) / noise_n - noise_mean * noise_mean;
+    const double signal_mean = signal->sum / signal->n, noise_mean = noise->sum / noise->n;
+    const double signal_variance = signal->squares / signal->n - signal_mean * signal_mean;
+    const double noise_variance = noise->squares / noise->n - noise_mean * noise_mean;
     const double variance = (signal_variance + noise_variance) / 2;
     return variance > 0 ? (signal_mean - noise_mean) / sqrt(variance) : NAN;
 }
 
-static double area_under_curve(const int64_t *signal, const int64_t *noise)
+double hs_corpus_auc(const hs_corpus_pairs *signal, const hs_corpus_pairs *noise)
 {
     double noise_below = 0, signal_size = 0, area = 0;
     for (size_t bin = 0; bin < HS__N_BINS; bin++) {
-        area += (double)signal[bin] * (noise_below + (double)noise[bin] / 2);
-        noise_below += (double)noise[bin];
-        signal_size += (double)signal[bin];
+        area += (double)signal->bins[bin] * (noise_below + (double)noise->bins[bin] / 2);
+        noise_below += (double)noise->bins[bin];
+        signal_size += (double)signal->bins[bin];
     }
     return share(area, signal_size * noise_below);
+}
+
+/* Returns the signal or noise pairs of a head, from its moments and its histogram. */
+static hs_corpus_pairs pairs_of(const hs_corpus_stats *stats, hs__field moments, hs__field hist, size_t index)
+{
+    const int64_t *m = stats->fields[moments] + index * 6;
+    return (hs_corpus_pairs){fixed_read(m, 0, 1), fixed_read(m + 2, 0, 1), fixed_read(m + 4, 0, 1),
+                             stats->fields[hist] + index * HS__N_BINS};
 }
 
 hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
 {
     const size_t cell = hs__stats_cell(stats, t, l, h), index = hs__stats_index(stats, l, h);
     const size_t W = stats->header->tokens_max;
+    const hs_corpus_pairs signal = pairs_of(stats, HS__F_SIGNAL_MOMENTS, HS__F_SIGNAL_HIST, index),
+                          noise = pairs_of(stats, HS__F_NOISE_MOMENTS, HS__F_NOISE_HIST, index);
     const hs_corpus_chance chance = hs_corpus_chance_read(stats);
     hs_corpus_head head = {
         .repeated_share = figure_read(stats, HS__F_REPEATED, HS__F_HIGH, 1, cell),
@@ -479,10 +487,8 @@ hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_
         .focal_share = figure_read(stats, HS__F_FOCAL_SHARE_SUM, HS__F_TEXTS_WITH_HIGH, HS__SHARE_UNIT, cell),
         .repeated_same_sentence_share = figure_read(stats, HS__F_BOTH, HS__F_HIGH, 1, cell).value,
         .median_distance = distance_median(stats->fields[HS__F_DISTANCE] + cell * W, W),
-        .dprime = dprime(stats->fields[HS__F_SIGNAL_MOMENTS] + index * 6,
-                         stats->fields[HS__F_NOISE_MOMENTS] + index * 6),
-        .auc = area_under_curve(stats->fields[HS__F_SIGNAL_HIST] + index * HS__N_BINS,
-                                stats->fields[HS__F_NOISE_HIST] + index * HS__N_BINS),
+        .dprime = hs_corpus_dprime(&signal, &noise),
+        .auc = hs_corpus_auc(&signal, &noise),
     };
     const size_t n_cells = stats->header->n_thresholds * stats->header->n_layers * stats->header->n_heads;
     for (size_t part = 0; part < stats->header->n_parts; part++) {

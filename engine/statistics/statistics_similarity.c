@@ -377,30 +377,44 @@ static void repeats_move(hs__stats_map *map, const float *similarity, const hs__
             const uint8_t bin = map->bins[i * map->stride + j];
             map->hist[bin]--;
             map->hist[bin | HS__SIGNAL]++;
+            uint32_t *stratum = map->strata + hs__stratum(j - i) * HS__HIST_BINS;
+            stratum[bin]--;
+            stratum[bin | HS__SIGNAL]++;
             map->moments[1][0] += 1;
             map->moments[1][1] += n;
             map->moments[1][2] += n * n;
         }
 }
 
-/* Four tables side by side, so that equal neighbours do not wait for each other. */
+/* Counts the pairs of a row within a stratum, in two tables side by side, so that equal neighbours do not
+ * wait for each other. */
+static inline __attribute__((always_inline)) void bins_count(const uint8_t *row, size_t n, uint32_t *tables)
+{
+    for (size_t k = 0; k < n; k++)
+        tables[k % 2 * HS__HIST_BINS + row[k]]++;
+}
+
 static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
 {
-    const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
-    uint32_t tables[4][HS__HIST_BINS] = {0};
-    uint32_t n_others = 0; /* elements of the vectors read that are not pairs: N = 0 outside a sentence */
-    for (size_t i = 0; i < T; i++) {
-        const uint8_t *row = map->bins + i * map->stride;
-        n_others += (uint32_t)(i % HS__LANES + 1 + end - T);
-        for (size_t j = i / HS__LANES * HS__LANES; j < end; j += HS__LANES)
-            for (size_t k = 0; k < HS__LANES; k++)
-                tables[k % 4][row[j + k]]++;
+    const size_t T = facts->n_tokens;
+    uint32_t tables[HS_CORPUS_STRATA][2 * HS__HIST_BINS] = {0};
+    for (size_t i = 0; i + 1 < T; i++) {
+        const uint8_t *row = map->bins + i * map->stride + i;
+        const size_t n = T - i; /* elements from the diagonal on */
+        size_t first = 1;
+        for (size_t stratum = 0; first < n; stratum++) {
+            const size_t end = stratum + 1 < HS_CORPUS_STRATA ? hs__min(((size_t)1 << stratum) + 1, n) : n;
+            bins_count(row + first, end - first, tables[stratum]);
+            first = end;
+        }
     }
-    memcpy(map->hist, tables[0], sizeof tables[0]);
-    for (size_t k = 1; k < 4; k++)
-        for (size_t bin = 0; bin < HS__HIST_BINS; bin++)
-            map->hist[bin] += tables[k][bin];
-    map->hist[1] -= n_others;
+    memset(map->hist, 0, HS__HIST_BINS * sizeof *map->hist);
+    for (size_t stratum = 0; stratum < HS_CORPUS_STRATA; stratum++)
+        for (size_t bin = 0; bin < HS__HIST_BINS; bin++) {
+            const uint32_t n = tables[stratum][bin] + tables[stratum][HS__HIST_BINS + bin];
+            map->strata[stratum * HS__HIST_BINS + bin] = n;
+            map->hist[bin] += n;
+        }
 }
 
 /* ---- per threshold ---- */
@@ -512,6 +526,7 @@ void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__s
     for (size_t t = 0; t < map->n_thresholds; t++)
         map->cuts[t] = has_pairs ? hs__similarity_cut(thresholds[t], maximum) : INFINITY;
 
+    map->reciprocal = reciprocal;
     moment_sums moments;
     map_quantise(map, similarity, facts, reciprocal, first, &moments);
     map_histogram(map, facts);
@@ -544,6 +559,56 @@ void hs__stats_counts_move(uint8_t *counts, size_t stride, size_t window, int64_
         for (size_t j = i + 1; j < window; j++)
             sums[i * window + j] += counts[i * stride + j];
     memset(counts, 0, window * stride);
+}
+
+/* ---- strata ---- */
+
+/* Adds N and its square of a row, from its diagonal's neighbour on. */
+static HS_CLONES void row_moments_add(const float *restrict row, size_t n, float reciprocal,
+                                      double *restrict sums, double *restrict squares)
+{
+    for (size_t k = 0; k < n; k++) {
+        const double value = (double)(row[k] * reciprocal);
+        sums[k] += value;
+        squares[k] += value * value;
+    }
+}
+
+/* Sums N and its squares by distance: of all pairs, and of signal pairs. */
+static void distances_read(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts)
+{
+    const size_t T = facts->n_tokens, P = map->stride;
+    double *all = map->by_distance, *signal = all + 2 * P;
+    memset(all, 0, 4 * P * sizeof *all);
+    for (size_t i = 0; i < T; i++) {
+        const float *row = similarity + i * T;
+        const size_t end = (size_t)facts->sentence_ends[i];
+        row_moments_add(row + i + 1, T - i - 1, map->reciprocal, all + 1, all + P + 1);
+        row_moments_add(row + i + 1, end - i - 1, map->reciprocal, signal + 1, signal + P + 1);
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
+            if (j >= end)
+                row_moments_add(row + j, 1, map->reciprocal, signal + j - i, signal + P + j - i);
+    }
+}
+
+void hs__stats_strata_find(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,
+                           hs_corpus_strata *ret)
+{
+    const size_t P = map->stride;
+    const double *all = map->by_distance, *signal = all + 2 * P;
+    *ret = (hs_corpus_strata){0};
+    distances_read(map, similarity, facts);
+    for (size_t stratum = 0; stratum < HS_CORPUS_STRATA; stratum++)
+        for (size_t kind = 0; kind < 2; kind++)
+            memcpy(ret->bins[kind][stratum], map->strata + stratum * HS__HIST_BINS + kind * HS__SIGNAL,
+                   sizeof ret->bins[kind][stratum]);
+    for (size_t d = 1; d < facts->n_tokens; d++) {
+        const size_t stratum = hs__stratum(d);
+        ret->sums[1][stratum] += signal[d];
+        ret->squares[1][stratum] += signal[P + d];
+        ret->sums[0][stratum] += all[d] - signal[d];
+        ret->squares[0][stratum] += all[P + d] - signal[P + d];
+    }
 }
 
 /* ---- sums ---- */

@@ -28,7 +28,7 @@ const HEAD =
   "same_sentence_lift repeated_same_sentence_share repeated_same_sentence_lift mean_distance=mean_distance.value " +
   "mean_distance_spread=mean_distance.spread median_distance focal_share=focal_share.value " +
   "focal_share_spread=focal_share.spread dprime auc";
-const NOISE = "snr snr_db snr_null auc dprime";
+const NOISE = "snr snr_db snr_null auc auc_within_distances dprime dprime_within_distances";
 const FOCUS = "mass_cls mass_sep mass_end mass_comma mass_rest precision recall f1";
 const FINDING = "claim paper measured criterion verdict";
 const NEAR = ["first", "self", "previous", "next"] as const;

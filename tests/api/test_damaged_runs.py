@@ -74,7 +74,7 @@ def test_a_state_whose_members_are_damaged_is_refused(headscope, runs, tmp_path,
 
 
 def test_statistics_of_another_shape_than_their_options_are_refused(headscope, runs, tmp_path):
-    counters = ("same_distance", "resampling", "signal_noise")  # they would find the difference first
+    counters = ("same_distance", "resampling", "signal_noise", "strata")  # they would find the difference first
     tree = {name: value for name, value in parts(runs / "all")[0].items() if name not in counters}
     write(tmp_path / "shape", unfinished(tree), parts(runs / "one")[1])
     done = corpus(headscope, runs / "t.txt", "-o", tmp_path / "shape", "--resume")

@@ -264,3 +264,53 @@ def test_a_run_of_an_earlier_version_lacks_the_inference(headscope, run, tmp_pat
     assert "expected_repeated" not in said and "repeated_lift_same_distance" not in said["head_figures"][2][1][5]
     assert "block_texts" not in arrays(tmp_path / "old") and "blocks" not in said
     assert {f["verdict"] for f in said["findings"]} == {"not decided"}
+
+
+# ---- strata of distances ----
+
+
+def stratum(distance):
+    return np.minimum(np.ceil(np.log2(distance)), 7).astype(int)
+
+
+def area(signal, noise):
+    """The ROC area from two histograms."""
+    below = np.cumsum(noise) - noise / 2
+    return (signal * below).sum() / signal.sum() / noise.sum()
+
+
+def apart(signal, noise):
+    """d' from pairs' N."""
+    return (signal.mean() - noise.mean()) / np.sqrt((signal.var() + noise.var()) / 2)
+
+
+def test_signal_and_noise_within_distances(run):
+    folder, maps = run
+    said, data = report(folder / "out"), arrays(folder / "out")
+    kinds = [("noise", False), ("signal", True)]
+    of = [stratum(text.distance) for text in maps]
+    signal = [text.kinds["repeated"] | text.kinds["same_sentence"] for text in maps]
+    for l, h in [(0, 3), (1, 5)]:
+        weights, areas, distances = [], [], []
+        for s in range(8):
+            n = [np.concatenate([text.n[l, h][(at == s) & (is_signal == kind)] for text, at, is_signal in zip(maps, of, signal)])
+                 for _, kind in kinds]
+            bins = [np.concatenate([[(values < 0).sum()], np.histogram(values[values >= 0], 100, (0, 1))[0]]) for values in n]
+            for k, (name, _) in enumerate(kinds):
+                given = data[name + "_strata_hist"][l, h, s]
+                assert given.sum() == len(n[k]) and abs(given - bins[k]).sum() <= 2  # values on the edge of a bin
+                np.testing.assert_allclose(data[name + "_strata_sums"][l, h, s], [n[k].sum(dtype=float), (n[k].astype(float) ** 2).sum()],
+                                           rtol=1e-6, atol=1e-6)
+            if len(n[0]) and len(n[1]):
+                weights.append(len(n[1]))
+                areas.append(area(*(data[name + "_strata_hist"][l, h, s].astype(float) for name in ("signal", "noise"))))
+                distances.append(apart(n[1].astype(float), n[0].astype(float)))
+        head = said["head_figures"][MAIN][l][h]
+        assert head["auc_within_distances"] == pytest.approx(np.average(areas, weights=weights), rel=1e-9)
+        assert head["dprime_within_distances"] == pytest.approx(np.average(distances, weights=weights), rel=1e-5)
+
+
+def test_strata_add_up_to_all_distances(run):
+    data = arrays(run[0] / "out")
+    for kind in ("noise", "signal"):
+        np.testing.assert_array_equal(data[kind + "_strata_hist"].sum(2), data[kind + "_hist"])

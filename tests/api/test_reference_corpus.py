@@ -31,7 +31,8 @@ N_PARAGRAPHS = int(os.environ.get("HEADSCOPE_TEXTS", "24"))
 # Sums of what the forward pass gives in float32: allowed error for each text.
 ERRORS = {"similarity_sum": 1e-3, "first_similarity": 1e-3, "normalized_sum": 1e-3, "attention_mass": 1e-3, "attention_sum": 1e-5,
           "attention_sum_no_columns": 1e-5, "attention_sum_no_columns_no_diagonal": 1e-5, "signal_moments": 1e-1,
-          "noise_moments": 1e-1, "focal_share_sum": 1e-6, "part_focal_share_sum": 1e-6, "even_same_sentence_sum": 1e-9}
+          "noise_moments": 1e-1, "signal_strata_sums": 1e-1, "noise_strata_sums": 1e-1, "focal_share_sum": 1e-6,
+          "part_focal_share_sum": 1e-6, "even_same_sentence_sum": 1e-9}
 PROFILES = 3e-5  # and of a mean
 
 

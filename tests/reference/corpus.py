@@ -19,7 +19,7 @@ PROFILE = ("self", "previous", "next", "first", "separator", "punctuation", "sam
            "confidence", "mean_distance", "offsets", "same_sentence")
 
 NEAR = 1e-5
-N_BINS, SHARE_BINS = 100, 20
+N_BINS, SHARE_BINS, N_STRATA = 100, 20, 8
 
 
 @dataclass
@@ -92,6 +92,8 @@ class Corpus:
             "similarity_sum": (l, w, w), "normalized_sum": (l, w, w), "first_similarity": (l, w, w),
             "normalized_hist": (l, h, 1 + N_BINS), "signal_hist": (l, h, 1 + N_BINS),
             "noise_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
+            "signal_strata_hist": (l, h, N_STRATA, 1 + N_BINS), "noise_strata_hist": (l, h, N_STRATA, 1 + N_BINS),
+            "signal_strata_sums": (l, h, N_STRATA, 2), "noise_strata_sums": (l, h, N_STRATA, 2),
             "column_hist": (l, h, N_BINS), "attention_mass": (l, h, 5), "segmentation": (l, 3),
             "focus": (l, o.vocab_size), "sentences": (), "even_same_sentence_sum": (), "focal": (l, o.vocab_size),
             **{"profiles_" + name: (l, h, 17) if name == "offsets" else (l, h) for name in PROFILE},
@@ -102,7 +104,7 @@ class Corpus:
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
                     "attention_sum_no_columns": 2, "attention_sum_no_columns_no_diagonal": 2, "normalized_hist": 1,
-                    "signal_hist": 1, "noise_hist": 1, "column_hist": 1, "focus": 1, "segmentation": 1,
+                    "signal_hist": 1, "noise_hist": 1, "signal_strata_hist": 2, "noise_strata_hist": 2, "column_hist": 1, "focus": 1, "segmentation": 1,
                     "focal": 1}
         self.near = {name: np.zeros(shape[: len(shape) - trailing.get(name, 0)]) for name, shape in shapes.items()}
 
@@ -166,6 +168,13 @@ class Corpus:
         for name, chosen in (("normalized_hist", slice(None)), ("signal_hist", signal), ("noise_hist", ~signal)):
             a[name] += rows_bincount(index[:, chosen], 1 + N_BINS).reshape(shape)
             self.near[name] += 2 * near_edge(n[:, chosen], N_BINS).sum(1).reshape(shape[:2])
+        for stratum in range(N_STRATA):
+            here = np.minimum(np.ceil(np.log2(pairs.distance)), N_STRATA - 1) == stratum
+            for name, chosen in (("signal_strata", signal & here), ("noise_strata", ~signal & here)):
+                x = n[:, chosen]
+                a[name + "_hist"][:, :, stratum] += rows_bincount(index[:, chosen], 1 + N_BINS).reshape(shape)
+                a[name + "_sums"][:, :, stratum] += np.stack([x.sum(1), (x**2).sum(1)], -1).reshape(*shape[:2], 2)
+                self.near[name + "_hist"] += 2 * near_edge(x, N_BINS).sum(1).reshape(shape[:2])
         for name, chosen in (("signal_moments", signal), ("noise_moments", ~signal)):
             x = n[:, chosen]
             moments = np.stack([np.full(len(x), x.shape[1]), x.sum(1), (x**2).sum(1)], -1)

@@ -217,6 +217,7 @@ extern const size_t hs__n_counters;
     X(same_distance)                                                                                         \
     X(resampling)                                                                                            \
     X(signal_noise)                                                                                          \
+    X(strata)                                                                                                \
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \

@@ -146,12 +146,14 @@ static const report_figure report_figures[] = {
          " with its standard deviation over {parts} interleaved parts of the corpus; " TAU "; " TEXTS "."},
     {.id = "noise",
      .title = "Signal to noise",
-     .panels = "noise_snr noise_auc noise_dprime",
+     .panels = "noise_snr noise_auc noise_auc_within noise_dprime noise_dprime_within",
      .caption =
          "Above: what identity and sentence of two tokens explain of S, beyond position and distance, in "
          "relation to what remains unexplained; no number: nothing. Below: N of signal pairs, which repeat a "
-         "token or share a sentence, against all others. Near pairs share a sentence, so these two mostly "
-         "show which heads look nearby; " TEXTS "."},
+         "token or share a sentence, against all others. Near pairs share a sentence, so over all distances "
+         "these mostly show which heads look nearby. Within distances: pairs that are about equally far "
+         "apart "
+         "are compared; " TEXTS "."},
     {.id = "focus",
      .title = "Attention focus and segmentation",
      .panels = "masses boundaries focus:l",

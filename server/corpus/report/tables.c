@@ -205,51 +205,60 @@ void hs__findings_write(const json_t *report, FILE *out)
 
 /* ---- heads ---- */
 
+#define HEAD(name) "head_figures.T.L.H." name
+static const hs__column head_columns[] = {
+    {"Head", NULL, NULL},
+    {"High pairs", HEAD("high"), NULL},
+    {"Repeated", HEAD("repeated_share.value"), "%.1f %%"},
+    {"lift over chance", HEAD("repeated_lift"), "%.2f"},
+    {"at the same distance", HEAD("repeated_lift_same_distance"), "%.2f"},
+    {"Same sentence", HEAD("same_sentence_share.value"), "%.1f %%"},
+    {"lift over chance", HEAD("same_sentence_lift"), "%.2f"},
+    {"at the same distance", HEAD("same_sentence_lift_same_distance"), "%.2f"},
+    {"Both", HEAD("repeated_same_sentence_share"), "%.1f %%"},
+    {"lift over chance", HEAD("repeated_same_sentence_lift"), "%.2f"},
+    {"Mean distance, tokens", HEAD("mean_distance.value"), "%.1f"},
+    {"median, tokens", HEAD("median_distance"), "%.1f"},
+    {"Focal share", HEAD("focal_share.value"), "%.1f %%"},
+    {"Signal to noise, dB", HEAD("snr_db"), "%.1f"},
+    {"Signal from noise, d′", HEAD("dprime"), "%.2f"},
+    {"within distances", HEAD("dprime_within_distances"), "%.2f"},
+    {"ROC area", HEAD("auc"), "%.2f"},
+    {"within distances", HEAD("auc_within_distances"), "%.2f"},
+};
+#undef HEAD
+
+/* The row of chance has these cells behind its name. */
+static const hs__column chance_columns[] = {
+    {NULL, NULL, NULL},
+    {NULL, "chance.repeated_share", "%.1f %%"},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
+    {NULL, "chance.same_sentence_share", "%.1f %%"},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
+    {NULL, "chance.repeated_same_sentence_share", "%.1f %%"},
+    {NULL, NULL, NULL},
+    {NULL, "chance.mean_distance", "%.1f"},
+    {NULL, "chance.median_distance", "%.1f"},
+    {NULL, NULL, NULL},
+    {NULL, "signal_noise.null_db", "%.1f"},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
+};
+
 void hs__heads_write(const hs__drawing *d, hs__place at, FILE *out)
 {
-#define HEAD(name) "head_figures.T.L.H." name
-    static const hs__column columns[] = {
-        {"Head", NULL, NULL},
-        {"High pairs", HEAD("high"), NULL},
-        {"Repeated", HEAD("repeated_share.value"), "%.1f %%"},
-        {"lift over chance", HEAD("repeated_lift"), "%.2f"},
-        {"at the same distance", HEAD("repeated_lift_same_distance"), "%.2f"},
-        {"Same sentence", HEAD("same_sentence_share.value"), "%.1f %%"},
-        {"lift over chance", HEAD("same_sentence_lift"), "%.2f"},
-        {"at the same distance", HEAD("same_sentence_lift_same_distance"), "%.2f"},
-        {"Both", HEAD("repeated_same_sentence_share"), "%.1f %%"},
-        {"lift over chance", HEAD("repeated_same_sentence_lift"), "%.2f"},
-        {"Mean distance, tokens", HEAD("mean_distance.value"), "%.1f"},
-        {"median, tokens", HEAD("median_distance"), "%.1f"},
-        {"Focal share", HEAD("focal_share.value"), "%.1f %%"},
-        {"Signal from noise, d′", HEAD("dprime"), "%.2f"},
-        {"ROC area", HEAD("auc"), "%.2f"},
-    };
-#undef HEAD
-    static const hs__column chance[] = {
-        {NULL, NULL, NULL},
-        {NULL, "chance.repeated_share", "%.1f %%"},
-        {NULL, NULL, NULL},
-        {NULL, NULL, NULL},
-        {NULL, "chance.same_sentence_share", "%.1f %%"},
-        {NULL, NULL, NULL},
-        {NULL, NULL, NULL},
-        {NULL, "chance.repeated_same_sentence_share", "%.1f %%"},
-        {NULL, NULL, NULL},
-        {NULL, "chance.mean_distance", "%.1f"},
-        {NULL, "chance.median_distance", "%.1f"},
-        {NULL, NULL, NULL},
-        {NULL, NULL, NULL},
-        {NULL, NULL, NULL},
-    };
-    hs__table_begin(out, columns, HS__N(columns));
+    hs__table_begin(out, head_columns, HS__N(head_columns));
     for (at.h = 0; at.h < d->o.n_heads; at.h++) {
         fprintf(out, "<tr><th scope=\"row\">%zu</th>", at.h);
-        hs__cells_write(out, columns + 1, HS__N(columns) - 1, d->report, at);
+        hs__cells_write(out, head_columns + 1, HS__N(head_columns) - 1, d->report, at);
         fputs("</tr>\n", out);
     }
     fputs("<tr class=\"muted\"><th scope=\"row\">chance</th>", out);
-    hs__cells_write(out, chance, HS__N(chance), d->report, at);
+    hs__cells_write(out, chance_columns, HS__N(chance_columns), d->report, at);
     fputs("</tr>", out);
     hs__table_end(out);
 }
