@@ -271,11 +271,12 @@ static hs_status upload_check(hs_upload *u, hs_error *err)
     char path[HS__RUN_PATH_MAX];
     hs__text_format format = HS__FORMAT_AUTO;
     bool packed = false;
+    hs_error why = {0};
     hs__run_path(u->runs, u->id, "input", path);
-    const hs_status st = hs__record_stream_check(path, &u->input, &format, &packed, err);
-    hs__run_path_strip(u->runs, u->id, err->text);
+    const hs_status st = hs__record_stream_check(path, &u->input, &format, &packed, &why);
+    hs__run_path_strip(u->runs, u->id, why.text);
     u->has_lines = !packed && (format == HS__FORMAT_TEXT || format == HS__FORMAT_JSONL);
-    return st;
+    return st ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
 
 /* Syncs the names of the input and of the run's folder before the row that refers to them. */
