@@ -41,13 +41,6 @@ typedef struct layout {
 
 /* ---- ranges ---- */
 
-const char *hs__figure_number(double value, char ret[32])
-{
-    const double size = fabs(value);
-    snprintf(ret, 32, size >= 1000 && size < 1e6 ? "%.0f" : "%.3g", value);
-    return ret;
-}
-
 void hs__panel_sign(hs_panel *p)
 {
     p->palette = HS_PALETTE_SIGNED;

@@ -90,9 +90,6 @@ double hs__scale_value(const hs_panel *panel, double share);
 /* Returns the colour of a value of a panel whose colours go from low to high: 0 if it is not finite. */
 unsigned char hs__colour_index(const hs_panel *panel, float value, float low, float high);
 
-/* Writes a number with three digits, whole from a thousand to a million. */
-const char *hs__figure_number(double value, char ret[32]);
-
 /* Lays the figure out. Release with hs_picture_finish, also on failure. HS_INVALID if all labels are
  * requested and do not fit; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_figure_draw(const hs_figure *figure, hs_picture *ret_drawing, hs_error *err);

@@ -5,6 +5,7 @@
 #include "model/base/utf8.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,13 @@ double hs__round_step(double least)
 {
     const double power = pow(10, floor(log10(least)));
     return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+}
+
+const char *hs__figure_number(double value, char ret[32])
+{
+    const double size = fabs(value);
+    snprintf(ret, 32, size >= 1000 && size < 1e6 ? "%.0f" : "%.3g", value);
+    return ret;
 }
 
 static void caption_copy(const char *text, char ret[HS__CAPTION_BYTES])
@@ -243,6 +251,7 @@ void hs_picture_finish(hs_picture *d)
 #include "api/figures/picture.h"
 #include "model/base/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -67,6 +67,9 @@ void hs_picture_finish(hs_picture *drawing);
 /* Returns the smallest of 1, 2 and 5 times a power of ten that is not below a positive number. */
 double hs__round_step(double least);
 
+/* Writes a number with three digits, whole from a thousand to a million. */
+const char *hs__figure_number(double value, char ret[32]);
+
 /* Returns the way XML and HTML write a character that means something there; NULL for all others. */
 const char *hs_xml_entity(char c);
 

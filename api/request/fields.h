@@ -63,7 +63,12 @@ int hs__choice_find(const json_t *value, const char *choices);
 /* Writes all numbers below n, and returns n. */
 size_t hs__numbers_all(uint16_t *ret_numbers, size_t n);
 
-/* The objects among the fields: objects.c. */
+/* Writes the members' names with commas between and `last` before the last. */
+const char *hs__member_names(const hs__row *members, size_t n, const char *last, char *ret, size_t n_ret);
+/* Returns the reading of a member of the object r. Writes its JSON pointer to pointer. */
+hs__reading hs__reading_member(const hs__reading *r, const hs__row *member, void *into, char pointer[64]);
+
+/* The objects among the fields: objects.c, target.c. */
 hs__reader hs__read_interventions, hs__read_predictions, hs__read_head_scores, hs__read_target,
     hs__read_effects_of, hs__read_figure;
 

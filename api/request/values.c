@@ -1,4 +1,4 @@
-/* values.c - readers by kind of value. */
+/* values.c - readers by kind of value, and the members of an object. */
 #include "api/request/fields.h"
 
 #include "engine/plan.h"
@@ -189,4 +189,29 @@ int hs__read_ids(const hs__reading *r, int32_t **ret_ids, size_t *ret_n)
     }
     *ret_n = n;
     return 0;
+}
+
+/* ---- members of an object ---- */
+
+const char *hs__member_names(const hs__row *members, size_t n, const char *last, char *ret, size_t n_ret)
+{
+    for (size_t i = 0, used = 0; i < n && used < n_ret; i++)
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i < n - 1 ? ", "
+                                             : last,
+                                 members[i].field.name);
+    return ret;
+}
+
+hs__reading hs__reading_member(const hs__reading *r, const hs__row *member, void *into, char pointer[64])
+{
+    hs__reading m = *r;
+    m.row = member;
+    m.value = json_object_get(r->value, member->field.name);
+    m.pointer = pointer;
+    m.into = into;
+    m.object = r;
+    snprintf(pointer, 64, "%.40s/%s", r->pointer, member->field.name);
+    return m;
 }
