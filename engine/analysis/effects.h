@@ -15,6 +15,8 @@
 #include "engine/analysis/predictions.h"
 #include "engine/engine.h"
 
+#include <math.h>
+
 #define HS__VARIANTS_MAX 32 /* of a pass */
 /* The caller sets the members before `captures`; before each pass, the starts of its variants. */
 typedef struct hs__variants {
@@ -95,6 +97,13 @@ typedef struct hs_effects_options {
     void (*progress)(void *context, size_t n_done);
     void *context;
 } hs_effects_options;
+
+/* Returns the part of the way from a clean text's target to another text's that a patch goes: 0 none, 1 all.
+ * NAN if the two texts have the same target. */
+static inline float hs__recovered(double clean, double patched, double other)
+{
+    return other == clean ? NAN : (float)((patched - clean) / (other - clean));
+}
 
 /* Returns |changed - baseline| / |baseline|; NAN if both are 0. */
 double hs_relative_change(const float *changed, const float *baseline, size_t n);
