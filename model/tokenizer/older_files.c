@@ -225,13 +225,6 @@ static void finish_sentencepiece(hs__sentencepiece_model *model)
     *model = (hs__sentencepiece_model){0};
 }
 
-hs_status hs__special_name(const hs__description *d, const char *key, const char *otherwise,
-                           const char **ret_text, hs_error *err)
-{
-    *ret_text = otherwise;
-    return hs__option_text(d->config, HS__TOKENIZER_CONFIG, key, ret_text, err);
-}
-
 #define MARK "\u2581"
 
 #define BERT_NAMES                                                                                           \

@@ -575,8 +575,13 @@ HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__
                                            hs_error *err);
 
 /* Finds the text of a special token: the config's value of this key, else `otherwise`, which may be NULL. */
-HS_MUST_USE hs_status hs__special_name(const hs__description *description, const char *key,
-                                       const char *otherwise, const char **ret_text, hs_error *err);
+HS_MUST_USE static inline hs_status hs__special_name(const hs__description *description, const char *key,
+                                                     const char *otherwise, const char **ret_text,
+                                                     hs_error *err)
+{
+    *ret_text = otherwise;
+    return hs__option_text(description->config, HS__TOKENIZER_CONFIG, key, ret_text, err);
+}
 
 /* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no
  * vocabulary, it has more than vocab_size entries, or a part is not supported (see hs__part_type). The tokens

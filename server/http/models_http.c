@@ -29,12 +29,6 @@ static void state_set(hs_fetch *fetch, hs_fetch_state state, const char *error)
     pthread_mutex_unlock(&fetch->lock);
 }
 
-void hs__fetch_cancel(hs_fetch *fetch)
-{
-    if (fetch->running)
-        atomic_store(&fetch->cancelled, 1);
-}
-
 /* ---- on the thread ---- */
 
 static void on_bytes(void *data, const char *file, uint64_t n_bytes, uint64_t n_bytes_all,

@@ -8,6 +8,7 @@
 #include "server/base/catalog.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 typedef struct hs_server hs_server;
@@ -47,4 +48,8 @@ typedef struct hs_fetch {
 } hs_fetch;
 
 /* Asks a fetch to stop; without effect if none is under way. Loop thread. */
-void hs__fetch_cancel(hs_fetch *fetch);
+static inline void hs__fetch_cancel(hs_fetch *fetch)
+{
+    if (fetch->running)
+        atomic_store(&fetch->cancelled, 1);
+}

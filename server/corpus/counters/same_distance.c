@@ -50,13 +50,6 @@ static double expected(const sums *s, size_t index)
     return hs__real_at(s->words + 2 * index);
 }
 
-double hs__same_distance_expected(const hs__corpus_results *results, hs_chance_kind kind, size_t t, size_t l,
-                                  size_t h)
-{
-    const sums *s = results->counts[HS__NUMBER_OF_same_distance];
-    return s ? expected(s, (size_t)kind * s->n_cells + (t * s->n_layers + l) * s->n_heads + h) : NAN;
-}
-
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t n = n_words(job->settings.n_thresholds * hs__corpus_maps(job));

@@ -165,11 +165,22 @@ static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs_pane
             d->map_values[i] = NAN;
 }
 
+/* Returns NULL if there is no such map. */
+static const hs__report_map *map_find(const hs__report_maps *maps, const char *name, size_t layer,
+                                      size_t head)
+{
+    for (size_t k = 0; k < maps->n; k++)
+        if (strcmp(maps->maps[k].name, name) == 0 && maps->maps[k].layer == layer &&
+            maps->maps[k].head == head)
+            return &maps->maps[k];
+    return NULL;
+}
+
 static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
                           hs_error *err)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
-    const hs__report_map *map = hs__report_map_find(d->maps, p->name, at.l, headed ? at.h : HS__NO_HEAD);
+    const hs__report_map *map = map_find(d->maps, p->name, at.l, headed ? at.h : HS__NO_HEAD);
     char key[48], title[160];
     if (!map)
         return HS_OK;

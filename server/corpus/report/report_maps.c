@@ -240,16 +240,6 @@ void hs__report_maps_finish(hs__report_maps *maps)
     *maps = (hs__report_maps){0};
 }
 
-const hs__report_map *hs__report_map_find(const hs__report_maps *maps, const char *name, size_t layer,
-                                          size_t head)
-{
-    for (size_t k = 0; k < maps->n; k++)
-        if (strcmp(maps->maps[k].name, name) == 0 && maps->maps[k].layer == layer &&
-            maps->maps[k].head == head)
-            return &maps->maps[k];
-    return NULL;
-}
-
 /* Returns the value of a byte; NAN: no text reaches it. */
 static double value_of(const hs__report_map *map, unsigned char byte)
 {

@@ -42,9 +42,6 @@ HS_MUST_USE hs_status hs__report_maps_init(hs__report_maps *maps, const hs_corpu
                                            hs_error *err);
 void hs__report_maps_finish(hs__report_maps *maps);
 
-const hs__report_map *hs__report_map_find(const hs__report_maps *maps, const char *name, size_t layer,
-                                          size_t head); /* NULL: no such map */
-
 /* Writes the values of the map as [side][side]; NAN where no text reaches. bytes: [side][side], for work. */
 void hs__report_map_values(const hs__report_maps *maps, const hs__report_map *map, unsigned char *bytes,
                            float *ret);
