@@ -198,7 +198,6 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
     await route.continue().catch(() => {});
   });
   await open(page, home, QUERY);
-  await page.getByRole("button", { name: "Which heads matter?" }).click();
   await expect(page.getByLabel("Heads coloured by")).toHaveValue("prediction_kl");
   await expect(page.getByText("Heads switched off one by one: 3 of 12 layers")).toBeVisible();
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -212,6 +211,8 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
     .sort((a, b) => b.value - a.value);
   await expect.poll(() => page.locator(".ranks section").first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8).map(({ name }) => name));
   const { l, h } = best[0]!;
+  await page.getByLabel("Heads coloured by").selectOption("hidden_change");
+  await page.getByLabel("Heads coloured by").selectOption("prediction_kl");
   await head(page, l, h).click();
   await expect(page).toHaveURL(new RegExp(`edits=z${l}.${h}`));
   await page.getByRole("button", { name: `change layer ${l} head ${h}`, exact: true }).click();

@@ -133,11 +133,17 @@ test("the tour never lies over a shared link, and frames what it speaks of", asy
   await expect(page.locator(".thumb.chosen")).toBeVisible();
   const tour = page.getByRole("dialog", { name: "Tour" });
   const framed = page.locator("[data-toured]");
-  for (const part of [/panel/, /thumb/, /toolbar/, /^Head$/, /^Experiment$/]) {
+  for (const part of [/input|panel/, /thumb/, /toolbar/, /^Head$/, /^Experiment$/]) {
     await expect(framed).toHaveCount(1);
     const [own, within, text] = await framed.evaluate((one) => [one.className, one.parentElement!.className, one.textContent]);
     expect([own, within, text].some((words) => part.test(words ?? "")), String(part)).toBe(true);
     await expect(framed).toBeInViewport();
+    // The frame cuts through no line: each control lies inside or outside of it.
+    expect(await page.getByRole("button", { name: "More models" }).evaluate((one) => {
+      const frame = document.querySelector("[data-toured]")!.getBoundingClientRect();
+      const { top, bottom, left } = one.getBoundingClientRect();
+      return left < frame.right && top < frame.bottom + 4 && bottom > frame.bottom;
+    })).toBe(false);
     await tour.getByRole("button", { name: /Next|Done/ }).click();
   }
   await expect(tour).toHaveCount(0);

@@ -1,5 +1,5 @@
 // Each view's main path.
-import { colours, drawn, expect, LONG, more, open, readout, reload, saved, test, view } from "./viewer";
+import { colours, drawn, expect, findings, LONG, more, open, readout, reload, saved, test, view } from "./viewer";
 
 test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -218,6 +218,34 @@ test("text: shown as written, cut end and all", async ({ watched: page, home }) 
       .join(""),
   );
   expect(parts).toBe(text);
+});
+
+test("pairs: a legend names the tokens of most pairs, in colours that stay apart", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=pairs&layer=1&head=4&${LONG}`);
+  const text = await page.locator("#text").inputValue();
+  const body = { text, layers: [1], heads: [4], outputs: ["pairs"], max_pairs: 100_000 };
+  const { pairs } = (await (await request.post(`${home}analyze`, { data: body })).json()) as { pairs: { token_i: string; token_j: string }[] };
+  const counts = new Map<string, number>();
+  for (const { token_i, token_j } of pairs)
+    for (const token of new Set([token_i, token_j])) counts.set(token, (counts.get(token) ?? 0) + 1);
+  const most = [...counts.values()].sort((a, b) => b - a).slice(0, 8);
+  const legend = page.getByRole("list", { name: "Colours: the tokens of most pairs" });
+  const shown = legend.getByRole("button");
+  await expect(shown).toHaveCount(8);
+  expect((await shown.locator("small").allTextContents()).map((n) => Number(n.replace(",", "")))).toEqual(most);
+  await expect(legend).toContainText(`${counts.size - 8} other tokens`);
+  const colours = await page.locator(".text-side .token:not(.apart)").evaluateAll((all) => all.map((one) => getComputedStyle(one).backgroundColor));
+  expect(new Set(colours).size).toBe(9);
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await reload(page);
+    await expect(shown).toHaveCount(8);
+    expect(await findings(page)).toEqual([]);
+  }
+  const label = (await shown.first().textContent())!.replace(/ [\d,]+$/, "");
+  await shown.first().focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("searchbox", { name: "Token" })).toHaveValue(label);
 });
 
 test("pairs: the table agrees with the service; filters and orders act on it", async ({

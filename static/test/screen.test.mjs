@@ -1,7 +1,7 @@
 import { differenceShade } from "../src/maps/shade.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hueOf, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
+import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
 import { formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
@@ -92,11 +92,18 @@ test("text upon a colour reads: contrast at least 4.5", () => {
   }
 });
 
-test("token hues differ from their neighbours", () => {
+test("the hues of tokens can be told apart, and text reads on them", () => {
   for (const theme of THEMES) {
-    const hues = Array.from({ length: 12 }, (_, n) => hueOf(n, theme));
-    assert.equal(new Set(hues).size, 12);
-    hues.forEach((hue) => assert.match(hue, /^rgb\(\d+ \d+ \d+\)$/));
+    const hues = Array.from({ length: HUES }, (_, n) => hueOf(n, theme).match(/\d+/g).map(Number));
+    const page = theme === "light" ? 0 : 1; // the luminance of text
+    hues.forEach((a, n) => {
+      const [high, low] = [luminance(a), page].sort((p, q) => q - p);
+      assert.ok((high + 0.05) / (low + 0.05) >= 4.5, `${theme} ${n}`);
+      for (const b of hues.slice(n + 1)) {
+        const [p, q] = [toOklab(a), toOklab(b)];
+        assert.ok(Math.hypot(...p.map((v, k) => v - q[k])) > 0.07, `${theme} ${a} ${b}`);
+      }
+    });
   }
 });
 

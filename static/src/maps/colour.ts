@@ -192,13 +192,15 @@ export function luminance([r, g, b]: Rgb): number {
   return 0.2126 * toLinear(r) + 0.7152 * toLinear(g) + 0.0722 * toLinear(b);
 }
 
-// Distinct hues of even lightness for token values (Fig. 9): n of them, golden-angle apart.
-export const hueOf = (n: number, theme: Theme): string => hueAt(n * 137.508 + 25, theme);
+export const HUES = 8; // that people distinguish as backgrounds of text
+
+// The colour of the n-th token value (Fig. 9). Neighbouring hues differ in lightness, too.
+export const hueOf = (n: number, theme: Theme): string => hueAt(n * (360 / HUES) + 25, theme, n % 2 === 1);
 
 // A hue of OKLCH in degrees, pale or dim enough for text on it.
-export function hueAt(degrees: number, theme: Theme): string {
+export function hueAt(degrees: number, theme: Theme, strong = false): string {
   const angle = (degrees * Math.PI) / 180;
-  const [L, C] = theme === "light" ? [0.86, 0.085] : [0.42, 0.085];
+  const [L, C] = theme === "light" ? [strong ? 0.76 : 0.89, 0.1] : [strong ? 0.48 : 0.36, 0.1];
   const [r, g, b] = fromOklab([L, C * Math.cos(angle), C * Math.sin(angle)]);
   return `rgb(${r} ${g} ${b})`;
 }

@@ -38,8 +38,10 @@ export function Panel() {
         <span class="excerpt">{rounded + escapeBidi(state.text.slice(0, EXCERPT))}</span>
         {result && <strong class="excerpt">{escapeBidi(result)}</strong>}
       </summary>
-      <TextForm hidden={hidden} />
-      {!hidden && <ModelsButton />}
+      <div class="input">
+        <TextForm hidden={hidden} />
+        {!hidden && <ModelsButton />}
+      </div>
       {!hidden && <TaskCard of={app.overview().answer} />}
       <DisplayOptions hidden={hidden} />
     </details>

@@ -28,7 +28,7 @@ import { experimentExport } from "./saved";
 import { HeadSwitches } from "./switches";
 import { TokenStrip, type TokenTint } from "./token-strip";
 import { targetOf, type Target } from "./target";
-import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf } from "./tones";
+import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type Tone } from "./tones";
 
 const CARDS = 3; // masks shown at once
 const FACTOR_MOST = 100;
@@ -121,9 +121,10 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
     state.watched,
   );
   const ready = !task || task.status !== "loading"; // the result decides what is followed
-  const effects = isEffect(state.tone) && ready ? effectsOf(app, answer, most ? at : null, target) : null;
-  const values = valuesOf(state.tone, outcome?.after?.changes, effects && effects.rows, answer.heads.length);
-  const tint = values && tintOf(state.tone, values, state.map, theme);
+  const tone = toneOf(app, edits, ready ? outcome : null, target);
+  const effects = isEffect(tone) && ready ? effectsOf(app, answer, most ? at : null, target) : null;
+  const values = valuesOf(tone, outcome?.after?.changes, effects && effects.rows, answer.heads.length);
+  const tint = values && tintOf(tone, values, state.map, theme);
   const moved = movedTokens(app, outcome?.after?.changes, axis);
   const selection = app.selection(answer);
   useExport(() => {
@@ -137,7 +138,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
       {statusOf(app, waiting, outcome !== null)}
       <div class="experiment-body" aria-busy={waiting !== null}>
         <div class="lab">
-          <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} target={target} tint={tint} />
+          <HeadLab answer={answer} edits={edits} effects={effects} target={target} tone={tone} tint={tint} />
           <section class="lab-tokens" aria-label="Predictions">
             <TokenStrip
               label={
@@ -157,7 +158,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
           {tint && (
             <RankedHeads
               tint={tint}
-              title={TONE_ABOUT[state.tone].title}
+              title={TONE_ABOUT[tone].title}
               edits={edits}
               onOpen={(layer, head) => open(app, layer, head)}
               onToggle={(layer, head) => toggle(app, layer, head)}
@@ -179,32 +180,36 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   );
 }
 
+// The chosen colours. By default the effect of each head alone, and the change once heads are changed. The predictions
+// decide which effect is measured.
+function toneOf({ state }: App, edits: readonly Edit[], outcome: Outcome | null, target: Target | null): Tone {
+  if (state.tone !== "auto") return state.tone;
+  if (edits.length || !outcome) return "similarities";
+  return target ? "target_change" : outcome.before.predictions?.length ? "prediction_kl" : "hidden_change";
+}
+
 function HeadLab(props: {
   answer: Answer;
   edits: readonly Edit[];
-  outcome: Outcome | null;
   effects: Effects | null;
   target: Target | null;
+  tone: Tone;
   tint: Tint | null;
 }) {
   const app = useApp();
-  const { answer, edits, outcome, effects, target, tint } = props;
-  const { tone } = app.state;
+  const { answer, edits, effects, target, tone, tint } = props;
   const toggleLayer = (layer: number): void =>
     app.set({ edits: toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }) }, true);
-  const askEffects = (): void =>
-    app.set({
-      tone: target ? "target_change" : outcome?.before.predictions?.length ? "prediction_kl" : "hidden_change",
-    });
   const ofResult = target !== null && tone === "target_change";
   const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
   return (
     <section class="lab-heads" aria-label="Heads">
       <div class="toolbar">
-        <StateSelect
+        <Select
           label="Heads coloured by"
           help="effect"
-          field="tone"
+          value={tone}
+          onChange={(value) => app.set({ tone: value })}
           options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
         />
         {ofResult && target.labels.length > 0 && (
@@ -229,14 +234,6 @@ function HeadLab(props: {
         onShow={(layer, head) => open(app, layer, head)}
       />
       {effects && <EffectsProgress effects={effects} />}
-      {!tint && (
-        <div>
-          {/* Once the predictions are here: they decide what is measured. */}
-          <Button disabled={!outcome} onClick={askEffects}>
-            Which heads matter? Switch each off alone
-          </Button>
-        </div>
-      )}
       <p class="muted caption">
         {blank &&
           (tone === "logprob_change"

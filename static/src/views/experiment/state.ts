@@ -11,7 +11,7 @@ export const EXPERIMENT_FIELDS = {
   factor: within(0.5, -100, 100), // of scale
   at: integer(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
   depth: integer(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
-  tone: oneOf(TONES, "similarities"), // the colours of the heads
+  tone: oneOf(["auto", ...TONES] as const, "auto"), // the colours of the heads; auto: their effect until one is changed
   watched: text(), // the class whose logit the effects follow; "": the predicted one
   lens: flag(),
   lensed: oneOf(["one", "all"] as const, "one"), // of which tokens

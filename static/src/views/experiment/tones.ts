@@ -50,7 +50,7 @@ export const TONE_ABOUT = {
   },
 } as const satisfies Record<string, About>;
 
-type Tone = keyof typeof TONE_ABOUT;
+export type Tone = keyof typeof TONE_ABOUT;
 export const TONES = Object.keys(TONE_ABOUT) as Tone[];
 const OF_PREDICTIONS: readonly Tone[] = ["prediction_kl", "logprob_change"];
 

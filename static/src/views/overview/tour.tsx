@@ -54,7 +54,7 @@ function stepsOf(app: App): Step[] {
     {
       title: "Choose a text",
       text: "Type a text or take an example, then click Analyse. The model reads it, and every head is shown.",
-      part: ".panel form, .panel > summary",
+      part: ".panel > .input, .panel > summary",
     },
     {
       title: "See all heads",

@@ -9,7 +9,7 @@ import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../heads/selection";
 import type { Axis, Head } from "../../maps/analysis";
 import { entryOf } from "../../maps/axis";
-import { hueOf, type Theme } from "../../maps/colour";
+import { hueOf, HUES, type Theme } from "../../maps/colour";
 import {
   countAbove,
   distanceHistogram,
@@ -28,7 +28,7 @@ import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { classes } from "../../ui/classes";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, Field, Input } from "../../ui/controls";
+import { Button, Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
 import { capital, statusOf } from "../../ui/status";
@@ -38,6 +38,7 @@ import { pinnedIn } from "../head/plates";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
 
+const OTHER = "var(--sunk)"; // the colour of tokens that share one
 const WISH_CHOICES = WISHES.map((value) => ({ value, label: capital(value) }));
 
 export function PairsView() {
@@ -137,8 +138,12 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   const colours = useMemo(() => coloursOf(axis, listed, theme), [kept, theme]);
   const pins = state.pin.map((t) => entryOf(axis, t));
   const lookOf = (t: number): TokenLook => ({
-    class: classes(!colours.has(t) && "apart", pins.includes(t) && "held", (mates.has(t) || t === pointed) && "mate"),
-    style: { background: colours.get(t) ?? "" },
+    class: classes(
+      !colours.of.has(t) && "apart",
+      pins.includes(t) && "held",
+      (mates.has(t) || t === pointed) && "mate",
+    ),
+    style: { background: colours.of.get(t) ?? "" },
   });
   const counts = useMemo(() => distanceHistogram(pairs, kept, axis), [kept]);
   const chance = useMemo(() => chanceOf(axis, kept.length), [kept]);
@@ -165,6 +170,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
         >
           <TextFlow axis={axis} text={state.text} pair={state.pair} lookOf={lookOf} />
         </div>
+        <Legend {...colours} />
         <section class="card">
           <h2>Distances</h2>
           <Explained term="chance">
@@ -216,20 +222,60 @@ function matesOf({ pairs, order }: Listed, t: number): Set<number> {
   return mates;
 }
 
-// Every token value that takes part has a colour of its own (the paper's Fig. 9). By entry.
-function coloursOf(axis: Axis, { pairs, order }: Listed, theme: Theme): Map<number, string> {
-  const taking = new Set<number>();
-  for (const k of order) for (const t of entriesOf(pairs, k)) taking.add(t);
-  const hues = new Map<string, string>();
-  return new Map(
-    [...taking]
-      .sort((a, b) => a - b)
-      .map((t) => {
-        const key = axis.keys[t] ?? "";
-        const hue = hues.get(key) ?? hueOf(hues.size, theme);
-        hues.set(key, hue);
-        return [t, hue];
-      }),
+interface Value {
+  label: string;
+  colour: string;
+  pairs: number; // that hold it
+}
+
+interface Colours {
+  of: Map<number, string>; // by entry, of those that take part
+  values: readonly Value[];
+  others: number; // values without a colour of their own
+}
+
+// The token values of most pairs have a colour each (the paper's Fig. 9), the rest share one: more could not be
+// distinguished.
+function coloursOf(axis: Axis, { pairs, order }: Listed, theme: Theme): Colours {
+  const counts = new Map<string, number>();
+  const taking = new Map<number, string>();
+  for (const k of order) {
+    const entries = entriesOf(pairs, k);
+    for (const t of entries) taking.set(t, axis.keys[t] ?? "");
+    for (const key of new Set(entries.map((t) => axis.keys[t] ?? ""))) counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  const first = [...counts].sort((a, b) => b[1] - a[1]).slice(0, HUES);
+  const hues = new Map(first.map(([key], n) => [key, hueOf(n, theme)]));
+  return {
+    of: new Map([...taking].map(([t, key]) => [t, hues.get(key) ?? OTHER])),
+    values: first.map(([key, pairsOfIt]) => ({
+      label: axis.labels[axis.keys.indexOf(key)] ?? "",
+      colour: hues.get(key) ?? OTHER,
+      pairs: pairsOfIt,
+    })),
+    others: counts.size - first.length,
+  };
+}
+
+function Legend({ values, others }: Colours) {
+  const app = useApp();
+  return (
+    <ul class="pair-legend" aria-label="Colours: the tokens of most pairs">
+      {values.map(({ label, colour, pairs }) => (
+        <li key={label}>
+          <Button class="link" title="Shows its pairs alone" onClick={() => app.set({ find: label })}>
+            <i aria-hidden="true" style={{ background: colour }} />
+            {label} <small class="muted">{pairs.toLocaleString("en")}</small>
+          </Button>
+        </li>
+      ))}
+      {others > 0 && (
+        <li>
+          <i aria-hidden="true" style={{ background: OTHER }} />
+          {others} other {others === 1 ? "token" : "tokens"}
+        </li>
+      )}
+    </ul>
   );
 }
 
