@@ -17,16 +17,17 @@ struct hs_syntax {
 
 /* ---- lifetime ---- */
 
-static size_t right_bytes(const hs_syntax *s)
+/* Returns the number of counts of all sentences, or of odd ones. */
+static size_t n_right(const hs_syntax *s)
 {
-    return s->n_layers * s->n_heads * HS_SYNTAX_KINDS * sizeof(uint64_t);
+    return s->n_layers * s->n_heads * HS_SYNTAX_KINDS;
 }
 
 size_t hs_syntax_bytes_max(size_t n_layers, size_t n_heads)
 {
     return sizeof(hs_syntax) +
            HS_SYNTAX_RELATIONS_MAX *
-               (sizeof(hs_syntax_relation) + n_layers * n_heads * HS_SYNTAX_KINDS * sizeof(uint64_t));
+               (sizeof(hs_syntax_relation) + 2 * n_layers * n_heads * HS_SYNTAX_KINDS * sizeof(uint64_t));
 }
 
 hs_status hs_syntax_create(size_t n_layers, size_t n_heads, hs_syntax **ret, hs_error *err)
@@ -79,7 +80,7 @@ hs_status hs_syntax_relation_add(hs_syntax *s, const char *name, size_t n_bytes,
     const hs_status st = s->n_relations == s->capacity ? capacity_grow(s, err) : HS_OK;
     if (st)
         return st;
-    relation.right = calloc(1, right_bytes(s));
+    relation.right = calloc(2 * n_right(s), sizeof *relation.right);
     if (!relation.right)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a relation");
     *ret = s->n_relations;
@@ -148,8 +149,11 @@ void hs_syntax_text_add(hs_syntax *s, const hs_syntax_text *text)
         const ptrdiff_t offset = (ptrdiff_t)text->heads[w] - (ptrdiff_t)w;
         hs_syntax_relation *relation = &s->relations[text->relations[w]];
         relation->count++;
-        if (offset >= -HS_SYNTAX_REACH && offset <= HS_SYNTAX_REACH)
-            relation->offsets[offset + HS_SYNTAX_REACH]++;
+        relation->odd_count += text->is_odd;
+        if (offset < -HS_SYNTAX_REACH || offset > HS_SYNTAX_REACH)
+            continue;
+        relation->offsets[offset + HS_SYNTAX_REACH]++;
+        relation->odd_offsets[offset + HS_SYNTAX_REACH] += text->is_odd;
     }
 }
 
@@ -210,13 +214,16 @@ size_t hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, si
             continue;
         const int32_t governor = text->heads[w];
         const hs_syntax_relation *relation = &s->relations[text->relations[w]];
-        uint64_t *right = relation->right + (l * s->n_heads + h) * HS_SYNTAX_KINDS;
+        uint64_t *right = relation->right + (l * s->n_heads + h) * HS_SYNTAX_KINDS, *odd = right + n_right(s);
         const bool listed = !hs_syntax_is_punctuation(relation);
         n_pairs += listed;
         for (size_t k = 0; k < 2; k++) {
             ret_right[k] += listed && s->best[k][w] == governor;
-            right[2 * k] += s->best[k][w] == governor;
-            right[2 * k + 1] += s->best[k][governor] == (int32_t)w;
+            const bool to_head = s->best[k][w] == governor, to_dependent = s->best[k][governor] == (int32_t)w;
+            right[2 * k] += to_head;
+            right[2 * k + 1] += to_dependent;
+            odd[2 * k] += text->is_odd && to_head;
+            odd[2 * k + 1] += text->is_odd && to_dependent;
         }
     }
     return n_pairs;
@@ -224,7 +231,8 @@ size_t hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, si
 
 hs_status hs_syntax_merge(hs_syntax *s, const hs_syntax *from, hs_error *err)
 {
-    const size_t n = s->n_layers * s->n_heads * HS_SYNTAX_KINDS;
+    const size_t n = 2 * n_right(s);
+    s->sentences.undivided |= from->sentences.undivided;
     s->sentences.read += from->sentences.read;
     s->sentences.unread += from->sentences.unread;
     for (size_t r = 0; r < from->n_relations; r++) {
@@ -235,8 +243,11 @@ hs_status hs_syntax_merge(hs_syntax *s, const hs_syntax *from, hs_error *err)
             return st;
         hs_syntax_relation *mine = &s->relations[at];
         mine->count += other->count;
-        for (size_t k = 0; k < HS_SYNTAX_OFFSETS; k++)
+        mine->odd_count += other->odd_count;
+        for (size_t k = 0; k < HS_SYNTAX_OFFSETS; k++) {
             mine->offsets[k] += other->offsets[k];
+            mine->odd_offsets[k] += other->odd_offsets[k];
+        }
         for (size_t k = 0; k < n; k++)
             mine->right[k] += other->right[k];
     }

@@ -39,8 +39,10 @@ size_t hs_syntax_bytes_max(size_t n_layers, size_t n_heads);
 HS_MUST_USE hs_status hs_syntax_relation_add(hs_syntax *syntax, const char *name, size_t n_bytes,
                                              size_t *ret_relation, hs_error *err);
 
-/* One sentence. Words are numbered by their place in it. */
+/* One sentence. Words are numbered by their place in it. Odd ones are counted apart, too: a head that is
+ * chosen by the even ones can be measured on them. */
 typedef struct hs_syntax_text {
+    bool is_odd;
     size_t n_tokens, n_words; /* at most HS_SYNTAX_WORDS_MAX words */
     int32_t *words;           /* [n_tokens]: number of the token's word, ascending; -1: none */
     int32_t *heads;           /* [n_words]: number of the word's head; -1: none, or not to count */
@@ -63,7 +65,8 @@ typedef struct hs_syntax_relation {
     char name[HS_SYNTAX_NAME_BYTES];
     uint64_t count;                      /* of pairs of a word and its head */
     uint64_t offsets[HS_SYNTAX_OFFSETS]; /* of pairs by head - dependent, in words, from -HS_SYNTAX_REACH */
-    uint64_t *right;                     /* [l][h][HS_SYNTAX_KINDS] */
+    uint64_t odd_count, odd_offsets[HS_SYNTAX_OFFSETS]; /* of odd sentences */
+    uint64_t *right; /* [2][l][h][HS_SYNTAX_KINDS]: of all sentences, of odd ones */
 } hs_syntax_relation;
 
 /* Returns true for "punct" and its subtypes, which figures of all relations leave out. */
@@ -72,6 +75,7 @@ bool hs_syntax_is_punctuation(const hs_syntax_relation *relation);
 /* Sentences of the corpus; `unread` are those whose words are not in their text, or that have none. */
 typedef struct hs_syntax_sentences {
     uint64_t read, unread;
+    bool undivided; /* counts of an earlier version lack those of odd sentences */
 } hs_syntax_sentences;
 hs_syntax_sentences *hs_syntax_sentences_of(const hs_syntax *syntax);
 

@@ -158,6 +158,46 @@ def test_the_report_names_the_best_heads(whole):
             assert best["right"] == arrays[array][:, :, r, k].max() == arrays[array][best["layer"], best["head"], r, k]
 
 
+KINDS = [("attention_to_head", "right", 0), ("attention_to_dependent", "right", 1), ("similarity_to_head", "similarity_right", 0),
+         ("similarity_to_dependent", "similarity_right", 1)]
+
+
+def wilson(part, whole):
+    z, p = 1.959963984540054, part / whole
+    middle, reach = p + z * z / 2 / whole, z * np.sqrt(p * (1 - p) / whole + z * z / 4 / whole**2)
+    return [(middle + sign * reach) / (1 + z * z / whole) for sign in (-1, 1)]
+
+
+def test_best_heads_are_chosen_in_even_sentences_and_measured_in_odd_ones(treebank, whole, tmp_path):
+    arrays, report = whole
+    (tmp_path / "odd.conllu").write_text("\n".join(block for block, _, _ in treebank[0][1::2]))
+    odd, _ = run(tmp_path / "odd.conllu", tmp_path / "odd")
+    rows = {name: r for r, name in enumerate(odd["syntax_relations"])}
+    at = [rows[name] for name in arrays["syntax_relations"]]
+    np.testing.assert_array_equal(arrays["syntax_odd_count"], odd["syntax_count"][at])
+    for name in ("right", "similarity_right"):
+        np.testing.assert_array_equal(arrays["syntax_odd_" + name], odd["syntax_" + name][:, :, at])
+    for r, row in enumerate(report["syntax"]["relations"]):
+        held, n = row["held_out"], arrays["syntax_odd_count"][r]
+        assert held["count"] == n
+        assert [held["offset_low"], held["offset_high"]] == pytest.approx(wilson(held["offset_right"], n))
+        for kind, name, k in KINDS:
+            measured = arrays["syntax_odd_" + name][:, :, r, k]
+            even = arrays["syntax_" + name][:, :, r, k] - measured
+            best = held[kind]
+            assert even[best["layer"], best["head"]] == even.max()
+            assert best["right"] == measured[best["layer"], best["head"]]
+            assert [best["low"], best["high"]] == pytest.approx([max(wilson(best["right"], n)[0], 0), wilson(best["right"], n)[1]])
+
+
+def test_no_head_is_found_for_random_trees(whole):
+    """Without the halves, most relations have a head above the best offset."""
+    rows = whole[1]["syntax"]["relations"]
+    chosen = sum(row["attention_to_head"]["right"] > row["offset_right"] for row in rows)
+    found = [row["relation"] for row in rows for kind, _, _ in KINDS if row["held_out"][kind]["low"] > row["held_out"]["offset_high"]]
+    assert chosen > len(rows) / 2 and len(found) <= len(rows) * len(KINDS) // 20, (chosen, found)
+
+
 def test_the_report_says_what_the_arrays_are(whole):
     arrays, report = whole
     assert set(report["arrays"]) == set(arrays) - {"provenance"}

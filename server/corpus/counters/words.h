@@ -31,10 +31,10 @@ static inline void hs__real_add(int64_t words[2], double value)
         return;
     const double whole = floor(value);
     words[0] += (int64_t)whole;
-    words[1] += (int64_t)nearbyint(ldexp(value - whole, HS__REAL_BITS));
+    words[1] += (int64_t)nearbyint((value - whole) * 0x1p31);
 }
 
 static inline double hs__real_at(const int64_t words[2])
 {
-    return (double)words[0] + ldexp((double)words[1], -HS__REAL_BITS);
+    return (double)words[0] + (double)words[1] * 0x1p-31;
 }

@@ -500,14 +500,15 @@ static json_t *findings_json(const hs__comparison *c)
     return findings;
 }
 
-/* Returns how often the best head of a run is right about a relation; NAN if the run lacks the relation. */
+/* Returns how often the best head of a run is right about a relation, in sentences in which it was not
+ * chosen. NAN if the run lacks the relation, or did not divide the sentences, as runs of earlier versions. */
 static double relation_right(const compared_run *run, const json_t *name, const char *kind)
 {
     for (size_t k = 0; k < json_array_size(run->relations); k++) {
-        const json_t *row = json_array_get(run->relations, k);
-        const double count = json_number_value(json_object_get(row, "count"));
+        const json_t *row = json_array_get(run->relations, k), *held = json_object_get(row, "held_out");
+        const double count = json_number_value(json_object_get(held, "count"));
         if (json_equal(json_object_get(row, "relation"), name) && count > 0)
-            return json_number_value(json_object_get(json_object_get(row, kind), "right")) / count;
+            return json_number_value(json_object_get(json_object_get(held, kind), "right")) / count;
     }
     return NAN;
 }
