@@ -232,6 +232,12 @@ static const char *bar_number(const bar *b, int k, char ret[32])
     return ret;
 }
 
+static const char *scale_name(hs_scale scale)
+{
+    static const char *const names[] = {"linear", "square root", "log, four decades", "linear in each row"};
+    return names[scale];
+}
+
 /* Writes what the bar says of itself, the longest first: its quantity, its scale and the range of the values.
  * A script that changes the range finds the quantity alone. Returns how many there are. */
 static size_t bar_words(const bar *b, char ret[WORDS_MAX][160])
@@ -245,9 +251,9 @@ static size_t bar_words(const bar *b, char ret[WORDS_MAX][160])
     snprintf(range, sizeof range, ", %s to %s", hs__figure_number((double)b->least, least),
              hs__figure_number((double)b->most, most));
     snprintf(ret[0], sizeof ret[0], "%s%s%s%s", p->unit ? p->unit : "", p->unit ? ", " : "",
-             hs__scale_name(p->scale), b->shared ? range : ", each map to its own maximum");
-    snprintf(ret[1], sizeof ret[1], "%s%s", hs__scale_name(p->scale), b->shared ? range : ", each its own");
-    snprintf(ret[2], sizeof ret[2], "%s", hs__scale_name(p->scale));
+             scale_name(p->scale), b->shared ? range : ", each map to its own maximum");
+    snprintf(ret[1], sizeof ret[1], "%s%s", scale_name(p->scale), b->shared ? range : ", each its own");
+    snprintf(ret[2], sizeof ret[2], "%s", scale_name(p->scale));
     return 3;
 }
 

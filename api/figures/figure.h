@@ -81,8 +81,6 @@ void hs_palette_colours(hs_palette palette, hs_colours ret_colours);
 /* Returns black or white, whichever reads better on a colour (WCAG's relative luminance). */
 uint32_t hs__ink_on(const unsigned char rgb[3]);
 
-const char *hs__scale_name(hs_scale scale);
-
 /* Returns the value whose colour is at a share in [0, 1] of the way from a panel's low end to its high end.
  */
 double hs__scale_value(const hs_panel *panel, double share);

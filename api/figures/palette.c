@@ -123,12 +123,6 @@ uint32_t hs__ink_on(const unsigned char rgb[3])
 
 /* ---- scales ---- */
 
-const char *hs__scale_name(hs_scale scale)
-{
-    static const char *const names[] = {"linear", "square root", "log, four decades", "linear in each row"};
-    return names[scale];
-}
-
 /* Returns the share of a side's colours at a fraction of the largest value. */
 static double share_of(hs_scale scale, double fraction)
 {

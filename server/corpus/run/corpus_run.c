@@ -13,12 +13,14 @@
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/workers.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PROGRESS_MS 250
 /* Time that a stop leaves the workers for the blocks that they have begun. */
@@ -501,13 +503,24 @@ static hs_status counters_begin(run *r, hs_error *err)
     return st;
 }
 
+/* Removes the checkpoint of an earlier run, if there is one. */
+static hs_status checkpoint_remove(const char *dir, hs_error *err)
+{
+    char path[4400];
+    const bool fits = snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir) < (int)sizeof path;
+    if (!fits || (unlink(path) && errno != ENOENT) || !hs__folder_sync(dir))
+        return hs_fail(err, HS_IO, "cannot remove the checkpoint in '%.250s': %s", dir,
+                       fits ? strerror(errno) : "its name is too long");
+    return HS_OK;
+}
+
 /* Loads the results or begins new ones, opens all files and starts the workers. */
 static hs_status run_begin(run *r, hs_error *err)
 {
     hs__leftovers_remove(r->job->dir);
     hs_status st = counters_open(r, err);
     if (!st && r->job->restart)
-        st = hs__run_checkpoint_remove(r->job->dir, err);
+        st = checkpoint_remove(r->job->dir, err);
     if (!st)
         st = results_begin(r, err);
     if (!st)

@@ -56,16 +56,6 @@ hs_status hs__run_checkpoint_save(hs__corpus_results *results, const char *dir, 
     return hs__file_replace(dir, HS__RUN_CHECKPOINT_FILE, NULL, state_write, results, err);
 }
 
-hs_status hs__run_checkpoint_remove(const char *dir, hs_error *err)
-{
-    char path[4400];
-    const bool fits = snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir) < (int)sizeof path;
-    if (!fits || (unlink(path) && errno != ENOENT) || !hs__folder_sync(dir))
-        return hs_fail(err, HS_IO, "cannot remove the checkpoint in '%.250s': %s", dir,
-                       fits ? strerror(errno) : "its name is too long");
-    return HS_OK;
-}
-
 /* ---- loading ---- */
 
 /* Checks the members that runs and reports rely on, and their types. */

@@ -14,8 +14,6 @@
 HS_MUST_USE hs_status hs__run_checkpoint_save(hs__corpus_results *results, const char *dir, hs_error *err);
 /* Fails with HS_NOT_FOUND if there is no dir/state. */
 HS_MUST_USE hs_status hs__run_checkpoint_find(const char *dir, hs_error *err);
-/* Removes dir/state, if it is there. Fails with HS_IO. */
-HS_MUST_USE hs_status hs__run_checkpoint_remove(const char *dir, hs_error *err);
 /* Reads dir/state. HS_NOT_FOUND: there is none. HS_INVALID: it is damaged. */
 HS_MUST_USE hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_results,
                                               hs_error *err);
