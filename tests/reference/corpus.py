@@ -104,7 +104,8 @@ class Corpus:
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
                     "attention_sum_no_columns": 2, "attention_sum_no_columns_no_diagonal": 2, "normalized_hist": 1,
-                    "signal_hist": 1, "noise_hist": 1, "signal_strata_hist": 2, "noise_strata_hist": 2, "column_hist": 1, "focus": 1, "segmentation": 1,
+                    "signal_hist": 1, "noise_hist": 1, "signal_strata_hist": 2, "noise_strata_hist": 2,
+                    "column_hist": 1, "focus": 1, "segmentation": 1,
                     "focal": 1}
         self.near = {name: np.zeros(shape[: len(shape) - trailing.get(name, 0)]) for name, shape in shapes.items()}
 

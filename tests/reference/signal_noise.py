@@ -69,7 +69,8 @@ class SignalNoise:
             for n in (BASE, TERMS):
                 xx, xy = self.xx[model, :, :n, :n], self.xy[model, ..., :n]
                 fitted = np.linalg.lstsq(xx[1 - p], xy[1 - p].reshape(-1, n).T, rcond=1e-12)[0].T.reshape(xy[p].shape)
-                errors.append(self.yy[p] - 2 * (fitted * xy[p]).sum(-1) + np.einsum("lha,ab,lhb->lh", fitted, xx[p], fitted))
+                squares = np.einsum("lha,ab,lhb->lh", fitted, xx[p], fitted)
+                errors.append(self.yy[p] - 2 * (fitted * xy[p]).sum(-1) + squares)
             gain[p], rest[p] = errors[0] - errors[1], errors[1]
         return gain, rest
 
