@@ -597,10 +597,13 @@ static void heads_write(const json_t *classes, FILE *out)
         {"Texts", "effect_texts", NULL},
         {"Heads whose removal lowers its logit most", NULL, NULL},
     };
-    table_begin("Heads that matter for a label",
-                "Layer&middot;head, then the change of the label&rsquo;s logit with this head alone switched "
-                "off: mean &plusmn; standard deviation over the label&rsquo;s chosen texts.",
-                columns, HS__N(columns), out);
+    table_begin(
+        "Heads that matter for a label",
+        "Layer&middot;head, then the change of the label&rsquo;s logit with this head alone switched "
+        "off: mean &plusmn; standard deviation over the label&rsquo;s chosen texts. These heads are the "
+        "strongest of all in the same texts, so their changes look larger than they are: measure a "
+        "head again in other texts before you rely on it.",
+        columns, HS__N(columns), out);
     for (size_t i = 0; i < n_shown(classes); i++) {
         const json_t *class = json_array_get(classes, i), *heads = json_object_get(class, "heads");
         name_write(json_object_get(class, "label"), out);
