@@ -101,7 +101,7 @@ static void array_write(const hs_array *array, char *to)
 {
     if (array->data)
         memcpy(to, array->data, array->n_bytes);
-    else
+    else if (array->fill)
         array->fill(array, to);
 }
 

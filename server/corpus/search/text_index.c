@@ -486,8 +486,10 @@ static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t 
 static void texts_copy(hs__text_index *index, sqlite3 *other)
 {
     uint16_t *to = calloc(UINT16_MAX + 1, sizeof *to);
-    if (!to)
+    if (!to) {
         hs__store_note(&index->store, SQLITE_NOMEM);
+        return;
+    }
     sqlite3_stmt *s =
         hs__store_query(&index->store, other, "SELECT text, file, line, body, tokens FROM texts");
     if (!index->store.failure)
