@@ -29,6 +29,8 @@ MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 SANITIZED = not re.search(r"build/(coverage/)?headscope$", HEADSCOPE)  # slow, and memory of its own
 unsanitized = pytest.mark.skipif(SANITIZED, reason="a sanitizer finds nothing here: nothing of the program runs, or it is killed")
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
+# Tests run in a process for each core: NumPy's products take one core each. It reads this when it is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Limits for what would otherwise hang for ever: one wait, and one test. No test measures time with them.
 PATIENCE, TEST_PATIENCE = 600, 1800
 
