@@ -222,6 +222,7 @@ extern const size_t hs__n_counters;
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \
     X(head_effects)                                                                                          \
+    X(pruning)                                                                                               \
     X(search_texts)                                                                                          \
     X(examples)                                                                                              \
     X(one_text)                                                                                              \

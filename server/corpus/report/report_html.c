@@ -154,6 +154,11 @@ static const report_figure report_figures[] = {
          "these mostly show which heads look nearby. Within distances: pairs that are about equally far "
          "apart "
          "are compared; " TEXTS "."},
+    {.id = "pruning-curve",
+     .title = "Pruning curve",
+     .panels = "pruning_zero pruning_mean",
+     .caption = "The loss as heads go, the lowest of each order first. Random orders are the mean of three.",
+     .member = "pruning"},
     {.id = "focus",
      .title = "Attention focus and segmentation",
      .panels = "masses boundaries focus:l",

@@ -406,6 +406,7 @@ static hs_status input_end(run *r, hs_error *err)
     hs_status st = gather(r, err);
     if (!st && r->results.done)
         st = texts_required(r, err);
+    tell(r, true); /* counters may need minutes */
     if (!st && r->results.done)
         st = counters_complete(r, err);
     return st;

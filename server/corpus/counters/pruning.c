@@ -1,0 +1,700 @@
+/* pruning.c - the pruning curve: how the loss rises as heads are switched off in the order of a ranking.
+ *
+ * A hash of a text's number decides whether it is kept for the curve, so the choice does not depend on
+ * workers or shards. Once all texts are counted, further passes over those kept rank the heads and measure
+ * the loss (pruning_passes.h). Each shard has rankings of its own; merging adds up the losses and the ranks.
+ */
+#include "api/figures/figure.h"
+#include "model/base/bytes.h"
+#include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/pruning_passes.h"
+#include "server/corpus/counters/words.h"
+#include "server/corpus/report/html.h"
+#include "server/corpus/report/report_value.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBER "pruning"
+
+enum { TEXTS_MAX = 64 };
+
+/* Fraction of the tokens that are masked. */
+#define MASKED_SHARE 0.15
+
+static const char *const ranking_names[HS__PRUNING_RANKINGS] = {
+    [HS__PRUNING_SNR] = "snr",   [HS__PRUNING_EFFECT] = "effect", [HS__PRUNING_ENTROPY] = "entropy",
+    [HS__PRUNING_NORM] = "norm", [HS__PRUNING_RANDOM] = "random",
+};
+static const char *const kind_names[HS__PRUNING_KINDS] = {"zero", "mean"};
+static const char *const measure_names[HS__PRUNING_MEASURES] = {"masked", "causal", "class"};
+
+/* ---- settings ---- */
+
+typedef struct options {
+    float share;     /* fraction of texts that are kept; 0: no curve */
+    bool has_tokens; /* the model predicts tokens: masked ones, or the next */
+} options;
+
+static hs_status read_share(const char *text, const hs_model *model, hs__corpus_settings *settings, void *ret,
+                            hs_error *err)
+{
+    options *o = ret;
+    const hs_status st = hs__fraction_read(text, &o->share, err);
+    const hs_predictor *predictor = &hs_model_architecture(model)->predictor;
+    const bool has_mask = hs_tokenizer_special_ids(hs_model_tokenizer(model))->mask >= 0;
+    o->has_tokens = predictor->decoder.data && (predictor->next || has_mask);
+    if (!st && o->share > 0 && !o->has_tokens && !*settings->input.label_field)
+        return hs_fail(err, HS_INVALID, "0: this model predicts no tokens, and there is no label_field");
+    return st;
+}
+
+static const hs__setting_row settings[] = {
+    {.field = {"pruning_share", HS_FIELD_TEXT, "SHARE",
+               "fraction of texts, 64 at most, for the loss with heads off (0)"},
+     .part = HS__SETTINGS_OF_COUNTERS,
+     .read = read_share,
+     .default_json = "0.0"},
+};
+
+static bool is_active(const options *o)
+{
+    return o && o->share > 0;
+}
+
+static void identify(const void *data, const hs__corpus_settings *all, json_t *identity)
+{
+    const options *o = data;
+    (void)all;
+    if (is_active(o))
+        json_object_set_new(identity, "pruning_share", json_real(hs__report_decimal(o->share)));
+}
+
+static hs__pruning_measure measure_of(const hs__corpus_job *job)
+{
+    return *job->settings.input.label_field                    ? HS__PRUNING_CLASS
+           : hs_model_architecture(job->model)->predictor.next ? HS__PRUNING_CAUSAL
+                                                               : HS__PRUNING_MASKED;
+}
+
+static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
+{
+    const uint64_t T = job->settings.fields.max_tokens, words = hs__pruning_words(hs__corpus_maps(job));
+    if (!is_active(data))
+        return;
+    size->shared += hs__pruning_bytes(job) + TEXTS_MAX * T * 32 + words * sizeof(int64_t);
+    size->saved += 3 * TEXTS_MAX * T + words;
+    size->elements += words;
+    size->report += 1 << 20;
+    size->report_text += 1 << 16;
+}
+
+/* ---- counts ---- */
+
+typedef struct counts {
+    pthread_mutex_t lock; /* of the texts */
+    size_t n_texts;
+    hs__pruning_text texts[TEXTS_MAX]; /* by hash, ascending */
+    hs__pruning_measure measure;
+    size_t n_layers, n_heads;
+    hs__pruning_curve curve; /* zeros until the run is complete */
+} counts;
+
+static void text_finish(hs__pruning_text *text)
+{
+    free(text->ids);
+    free(text->types);
+    free(text->positions);
+    *text = (hs__pruning_text){0};
+}
+
+static void destroy(void *data)
+{
+    counts *c = data;
+    for (size_t i = 0; i < c->n_texts; i++)
+        text_finish(&c->texts[i]);
+    free(c->curve.words);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static counts *counts_create(size_t n_layers, size_t n_heads, hs__pruning_measure kind, hs_error *err)
+{
+    const size_t n_maps = n_layers * n_heads;
+    counts *c = calloc(1, sizeof *c);
+    int64_t *words = calloc(hs__pruning_words(n_maps), sizeof *words);
+    if (!c || !words || pthread_mutex_init(&c->lock, NULL)) {
+        free(c);
+        free(words);
+        hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
+        return NULL;
+    }
+    c->n_layers = n_layers;
+    c->n_heads = n_heads;
+    c->measure = kind;
+    c->curve.n_maps = n_maps;
+    c->curve.words = words;
+    c->curve.n_points = hs__pruning_points(n_maps, c->curve.points);
+    return c;
+}
+
+static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
+{
+    const hs__corpus_job *job = counting->job;
+    if (!is_active(counting->options) || !anew)
+        return HS_OK;
+    *counting->counts = counts_create(job->settings.fields.n_layers, hs_model_shape(job->model)->n_heads,
+                                      measure_of(job), err);
+    return *counting->counts ? HS_OK : HS_NO_MEMORY;
+}
+
+static bool matches(const hs__counting *counting)
+{
+    const counts *c = *counting->counts;
+    const size_t n_classes = hs_model_architecture(counting->job->model)->task_head.n_classes;
+    bool same = c && c->measure == measure_of(counting->job);
+    for (size_t i = 0; same && i < c->n_texts; i++)
+        same = c->measure != HS__PRUNING_CLASS || c->texts[i].label < n_classes;
+    return same || !is_active(counting->options);
+}
+
+/* ---- the texts that are kept ---- */
+
+static uint64_t hash(uint64_t number)
+{
+    return hs_mix(hs_mix(number + HS_MIX_STEP) + HS_MIX_STEP);
+}
+
+static bool wants(const counts *c, const options *o, uint64_t number)
+{
+    return hs_fraction_of(hash(number)) < (double)o->share &&
+           (c->n_texts < TEXTS_MAX || hash(number) < hash(c->texts[c->n_texts - 1].number));
+}
+
+static bool is_kept(const counts *c, uint64_t number)
+{
+    for (size_t i = 0; i < c->n_texts; i++)
+        if (c->texts[i].number == number)
+            return true;
+    return false;
+}
+
+/* Takes ownership of the text. */
+static void text_keep(counts *c, hs__pruning_text *text)
+{
+    size_t at = c->n_texts;
+    if (at == TEXTS_MAX)
+        text_finish(&c->texts[--at]);
+    for (; at && hash(c->texts[at - 1].number) > hash(text->number); at--)
+        c->texts[at] = c->texts[at - 1];
+    c->texts[at] = *text;
+    c->n_texts += c->n_texts < TEXTS_MAX;
+}
+
+static bool is_masked(const hs_encoding *e, uint64_t number, size_t i)
+{
+    return !e->special[i] && hs_fraction_of(hs_mix(hash(number) + (i + 1) * HS_MIX_STEP)) < MASKED_SHARE;
+}
+
+/* Copies what the passes need. Returns false if memory is short. */
+static bool text_copy(const hs__text *t, hs__pruning_measure kind, hs__pruning_text *ret)
+{
+    const hs_encoding *e = &t->encoding;
+    *ret = (hs__pruning_text){.number = hs__text_number(t),
+                              .n_tokens = e->n_tokens,
+                              .label = kind == HS__PRUNING_CLASS ? t->label : 0,
+                              .ids = malloc(e->n_tokens * sizeof *ret->ids),
+                              .types = malloc(e->n_tokens),
+                              .positions = malloc(e->n_tokens * sizeof *ret->positions)};
+    if (!ret->ids || !ret->types || !ret->positions)
+        return false;
+    memcpy(ret->ids, e->ids, e->n_tokens * sizeof *ret->ids);
+    memcpy(ret->types, e->types, e->n_tokens);
+    for (size_t i = 0; i < e->n_tokens && kind == HS__PRUNING_MASKED; i++)
+        if (is_masked(e, ret->number, i))
+            ret->positions[ret->n_positions++] = i;
+    return true;
+}
+
+/* Returns true if there is something to predict. */
+static bool is_useful(const hs__pruning_text *text, hs__pruning_measure kind)
+{
+    return kind == HS__PRUNING_MASKED   ? text->n_positions > 0
+           : kind == HS__PRUNING_CAUSAL ? text->n_tokens > 1
+                                        : text->n_tokens > 0;
+}
+
+static hs_status text_add(counts *c, const options *o, const hs__text *t, hs_error *err)
+{
+    hs__pruning_text text = {0};
+    hs_status st = HS_OK;
+    pthread_mutex_lock(&c->lock);
+    if (wants(c, o, hs__text_number(t)) && !is_kept(c, hs__text_number(t))) {
+        if (!text_copy(t, c->measure, &text))
+            st = hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
+        else if (is_useful(&text, c->measure)) {
+            text_keep(c, &text);
+            text = (hs__pruning_text){0};
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    text_finish(&text);
+    return st;
+}
+
+typedef struct worker {
+    counts *counts;
+    const options *options;
+} worker;
+
+static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+{
+    (void)states;
+    if (!is_active(counting->options))
+        return HS_OK;
+    worker *w = *ret = calloc(1, sizeof *w);
+    if (!w)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    *w = (worker){*counting->counts, counting->options};
+    return HS_OK;
+}
+
+static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
+{
+    const worker *w = state;
+    hs_status st = HS_OK;
+    for (size_t k = 0; k < p->n && !st; k++)
+        st = text_add(w->counts, w->options, &p->texts[k], err);
+    return st;
+}
+
+/* ---- the passes, once all texts are counted ---- */
+
+typedef struct last_passes {
+    hs__pruning_job of;
+    hs__pruning_curve *curve;
+    hs_workspace *ws;
+    hs_error *err;
+    hs_status st;
+} last_passes;
+
+/* Thread function: a thread of its own can have the priority of the workers. */
+static void *passes_main(void *data)
+{
+    last_passes *p = data;
+    if (p->of.job->yielding)
+        (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    p->st = hs__pruning_compute(&p->of, p->ws, p->curve, p->err);
+    return NULL;
+}
+
+/* Reads the signal-to-noise ratios of the run; zeros if a run of an earlier version lacks them. */
+static void snr_read(const hs__corpus_results *results, double *ret)
+{
+    const void *from = results->counts[HS__NUMBER_OF_signal_noise];
+    hs_corpus_array arrays[HS__COUNTER_ARRAYS_MAX];
+    const size_t n = from ? hs__counter_signal_noise.list(from, arrays) : 0;
+    for (size_t k = 0; k < n; k++)
+        if (strcmp(arrays[k].name, "snr") == 0)
+            hs__counter_signal_noise.read(from, &arrays[k], 0, arrays[k].n_elements, ret);
+}
+
+static hs_status complete(hs__counting *counting, hs_workspace *ws, hs_error *err)
+{
+    counts *c = *counting->counts;
+    pthread_t thread;
+    if (!is_active(counting->options) || c->n_texts < 2)
+        return HS_OK;
+    double *snr = calloc(c->curve.n_maps, sizeof *snr);
+    if (!snr)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
+    snr_read(counting->results, snr);
+    last_passes p = {{counting->job, c->measure, c->texts, c->n_texts, snr}, &c->curve, ws, err, HS_OK};
+    if (pthread_create(&thread, NULL, passes_main, &p))
+        p.st = hs_fail(err, HS_NO_MEMORY, "no thread for the pruning curve");
+    else
+        pthread_join(thread, NULL);
+    if (p.st)
+        memset(c->curve.words, 0, hs__pruning_words(c->curve.n_maps) * sizeof *c->curve.words);
+    free(snr);
+    return p.st;
+}
+
+/* ---- checkpoint ---- */
+
+static json_t *text_json(const hs__pruning_text *text)
+{
+    json_t *ids = json_array(), *types = json_array(), *positions = json_array();
+    for (size_t i = 0; i < text->n_tokens; i++) {
+        json_array_append_new(ids, json_integer(text->ids[i]));
+        json_array_append_new(types, json_integer(text->types[i]));
+    }
+    for (size_t i = 0; i < text->n_positions; i++)
+        json_array_append_new(positions, json_integer((json_int_t)text->positions[i]));
+    return json_pack("{sI sI so so so}", "number", (json_int_t)text->number, "label", (json_int_t)text->label,
+                     "ids", ids, "types", types, "positions", positions);
+}
+
+static hs_status save(const hs__corpus_results *results, void *data, json_t *checkpoint, hs_error *err)
+{
+    counts *c = data;
+    json_t *texts = c ? json_array() : NULL;
+    (void)results;
+    if (!c)
+        return HS_OK;
+    for (size_t i = 0; i < c->n_texts; i++)
+        json_array_append_new(texts, text_json(&c->texts[i]));
+    json_t *saved = json_pack("{sI so so}", "measure", (json_int_t)c->measure, "texts", texts, "words",
+                              hs__words_save(c->curve.words, hs__pruning_words(c->curve.n_maps)));
+    return json_object_set_new(checkpoint, MEMBER, saved)
+               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
+               : HS_OK;
+}
+
+/* Reads element i of a list: an integer from 0 to below `end`. */
+static bool integer_read(const json_t *list, size_t i, uint64_t end, uint64_t *ret)
+{
+    const json_t *value = json_array_get(list, i);
+    *ret = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0 && *ret < end;
+}
+
+static bool lists_read(hs__pruning_text *text, const json_t *ids, const json_t *types,
+                       const json_t *positions, const hs_corpus_options *o)
+{
+    uint64_t id = 0, type = 0, position = 0, last = 0;
+    bool ok = true;
+    for (size_t i = 0; i < text->n_tokens && ok; i++) {
+        ok = integer_read(ids, i, o->vocab_size, &id) && integer_read(types, i, 256, &type);
+        text->ids[i] = (int32_t)id;
+        text->types[i] = (uint8_t)type;
+    }
+    for (size_t i = 0; i < text->n_positions && ok; i++) {
+        ok = integer_read(positions, i, text->n_tokens, &position) && (i == 0 || position > last);
+        text->positions[i] = (size_t)position;
+        last = position;
+    }
+    return ok;
+}
+
+static bool text_load(counts *c, const json_t *saved, const hs_corpus_options *o)
+{
+    json_int_t number, label;
+    json_t *ids, *types, *positions;
+    if (json_unpack((json_t *)saved, "{sI sI so so so}", "number", &number, "label", &label, "ids", &ids,
+                    "types", &types, "positions", &positions) ||
+        number < 0 || label < 0 || json_array_size(ids) > o->tokens_max ||
+        json_array_size(types) != json_array_size(ids) || json_array_size(positions) > json_array_size(ids))
+        return false;
+    const size_t n = json_array_size(ids);
+    hs__pruning_text text = {.number = (uint64_t)number,
+                             .label = (size_t)label,
+                             .n_tokens = n,
+                             .n_positions = json_array_size(positions),
+                             .ids = malloc((n + 1) * sizeof *text.ids),
+                             .types = malloc(n + 1),
+                             .positions = malloc((n + 1) * sizeof *text.positions)};
+    const bool ok = text.ids && text.types && text.positions && lists_read(&text, ids, types, positions, o) &&
+                    is_useful(&text, c->measure) && !is_kept(c, text.number);
+    if (ok)
+        text_keep(c, &text);
+    else
+        text_finish(&text);
+    return ok;
+}
+
+static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const json_t *saved = json_object_get(checkpoint, MEMBER);
+    json_int_t kind;
+    json_t *texts, *words;
+    if (!json_object_get(results->identity, "pruning_share"))
+        return HS_OK;
+    if (json_unpack((json_t *)saved, "{sI so so}", "measure", &kind, "texts", &texts, "words", &words) ||
+        kind < 0 || kind >= HS__PRUNING_MEASURES || json_array_size(texts) > TEXTS_MAX)
+        return hs_fail(err, HS_INVALID, "the saved pruning curve is damaged");
+    counts *c = counts_create(o.n_layers, o.n_heads, (hs__pruning_measure)kind, err);
+    if (!c)
+        return HS_NO_MEMORY;
+    bool ok = hs__words_load(words, c->curve.words, hs__pruning_words(c->curve.n_maps));
+    for (size_t i = 0; i < json_array_size(texts) && ok; i++)
+        ok = text_load(c, json_array_get(texts, i), &o);
+    if (ok)
+        *ret = c;
+    else
+        destroy(c);
+    return ok ? HS_OK : hs_fail(err, HS_INVALID, "the saved pruning curve is damaged");
+}
+
+static hs_status merge(hs__corpus_results *results, void **data, const hs__corpus_results *from,
+                       void **from_data, const char *from_dir, hs_error *err)
+{
+    const counts *into = *data, *other = *from_data;
+    (void)results, (void)from, (void)from_dir, (void)err;
+    if (into && other)
+        hs__words_add(into->curve.words, other->curve.words, hs__pruning_words(into->curve.n_maps));
+    return HS_OK;
+}
+
+/* ---- arrays ---- */
+
+enum { ARRAY_HEADS, ARRAY_LOSS, ARRAY_RIGHT, ARRAY_RANK };
+
+static const hs__described_array arrays[] = {
+    [ARRAY_HEADS] = {"pruning_heads", "point", "heads", "heads that are switched off at each point"},
+    [ARRAY_LOSS] =
+        {"pruning_loss_sum", "ranking kind point", "nats",
+         "-ln p, summed over the predictions; rankings snr, effect, entropy, norm, random (three); "
+         "kinds zero, mean"},
+    [ARRAY_RIGHT] = {"pruning_right", "ranking kind point", "predictions", "predictions that are right"},
+    [ARRAY_RANK] = {"pruning_rank", "ranking layer head", "rank",
+                    "place of a head in the order in which they go, from 0; summed over shards"},
+};
+
+static size_t list(const void *data, hs_corpus_array *ret)
+{
+    const counts *c = data;
+    const size_t R = HS__PRUNING_RANKINGS, P = c->curve.n_points;
+    const hs_corpus_array shapes[] = {
+        [ARRAY_HEADS] = {.n_axes = 1, .axes = {P}},
+        [ARRAY_LOSS] = {.n_axes = 3, .axes = {R, HS__PRUNING_KINDS, P}, .is_float = true},
+        [ARRAY_RIGHT] = {.n_axes = 3, .axes = {R, HS__PRUNING_KINDS, P}},
+        [ARRAY_RANK] = {.n_axes = 3, .axes = {R, c->n_layers, c->n_heads}},
+    };
+    if (!*hs__pruning_texts(&c->curve))
+        return 0;
+    for (size_t f = 0; f < HS__N(arrays); f++) {
+        ret[f] = shapes[f];
+        ret[f].name = arrays[f].name;
+        ret[f].field = f;
+        ret[f].n_elements = 1;
+        for (size_t k = 0; k < ret[f].n_axes; k++)
+            ret[f].n_elements *= ret[f].axes[k];
+    }
+    return HS__N(arrays);
+}
+
+static const int64_t *point_at(const counts *c, size_t i)
+{
+    const size_t P = c->curve.n_points;
+    return hs__pruning_point(&c->curve, i / P / HS__PRUNING_KINDS, i / P % HS__PRUNING_KINDS, i % P);
+}
+
+static void read(const void *data, const hs_corpus_array *array, size_t first, size_t n, void *ret)
+{
+    const counts *c = data;
+    for (size_t k = 0; k < n; k++) {
+        const size_t i = first + k;
+        if (array->field == ARRAY_LOSS)
+            ((double *)ret)[k] = hs__real_at(point_at(c, i));
+        else
+            ((int64_t *)ret)[k] =
+                array->field == ARRAY_HEADS ? (int64_t)c->curve.points[i]
+                : array->field == ARRAY_RIGHT
+                    ? point_at(c, i)[2]
+                    : *hs__pruning_rank(&c->curve, i / c->curve.n_maps, i % c->curve.n_maps);
+    }
+}
+
+/* ---- report.json ---- */
+
+/* Returns the mean loss at a point; of random orders the mean over the seeds. */
+static double loss_at(const counts *c, size_t ranking, size_t kind, size_t point)
+{
+    const size_t n = ranking < HS__PRUNING_RANDOM ? 1 : HS__PRUNING_RANKINGS - HS__PRUNING_RANDOM;
+    double sum = 0;
+    for (size_t r = ranking; r < ranking + n; r++)
+        sum += hs__real_at(hs__pruning_point(&c->curve, r, kind, point));
+    return sum / (double)n / (double)*hs__pruning_predictions(&c->curve);
+}
+
+static double accuracy_at(const counts *c, size_t ranking, size_t kind, size_t point)
+{
+    const size_t n = ranking < HS__PRUNING_RANDOM ? 1 : HS__PRUNING_RANKINGS - HS__PRUNING_RANDOM;
+    double sum = 0;
+    for (size_t r = ranking; r < ranking + n; r++)
+        sum += (double)hs__pruning_point(&c->curve, r, kind, point)[2];
+    return sum / (double)n / (double)*hs__pruning_predictions(&c->curve);
+}
+
+/* Returns the most heads up to which the loss stays within 1 % of that with all. */
+static size_t within_find(const counts *c, size_t ranking, size_t kind)
+{
+    size_t k = 0;
+    while (k + 1 < c->curve.n_points &&
+           loss_at(c, ranking, kind, k + 1) <= 1.01 * loss_at(c, ranking, kind, 0))
+        k++;
+    return c->curve.points[k];
+}
+
+/* Returns the area between the curve of random orders and this one, over the fraction of heads, in nats. */
+static double area_find(const counts *c, size_t ranking, size_t kind)
+{
+    double area = 0, before = 0;
+    for (size_t k = 1; k < c->curve.n_points; k++) {
+        const double gap = loss_at(c, HS__PRUNING_RANDOM, kind, k) - loss_at(c, ranking, kind, k);
+        area += (before + gap) / 2 * (double)(c->curve.points[k] - c->curve.points[k - 1]);
+        before = gap;
+    }
+    return area / (double)c->curve.n_maps;
+}
+
+static json_t *curve_json(const counts *c, size_t ranking, size_t kind)
+{
+    json_t *loss = json_array(), *accuracy = json_array();
+    for (size_t k = 0; k < c->curve.n_points; k++) {
+        json_array_append_new(loss, hs__report_number(loss_at(c, ranking, kind, k)));
+        json_array_append_new(accuracy, hs__report_number(accuracy_at(c, ranking, kind, k)));
+    }
+    return json_pack("{so so sI so}", "loss", loss, "accuracy", accuracy, "within_1_percent",
+                     (json_int_t)within_find(c, ranking, kind), "area",
+                     hs__report_number(area_find(c, ranking, kind)));
+}
+
+static void report(const hs__corpus_results *results, void *data, json_t *to)
+{
+    const counts *c = data;
+    (void)results;
+    if (!c || !*hs__pruning_texts(&c->curve))
+        return;
+    json_t *heads = json_array(), *rankings = json_object();
+    for (size_t k = 0; k < c->curve.n_points; k++)
+        json_array_append_new(heads, json_integer((json_int_t)c->curve.points[k]));
+    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++) {
+        json_t *kinds = json_object();
+        for (size_t kind = 0; kind < HS__PRUNING_KINDS; kind++)
+            json_object_set_new(kinds, kind_names[kind], curve_json(c, r, kind));
+        json_object_set_new(rankings, ranking_names[r], kinds);
+    }
+    json_object_set_new(to, MEMBER,
+                        json_pack("{ss sI sI so so}", "measure", measure_names[c->measure], "texts",
+                                  (json_int_t)*hs__pruning_texts(&c->curve), "predictions",
+                                  (json_int_t)*hs__pruning_predictions(&c->curve), "heads", heads, "rankings",
+                                  rankings));
+}
+
+/* ---- report.html ---- */
+
+static const char *const ranking_titles[] = {"signal to noise", "effect alone", "attention entropy",
+                                             "written norm", "random"};
+
+/* Draws the curves of one kind. which: the kind. */
+static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
+                      hs_error *err)
+{
+    const json_t *pruning = json_object_get(d->report, MEMBER), *heads = json_object_get(pruning, "heads");
+    const size_t n = json_array_size(heads);
+    double xs[HS__PRUNING_POINTS_MAX], values[(HS__PRUNING_RANDOM + 1) * HS__PRUNING_POINTS_MAX], high = 0;
+    (void)at;
+    if (!n || n > HS__PRUNING_POINTS_MAX)
+        return HS_OK;
+    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++) {
+        const json_t *kinds = json_object_get(json_object_get(pruning, "rankings"), ranking_names[r]);
+        const json_t *loss = json_object_get(json_object_get(kinds, kind_names[panel->which]), "loss");
+        for (size_t k = 0; k < n; k++) {
+            xs[k] = json_number_value(json_array_get(heads, k));
+            values[r * n + k] = json_number_value(json_array_get(loss, k));
+            high = fmax(high, values[r * n + k]);
+        }
+    }
+    const hs_chart chart = {.kind = HS_CHART_LINES,
+                            .title = panel->title,
+                            .x_title = panel->x_label,
+                            .y_title = panel->y_label,
+                            .xs = xs,
+                            .values = values,
+                            .n = n,
+                            .n_series = HS__PRUNING_RANDOM + 1,
+                            .names = ranking_titles,
+                            .y_high = high * 1.05,
+                            .mark_x = NAN,
+                            .mark_y = NAN,
+                            .width_mm = 120,
+                            .height_mm = 80,
+                            .font_pt = 8};
+    return hs_chart_draw(&chart, ret, err);
+}
+
+static const hs__report_panel panels[] = {
+    {"pruning_zero", "", "Heads switched off", "heads that are off", "mean loss, nats",
+     .which = HS__PRUNING_ZERO, .draw = draw},
+    {"pruning_mean", "", "Heads replaced by their mean", "heads that are off", "mean loss, nats",
+     .which = HS__PRUNING_MEAN, .draw = draw},
+};
+
+static void row_write(const json_t *kinds, const char *title, FILE *out)
+{
+    fprintf(out, "<tr><th scope=\"row\">%s</th>", title);
+    for (size_t kind = 0; kind < HS__PRUNING_KINDS; kind++) {
+        const json_t *curve = json_object_get(kinds, kind_names[kind]);
+        hs__cell_write(out, json_number_value(json_object_get(curve, "within_1_percent")), "%.0f");
+        hs__cell_write(out, json_number_value(json_object_get(curve, "area")), "%.3f");
+    }
+    fputs("</tr>\n", out);
+}
+
+static void page(const hs__drawing *d, hs__place at, FILE *out)
+{
+    static const hs__column columns[] = {
+        {"Order", NULL, NULL},
+        {"Zero: heads within 1 %", NULL, NULL},
+        {"Zero: area, nats", NULL, NULL},
+        {"Mean: heads within 1 %", NULL, NULL},
+        {"Mean: area, nats", NULL, NULL},
+    };
+    const json_t *pruning = json_object_get(d->report, MEMBER);
+    (void)at;
+    if (!pruning)
+        return;
+    fputs("<section id=\"" MEMBER "\" aria-label=\"Pruning\"><h2>Pruning</h2><p class=\"muted\">", out);
+    hs__html_filled(
+        out, pruning,
+        "The loss of {predictions} {measure} predictions in {texts} texts while heads go, the lowest "
+        "of each order first. ");
+    fputs("Other texts of the run gave the orders; the signal-to-noise ratio is that of the whole run. The "
+          "columns are the most heads up to which the loss stays within 1 % of that with all heads, and the "
+          "area "
+          "below the mean curve of three random orders, over the fraction of heads: above 0 the order says "
+          "more "
+          "about use than chance.</p>",
+          out);
+    hs__table_begin(out, columns, HS__N(columns));
+    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++)
+        row_write(json_object_get(json_object_get(pruning, "rankings"), ranking_names[r]), ranking_titles[r],
+                  out);
+    hs__table_end(out);
+    fputs("</section>\n", out);
+}
+
+const hs__counter hs__counter_pruning = {
+    .name = "pruning",
+    .settings = settings,
+    .n_settings = HS__N(settings),
+    .options_bytes = sizeof(options),
+    .identify = identify,
+    .measure = measure,
+    .begin = begin,
+    .matches = matches,
+    .worker_create = worker_create,
+    .worker_destroy = free,
+    .pass = pass,
+    .complete = complete,
+    .save = save,
+    .load = load,
+    .merge = merge,
+    .destroy = destroy,
+    .arrays = arrays,
+    .n_arrays = HS__N(arrays),
+    .list = list,
+    .read = read,
+    .report = report,
+    .section = MEMBER,
+    .title = "Pruning",
+    .page = page,
+    .panels = panels,
+    .n_panels = HS__N(panels),
+};
