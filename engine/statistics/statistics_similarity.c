@@ -38,6 +38,15 @@ static inline __attribute__((always_inline)) void logs(const hs__floats *x, hs__
     *ret = exponent * 0.693147181f + t * series;
 }
 
+/* Returns all bits of each lane whose sign bit is set, 0 elsewhere. Comparisons are written as the sign of a
+ * difference: gcc 12 splits a comparison of vectors that are wider than the CPU's into single elements, which
+ * takes ten times as long. Differences of unequal floats are not 0 (no subnormals are flushed), and equal
+ * ones differ by +0. */
+static inline __attribute__((always_inline)) void signs(const hs__floats *x, hs__ints *ret)
+{
+    *ret = (hs__ints)*x >> 31;
+}
+
 /* Running sums of sixteen columns. */
 typedef struct row_lanes {
     float_lanes entropy, distance, most;
@@ -51,7 +60,9 @@ static inline __attribute__((always_inline)) void sixteen_add(const hs__floats *
     logs(a, &log);
     sums->entropy.vector -= *a * log;
     sums->distance.vector += *a * (hs__floats)((hs__ints)*offset & 0x7fffffff);
-    const hs__ints more = *a > sums->most.vector;
+    const hs__floats above = sums->most.vector - *a;
+    hs__ints more;
+    signs(&above, &more);
     sums->most.vector = (hs__floats)(((hs__ints)*a & more) | ((hs__ints)sums->most.vector & ~more));
 }
 
@@ -204,8 +215,6 @@ void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts 
  * second counts the pairs of a distance. */
 
 /* gcc's vectors: 16 floats, whatever the width of the CPU's registers. Unaligned in memory. */
-typedef uint32_t ints_unsigned __attribute__((vector_size(64)));
-
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
@@ -281,8 +290,6 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
 {
     const hs__ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const hs__floats top = (hs__floats){0} + (float)(HS_CORPUS_BINS - 1);
-    const int32_t from = (int32_t)i + 1;
-    const uint32_t to = (uint32_t)(sentence_end - from);
     moment_floats sums = *moments;
     for (size_t j = i / HS__LANES * HS__LANES; j < n_tokens; j += HS__LANES) {
         hs__floats s = {0};
@@ -291,22 +298,28 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
         else
             memcpy(&s, row + j, (n_tokens - j) * sizeof *row);
         const hs__ints index = lanes + (int32_t)j;
-        /* i < j < sentence_end, in one comparison */
-        const hs__ints signal = (hs__ints)((ints_unsigned)(index - from) < to);
-        s = (hs__floats)((hs__ints)s & (index > (int32_t)i));
+        const hs__ints behind = ((int32_t)i - index) >> 31;              /* i < j */
+        const hs__ints signal = behind & ((index - sentence_end) >> 31); /* and j < sentence_end */
+        s = (hs__floats)((hs__ints)s & behind);
         const hs__floats n = s * reciprocal;
         layer_sum_add(places->similarity_sum + j, &s, first);
         layer_sum_add(places->normalized_sum + j, &n, first);
 
-        hs__ints level = {0};
-        for (size_t t = 0; t < n_thresholds; t++)
-            level -= s >= cuts[t];
+        hs__ints level = (hs__ints){0} + (int32_t)n_thresholds;
+        for (size_t t = 0; t < n_thresholds; t++) {
+            const hs__floats above = s - cuts[t];
+            hs__ints below_cut;
+            signs(&above, &below_cut);
+            level += below_cut;
+        }
         *(sixteen *)(places->levels + j) = __builtin_convertvector(level, sixteen);
         *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & HS__SIGNAL), sixteen);
 
-        const hs__ints below = n < 0;
-        const hs__floats scaled = n * (float)HS_CORPUS_BINS;
-        const hs__ints inside = scaled < top;
+        const hs__floats signed_n = n + 0; /* -0 is not below 0 */
+        const hs__floats scaled = n * (float)HS_CORPUS_BINS, excess = scaled - top;
+        hs__ints below, inside;
+        signs(&signed_n, &below);
+        signs(&excess, &inside);
         const hs__floats clipped = (hs__floats)(((hs__ints)scaled & inside) | ((hs__ints)top & ~inside));
         const hs__ints bin = __builtin_convertvector((hs__floats)((hs__ints)clipped & ~below), hs__ints) + 1;
         *(sixteen *)(places->bins + j) =
@@ -417,7 +430,9 @@ static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
         }
 }
 
-/* ---- per threshold ---- */
+/* ---- per threshold ----
+ *
+ * A byte of at most 127 reaches a level if adding 128 less the level sets its highest bit. */
 
 /* Counts in 64 columns how many of n_rows <= ROWS_MAX rows reach the level. */
 static inline __attribute__((always_inline)) void columns_count(const uint8_t *levels, size_t stride,
@@ -425,7 +440,7 @@ static inline __attribute__((always_inline)) void columns_count(const uint8_t *l
 {
     bytes count = {0};
     for (size_t i = 0; i < n_rows; i++)
-        count -= (bytes)(*(const bytes *)(levels + i * stride) >= level);
+        count += (*(const bytes *)(levels + i * stride) + (uint8_t)(HS__SIGNAL - level)) >> 7;
     *ret_all = count;
 }
 
@@ -437,8 +452,9 @@ static inline __attribute__((always_inline)) void signal_count(const uint8_t *le
     bytes signal = {0}, all = {0};
     for (size_t i = 0; i < n_rows; i++) {
         const bytes row = *(const bytes *)(levels + i * stride);
-        signal -= (bytes)(row >= (uint8_t)(level | HS__SIGNAL));
-        all -= (bytes)((row & (uint8_t)~HS__SIGNAL) >= level);
+        const bytes reaches = (row & (uint8_t)~HS__SIGNAL) + (uint8_t)(HS__SIGNAL - level);
+        signal += (reaches & row) >> 7;
+        all += reaches >> 7;
     }
     *ret_all = all;
     *ret_signal = signal;
@@ -548,7 +564,8 @@ void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_token
     for (size_t i = 0; i < n_tokens; i++)
         for (size_t j = (i + 1) / CHUNK * CHUNK; j < n_tokens; j += CHUNK) {
             const size_t at = i * stride + j;
-            *(bytes *)(ret_counts + at) += (bytes)(*(const bytes *)(levels + at) > level) & 1;
+            *(bytes *)(ret_counts + at) +=
+                (*(const bytes *)(levels + at) + (uint8_t)(HS__SIGNAL - 1 - level)) >> 7;
         }
 }
 
