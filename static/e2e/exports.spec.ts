@@ -143,7 +143,7 @@ test("overview: the order on screen, in picture and table", async ({ watched: pa
 });
 
 test("text and pairs: legend, bands and histogram are in the picture", async ({ watched: page, home }) => {
-  await open(page, home, `view=text&layer=1&head=4&bands=1&${TEXT}`);
+  await open(page, home, `view=text&layer=1&head=4&relation=similar&bands=1&${TEXT}`);
   await expect(page.locator(".segments")).toBeVisible();
   await expect(page.locator(".arcs rect").first()).toBeAttached();
   const bands = await page.locator(".arcs rect").count();
