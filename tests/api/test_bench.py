@@ -82,7 +82,7 @@ def test_answers_of_every_format(figures):
 def test_experiments_in_passes(figures):
     """The random model has no head for masked tokens."""
     experiments = figures[0]["experiments"]
-    assert set(experiments) == {"norms", "residual", "centred", "effects"}
+    assert set(experiments) == {"norms", "residual", "centred", "effects", "alti", "effective"}
     assert experiments["effects"] > 1 and str(round(experiments["effects"], 1)) in figures[1]
 
 

@@ -47,7 +47,8 @@ def test_report_arrays(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out" / "report.npz") as file:
         arrays = dict(file)
-    described = {name: row for name, row in documented("Report").items() if not name.startswith(("syntax_", "label_"))}  # of CoNLL-U and of labelled texts
+    others = ("syntax_", "label_", "pruning_")  # of CoNLL-U, of labelled texts, of --pruning-share
+    described = {name: row for name, row in documented("Report").items() if not name.startswith(others)}
     assert list(arrays) == list(described)
     assert_described(arrays, described, {
         "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
