@@ -42,9 +42,10 @@ static inline __attribute__((always_inline)) void logs(const hs__floats *x, hs__
  * difference: gcc 12 splits a comparison of vectors that are wider than the CPU's into single elements, which
  * takes ten times as long. Differences of unequal floats are not 0 (no subnormals are flushed), and equal
  * ones differ by +0. */
-static inline __attribute__((always_inline)) void signs(const hs__floats *x, hs__ints *ret)
+static inline __attribute__((always_inline)) void signs(const hs__ints *x, hs__ints *ret)
 {
-    *ret = (hs__ints)*x >> 31;
+    /* cppcheck-suppress shiftTooManyBitsSigned ; gcc and clang shift signs in, and these are vectors */
+    *ret = *x >> 31;
 }
 
 /* Running sums of sixteen columns. */
@@ -60,7 +61,7 @@ static inline __attribute__((always_inline)) void sixteen_add(const hs__floats *
     logs(a, &log);
     sums->entropy.vector -= *a * log;
     sums->distance.vector += *a * (hs__floats)((hs__ints)*offset & 0x7fffffff);
-    const hs__floats above = sums->most.vector - *a;
+    const hs__ints above = (hs__ints)(sums->most.vector - *a);
     hs__ints more;
     signs(&above, &more);
     sums->most.vector = (hs__floats)(((hs__ints)*a & more) | ((hs__ints)sums->most.vector & ~more));
@@ -282,6 +283,20 @@ static inline __attribute__((always_inline)) void layer_sum_add(float *sums, con
         *(hs__floats *)sums += *values;
 }
 
+/* Counts for sixteen elements the thresholds that each reaches. */
+static inline __attribute__((always_inline)) void levels_count(const hs__floats *s, const hs__floats *cuts,
+                                                               size_t n_thresholds, hs__ints *ret)
+{
+    hs__ints level = (hs__ints){0} + (int32_t)n_thresholds;
+    for (size_t t = 0; t < n_thresholds; t++) {
+        const hs__ints above = (hs__ints)(*s - cuts[t]);
+        hs__ints below_cut;
+        signs(&above, &below_cut);
+        level += below_cut;
+    }
+    *ret = level;
+}
+
 /* Row i from the vector that holds the diagonal: levels, bins, sums. Elements j <= i, and those past the end,
  * count as S = 0. The sums begin with the first head. */
 static inline __attribute__((always_inline)) void
@@ -297,26 +312,24 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
             s = *(const hs__floats *)(row + j);
         else
             memcpy(&s, row + j, (n_tokens - j) * sizeof *row);
-        const hs__ints index = lanes + (int32_t)j;
-        const hs__ints behind = ((int32_t)i - index) >> 31;              /* i < j */
-        const hs__ints signal = behind & ((index - sentence_end) >> 31); /* and j < sentence_end */
+        const hs__ints index = lanes + (int32_t)j, to_row = (int32_t)i - index, to_end = index - sentence_end;
+        hs__ints behind, inside_sentence;
+        signs(&to_row, &behind);          /* i < j */
+        signs(&to_end, &inside_sentence); /* j < sentence_end */
+        const hs__ints signal = behind & inside_sentence;
         s = (hs__floats)((hs__ints)s & behind);
         const hs__floats n = s * reciprocal;
         layer_sum_add(places->similarity_sum + j, &s, first);
         layer_sum_add(places->normalized_sum + j, &n, first);
 
-        hs__ints level = (hs__ints){0} + (int32_t)n_thresholds;
-        for (size_t t = 0; t < n_thresholds; t++) {
-            const hs__floats above = s - cuts[t];
-            hs__ints below_cut;
-            signs(&above, &below_cut);
-            level += below_cut;
-        }
+        hs__ints level;
+        levels_count(&s, cuts, n_thresholds, &level);
         *(sixteen *)(places->levels + j) = __builtin_convertvector(level, sixteen);
         *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & HS__SIGNAL), sixteen);
 
-        const hs__floats signed_n = n + 0; /* -0 is not below 0 */
-        const hs__floats scaled = n * (float)HS_CORPUS_BINS, excess = scaled - top;
+        const hs__floats scaled = n * (float)HS_CORPUS_BINS;
+        const hs__ints signed_n = (hs__ints)(n + 0) /* -0 is not below 0 */,
+                       excess = (hs__ints)(scaled - top);
         hs__ints below, inside;
         signs(&signed_n, &below);
         signs(&excess, &inside);
