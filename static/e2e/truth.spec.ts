@@ -163,7 +163,7 @@ test("the figures' table sorts by every column", { tag: "@slow" }, async ({ watc
   await open(page, home);
   await page.getByText("All figures as a table").click();
   const heads = page.locator(".alternative thead th");
-  await expect(heads).toHaveCount(19);
+  await expect(heads).toHaveCount(20);
   for (const n of [2, 5, 9, 11]) {
     await heads.nth(n).getByRole("button").click();
     await expect(heads.nth(n)).toHaveAttribute("aria-sort", "descending");
