@@ -202,10 +202,14 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   const both = await lanes();
   await expect(page).toHaveURL(new RegExp(`beside=${back.layer}\\.${back.head}`));
   await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, shared evenly among 2 heads/)).toBeVisible();
-  const colours = await page
-    .locator(".arc")
-    .evaluateAll((all) => all.map((arc) => [arc.getAttribute("data-lane"), getComputedStyle(arc).stroke].join(" ")));
-  expect(new Set(colours).size).toBe(2);
+  const strokes = (): Promise<string[]> =>
+    page
+      .locator(".arc")
+      .evaluateAll((all) => [...new Set(all.map((arc) => [arc.getAttribute("data-lane"), getComputedStyle(arc).stroke].join(" ")))]);
+  const last = { colours: [""] };
+  // Lines that are being replaced have no colour.
+  await expect.poll(async () => (last.colours = await strokes()).filter((c) => c.includes("rgb")).length).toBe(2);
+  const colours = last.colours.filter((c) => c.includes("rgb"));
   // One looks back, the other ahead: from a token a line of each.
   await page.locator(".token").nth(20).click();
   await expect.poll(lanes).toEqual(both);
