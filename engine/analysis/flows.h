@@ -1,7 +1,7 @@
-/* flows.h - effective attention (Brunner et al. 2020, arXiv 1908.04211) and attention rollout (Abnar and
- * Zuidema 2020, arXiv 2005.00928).
+/* flows.h - how much tokens pass on to tokens: effective attention (Brunner et al. 2020, arXiv 1908.04211),
+ * attention rollout (Abnar and Zuidema 2020, arXiv 2005.00928), contributions and value zeroing.
  *
- * Maps are row-major float [T][T]. Nothing is allocated. */
+ * Maps are row-major float [T][T]. Contributions and value zeroing allocate; the other functions do not. */
 #pragma once
 
 #include "engine/engine.h"

@@ -1,20 +1,4 @@
-/* team.h - shares the cores of a process between the threads that compute.
- *
- * A runtime has one pool of helper threads, which sleep until a team has tasks and a core is idle. A team
- * is one computing thread with the helpers that serve it at the moment:
- *
- *     hs__team team;
- *     hs__team_start(&team, runtime, n_threads);
- *     hs__team_share(&team, n_tasks, task, context);     any number of times; returns when all tasks are done
- *     hs__team_finish(&team);
- *
- * Every team counts as one busy core. Helpers join only while teams and helpers together are fewer than
- * the cores, and leave at the end of their task when more teams start. So a lone team runs on all cores,
- * and many teams run on one core each.
- *
- * A helper's nice value (setpriority) is at least that of the team's own thread. Tasks are claimed one by
- * one, so a helper that loses its core delays only the task that it holds. If that happens repeatedly,
- * the team continues alone. No function fails: without helpers a team runs all tasks itself. */
+/* team.h - what a runtime shares: sizes of caches, blocks of memory, cores between threads that compute. */
 #pragma once
 
 #include "engine/kernels/kernels.h"
