@@ -20,7 +20,8 @@ KINDS = ("repeated", "same_sentence", "repeated_same_sentence")
 class Text:
     """Pairs i < j of a text, what they are, and N of each [l][h][pair]."""
 
-    def __init__(self, headscope, text):
+    def __init__(self, headscope, number, text):
+        self.number = number
         done = subprocess.run(command(headscope, "analyze", *SMALL, "--outputs", "similarities,attentions", "--format", "npz", "-"),
                               input=text.encode(), capture_output=True, check=True)
         with np.load(io.BytesIO(done.stdout)) as maps:
@@ -48,7 +49,7 @@ def run(headscope, tmp_path_factory):
     lines = texts(N_TEXTS, seed=42)
     done = corpus(headscope, ndjson(folder / "texts.jsonl", lines), "-o", folder / "out")
     assert done.returncode == 0, done.stderr
-    return folder, [Text(headscope, line) for line in lines]
+    return folder, [Text(headscope, number, line) for number, line in enumerate(lines)]
 
 
 def head_sums(maps, weigh):
@@ -122,6 +123,40 @@ def focal(text):
     return holding.max(-1) / np.maximum(high, 1), np.array([len(set(heads) - {-1}) for heads in first])
 
 
+WHOLE, STEP = (1 << 64) - 1, 0x9e3779b97f4a7c15
+
+
+def mix(x):
+    x &= WHOLE
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & WHOLE
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & WHOLE
+    return x ^ x >> 31
+
+
+def pairs_at_random(number, head, size, n):
+    """n different pairs i < j of a text of so many tokens, as docs/reference/formulas.md says."""
+    pairs, state, every = set(), mix(mix(number + STEP) + (head + 1) * STEP), {(i, j) for j in range(size) for i in range(j)}
+    drawn = len(every) - n if n > len(every) // 2 else n
+    while len(pairs) < drawn:
+        state += STEP
+        x = mix(state)
+        i, j = (x >> 32) * size >> 32, (x & 0xffffffff) * size >> 32
+        pairs |= {(min(i, j), max(i, j))} & every
+    return every - pairs if drawn < n else pairs
+
+
+def focal_by_chance(text):
+    """As focal(), of as many pairs drawn at random as each head has in E."""
+    high, size, tokens = pair_sums(text, text.distance > 0).astype(int), len(text.ids), list(text.ids)
+    shares, ids = np.zeros(high.shape), np.full(high.shape, -1)
+    for head, n in enumerate(high.ravel()):
+        pairs = pairs_at_random(text.number, head, size, n)
+        if pairs:
+            holding = [sum(token in (tokens[i], tokens[j]) for i, j in pairs) for token in tokens]
+            shares.flat[head], ids.flat[head] = max(holding) / n, tokens[int(np.argmax(holding))]
+    return shares, np.array([len(set(heads) - {-1}) for heads in ids])
+
+
 def band(text, reach):
     summed = np.maximum(text.n.sum(1, dtype=float), 0)
     return (summed * (text.distance <= reach)).sum(-1)
@@ -137,7 +172,8 @@ def test_sums_of_blocks(run):
         "all_repeated": lambda text: text.kinds["repeated"].sum(),
         "all_same_sentence": lambda text: text.kinds["same_sentence"].sum(),
         "all_repeated_same_sentence": lambda text: text.kinds["repeated_same_sentence"].sum(),
-        "unique_focal_sum": lambda text: focal(text)[1], "high": lambda text: pair_sums(text, text.distance > 0),
+        "unique_focal_sum": lambda text: focal(text)[1],
+        "unique_focal_chance_sum": lambda text: focal_by_chance(text)[1], "high": lambda text: pair_sums(text, text.distance > 0),
         "distance_sum": lambda text: pair_sums(text, text.distance),
         "texts_with_high": lambda text: pair_sums(text, text.distance > 0) > 0,
         **{kind: lambda text, kind=kind: pair_sums(text, text.kinds[kind]) for kind in KINDS},
@@ -147,6 +183,7 @@ def test_sums_of_blocks(run):
     close = {
         "separator_sum": lambda text: text.columns[:, :, np.isin(text.ids, separators)].sum((1, 2)),
         "attention_sum": lambda text: text.columns.sum((1, 2)), "focal_share_sum": lambda text: focal(text)[0],
+        "focal_chance_sum": lambda text: focal_by_chance(text)[0],
         "near_sum": lambda text: band(text, 5), "positive_sum": lambda text: band(text, WINDOW),
         **{"expected_" + kind: lambda text, kind=kind: pair_sums(text, text.share_at(kind)) for kind in KINDS},
     }
@@ -161,14 +198,11 @@ def test_sums_of_blocks(run):
 
 def drawn(n):
     """How often each of n blocks is in each draw, as docs/reference/formulas.md says."""
-    whole, times, run = (1 << 64) - 1, np.zeros((DRAWS + 1, n), int), round(n ** (1 / 3))
+    times, run = np.zeros((DRAWS + 1, n), int), round(n ** (1 / 3))
     times[0] = 1
     for k in range(1, DRAWS + 1):
         for i in range(n):
-            x = (k * BLOCKS + i // run) * 0x9e3779b97f4a7c15 & whole
-            x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & whole
-            x = (x ^ x >> 27) * 0x94d049bb133111eb & whole
-            start = int(((x ^ x >> 31) >> 11) * 2.0**-53 * n)
+            start = int((mix((k * BLOCKS + i // run) * STEP) >> 11) * 2.0**-53 * n)
             times[k, (start + i % run) % n] += 1
     return times, run
 
@@ -203,11 +237,24 @@ def test_intervals_are_those_of_drawn_blocks(run):
             "repeated_lift": of("repeated") / of("high") / anywhere,
             "same_sentence_lift_same_distance": of("same_sentence") / of("expected_same_sentence"),
             "repeated_same_sentence_share": of("repeated_same_sentence") / of("high"),
+            "focal_lift": of("focal_share_sum") / of("focal_chance_sum"),
         }
         for name, values in due.items():
             given = head["intervals"][name]
             assert (given["low"], given["high"]) == pytest.approx(interval(values, n, length), rel=1e-3)
             assert given["low"] < head[name] < given["high"]
+        assert head["focal_share"]["chance"] == pytest.approx((of("focal_chance_sum") / of("texts_with_high"))[0], rel=1e-6)
+        layer = said["layer_figures"][MAIN][l]
+        unique, chance = (draws[f"unique_focal_{name}"][:, l] / draws["texts"] for name in ("sum", "chance_sum"))
+        assert (layer["unique_focal"], layer["unique_focal_chance"]) == pytest.approx((unique[0], chance[0]), rel=1e-6)
+        given = layer["intervals"]["unique_focal"]
+        assert (given["low"], given["high"]) == pytest.approx(interval(unique, n, length), rel=1e-3)
+
+
+def test_focal_tokens_are_judged_by_chance(run):
+    finding, = (f for f in report(run[0] / "out")["findings"] if "focal tokens" in f["claim"])
+    assert f"by chance {report(run[0] / 'out')['layer_figures'][MAIN][1]['unique_focal_chance']:.2f} (" in finding["measured"]
+    assert "drawn at random" in finding["criterion"]
 
 
 def test_p_values_of_all_heads_are_adjusted_together(run):

@@ -5,6 +5,7 @@
  * on without. */
 #include "server/corpus/counters/resampling.h"
 
+#include "engine/statistics/focal_chance.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/same_distance.h"
 #include "server/corpus/counters/words.h"
@@ -84,7 +85,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     const size_t heads = n_layers * hs_model_shape(job->model)->n_heads;
     (void)options;
     size->shared += hs_blocks_bytes(n) + sizeof(hs_bootstrap);
-    size->worker += hs_blocks_bytes(n);
+    size->worker += hs_blocks_bytes(n) + hs_focal_chance_bytes(job->settings.fields.max_tokens);
     size->saved += HS_BLOCKS_MAX * n;
     size->elements += HS_BLOCKS_MAX * (HS__RUN_SUMS + n_layers * HS__LAYER_SUMS + heads * HS__HEAD_SUMS);
     size->report += heads * 4096; /* intervals, as objects */
@@ -111,6 +112,8 @@ typedef struct worker {
     size_t n_layers, n_heads, threshold_main;
     const void *chances; /* state of same_distance */
     hs_blocks *blocks;
+    hs_focal_chance *focal;
+    int32_t focal_drawn[HS_CORPUS_BATCH][HS_HEADS_MAX]; /* positions, of the current layer's heads */
 } worker;
 
 static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
@@ -121,15 +124,20 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
         return HS_OK;
     worker *w = *ret = calloc(1, sizeof *w);
     if (w)
-        *w = (worker){o->n_layers, o->n_heads, o->threshold_main, chances,
-                      hs_blocks_create(block_words(o->n_layers, o->n_heads))};
-    return w && w->blocks ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+        *w = (worker){.n_layers = o->n_layers,
+                      .n_heads = o->n_heads,
+                      .threshold_main = o->threshold_main,
+                      .chances = chances,
+                      .blocks = hs_blocks_create(block_words(o->n_layers, o->n_heads)),
+                      .focal = hs_focal_chance_create(o->tokens_max)};
+    return w && w->blocks && w->focal ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
 static void worker_destroy(void *state)
 {
     worker *w = state;
     free(w->blocks);
+    hs_focal_chance_destroy(w->focal);
     free(w);
 }
 
@@ -138,8 +146,10 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     const worker *w = state;
     const hs_chance *chance = hs__same_distance_of_worker(w->chances, t->place);
     const int64_t T = (int64_t)(t->end - t->first);
+    const hs_corpus_text text = hs__text_counted(t);
     int64_t *words = hs_blocks_at(w->blocks, t->record.number);
     (void)err;
+    hs_focal_chance_find(w->focal, t->place, &text);
     words[HS__RUN_TEXTS]++;
     words[HS__RUN_PAIRS] += T * (T - 1) / 2;
     words[HS__RUN_REPEATED] += (int64_t)hs_chance_total(chance, HS_CHANCE_REPEATED);
@@ -149,7 +159,20 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     return HS_OK;
 }
 
-static void layer_add(const worker *w, int64_t *words, const hs__text_head *head)
+/* Returns the number of different focal tokens that the last layer's heads have by chance. */
+static int64_t unique_count(const int32_t *positions, size_t n_heads)
+{
+    int64_t n = 0;
+    for (size_t h = 0; h < n_heads; h++) {
+        size_t before = 0;
+        while (before < h && positions[before] != positions[h])
+            before++;
+        n += positions[h] >= 0 && before == h;
+    }
+    return n;
+}
+
+static void layer_add(const worker *w, size_t place, int64_t *words, const hs__text_head *head)
 {
     const double *mass = head->observation->mass;
     const double separators = mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END] + mass[HS_ROLE_COMMA];
@@ -160,13 +183,14 @@ static void layer_add(const worker *w, int64_t *words, const hs__text_head *head
         return;
     const hs_corpus_layer_observation layer = hs_corpus_batch_layer(head->statistics);
     words[layer_word(head->l, HS__LAYER_UNIQUE_FOCAL)] += (int64_t)layer.unique_focal;
+    words[layer_word(head->l, HS__LAYER_UNIQUE_CHANCE)] += unique_count(w->focal_drawn[place], w->n_heads);
     hs__real_add(words + layer_word(head->l, HS__LAYER_NEAR), layer.near);
     hs__real_add(words + layer_word(head->l, HS__LAYER_POSITIVE), layer.all);
 }
 
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
-    const worker *w = state;
+    worker *w = state;
     const hs_corpus_observation *o = head->observation;
     const uint32_t *distances = hs_corpus_batch_distances(head->statistics, w->threshold_main);
     int64_t *block = hs_blocks_at(w->blocks, t->record.number);
@@ -187,7 +211,10 @@ static void head(void *state, hs__text *t, hs__text_head *head)
         to[0] += (int64_t)(expected[kind] >> HS_CHANCE_BITS);
         to[1] += (int64_t)(expected[kind] & ((UINT64_C(1) << HS_CHANCE_BITS) - 1));
     }
-    layer_add(w, block, head);
+    const hs_focal_draw drawn = hs_focal_chance_draw(w->focal, t->place, head->map, o->high_pairs);
+    w->focal_drawn[t->place][head->h] = drawn.position;
+    hs__real_add(words + sum_word(HS__HEAD_FOCAL_CHANCE, HEAD_REALS), drawn.share);
+    layer_add(w, t->place, block, head);
 }
 
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
@@ -352,6 +379,7 @@ static const hs__described_array arrays[] = {
     {"block_all_distance_sum", RUN, "tokens", "distances of all pairs of the block, summed"},
     {"block_unique_focal_sum", LAYER, "focal tokens",
      "different focal tokens of the heads, summed over texts"},
+    {"block_unique_focal_chance_sum", LAYER, "focal tokens", "the same of as many pairs drawn at random"},
     {"block_separator_sum", LAYER, "attention",
      "attention on separators, sentence ends and commas, summed over heads and texts"},
     {"block_attention_sum", LAYER, "attention", "all attention of the block"},
@@ -370,6 +398,8 @@ static const hs__described_array arrays[] = {
     {"block_expected_repeated", HEAD, "pairs", "expected_repeated of the block"},
     {"block_expected_same_sentence", HEAD, "pairs", "expected_same_sentence of the block"},
     {"block_expected_repeated_same_sentence", HEAD, "pairs", "expected_repeated_same_sentence of the block"},
+    {"block_focal_chance_sum", HEAD, "share of pairs",
+     "share with the focal token of as many pairs drawn at random, summed over texts"},
 };
 _Static_assert(HS__N(arrays) == HS__RUN_SUMS + HS__LAYER_SUMS + HS__HEAD_SUMS, "each sum has an array");
 
@@ -449,6 +479,7 @@ static const struct {
      false, true},
     {"repeated_same_sentence_lift_same_distance", HS__HEAD_BOTH, HS__HEAD_EXPECTED_BOTH, NO_RUN_SUM, false,
      true},
+    {"focal_lift", HS__HEAD_FOCAL_SHARE, HS__HEAD_FOCAL_CHANCE, NO_RUN_SUM, false, true},
 };
 
 /* Draws figure f of a head, or of a layer. */
@@ -514,6 +545,44 @@ static void figure_report(const hs__resampling *r, size_t f, const json_t *heads
         p_add(c, f, heads, p, scratch);
 }
 
+/* Adds the focal share of as many pairs drawn at random. */
+static void focal_head_report(const hs__resampling *r, size_t l, size_t h, json_t *head)
+{
+    hs_draws share, chance, texts;
+    hs__draw_head(r, HS__HEAD_FOCAL_SHARE, l, h, share);
+    hs__draw_head(r, HS__HEAD_FOCAL_CHANCE, l, h, chance);
+    hs__draw_head(r, HS__HEAD_TEXTS_WITH_HIGH, l, h, texts);
+    json_object_set_new(json_object_get(head, "focal_share"), "chance",
+                        hs__report_number(texts[0] > 0 ? chance[0] / texts[0] : NAN));
+    json_object_set_new(head, "focal_lift", hs__report_number(chance[0] > 0 ? share[0] / chance[0] : NAN));
+}
+
+/* Adds the interval of the number of different focal tokens, and the number of as many pairs drawn at random.
+ */
+static void focal_layer_report(const hs__resampling *r, size_t l, json_t *layer)
+{
+    hs_draws unique, chance, texts;
+    json_t *interval = json_object();
+    hs__draw_run(r, HS__RUN_TEXTS, texts);
+    hs__draw_layer(r, HS__LAYER_UNIQUE_FOCAL, l, unique);
+    hs__draw_layer(r, HS__LAYER_UNIQUE_CHANCE, l, chance);
+    hs__draws_divide(unique, texts);
+    hs__draws_divide(chance, texts);
+    const hs_interval found = hs_bootstrap_interval(&r->bootstrap, unique);
+    interval_set(interval, &found);
+    json_object_set_new(json_object_get(layer, "intervals"), "unique_focal", interval);
+    json_object_set_new(layer, "unique_focal_chance", hs__report_number(chance[0]));
+}
+
+static void focal_report(const hs__resampling *r, const json_t *heads, const json_t *layers)
+{
+    for (size_t l = 0; l < r->counts->n_layers; l++) {
+        focal_layer_report(r, l, json_array_get(layers, l));
+        for (size_t h = 0; h < r->counts->n_heads; h++)
+            focal_head_report(r, l, h, json_array_get(json_array_get(heads, l), h));
+    }
+}
+
 static void intervals_begin(const counts *c, const json_t *heads, const json_t *layers)
 {
     for (size_t l = 0; l < c->n_layers; l++) {
@@ -537,6 +606,7 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
         intervals_begin(c, heads, layers);
         for (size_t f = 0; f < HS__N(figures); f++)
             figure_report(r, f, heads, layers, p, scratch);
+        focal_report(r, heads, layers);
         json_object_set_new(to, "blocks", json_integer((json_int_t)r->bootstrap.n_blocks));
     }
     hs__resampling_destroy(r);

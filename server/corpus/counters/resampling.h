@@ -20,16 +20,18 @@ typedef enum hs__head_sum {
     HS__HEAD_EXPECTED_REPEATED, /* by chance at the same distance, here and below */
     HS__HEAD_EXPECTED_SAME_SENTENCE,
     HS__HEAD_EXPECTED_BOTH,
+    HS__HEAD_FOCAL_CHANCE, /* focal share of as many pairs drawn at random */
     HS__HEAD_SUMS
 } hs__head_sum;
 
 /* Sums of a layer. Those before HS__LAYER_SEPARATORS are counts. */
 typedef enum hs__layer_sum {
     HS__LAYER_UNIQUE_FOCAL,
-    HS__LAYER_SEPARATORS, /* attention on separators, sentence ends and commas */
-    HS__LAYER_ATTENTION,  /* all of it */
-    HS__LAYER_NEAR,       /* positive part of N near the diagonal, */
-    HS__LAYER_POSITIVE,   /* and anywhere */
+    HS__LAYER_UNIQUE_CHANCE, /* the same of as many pairs drawn at random */
+    HS__LAYER_SEPARATORS,    /* attention on separators, sentence ends and commas */
+    HS__LAYER_ATTENTION,     /* all of it */
+    HS__LAYER_NEAR,          /* positive part of N near the diagonal, */
+    HS__LAYER_POSITIVE,      /* and anywhere */
     HS__LAYER_SUMS
 } hs__layer_sum;
 

@@ -112,7 +112,7 @@ static const report_figure report_figures[] = {
      .title = "Figure 11b · Different focal tokens",
      .panels = "unique:l:t",
      .caption = "Number of different focal tokens among the heads of " LAST ", per text; " TAU "; " TEXTS
-                ". The paper reads 9 to 10 of 12."},
+                ". The paper reads 9 to 10 of 12. The findings have the number by chance."},
     {.id = "12",
      .title = "Figure 12 · Summed similarity",
      .panels = "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
