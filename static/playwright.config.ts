@@ -1,4 +1,5 @@
 // The viewer against the real server, in Debian's Chromium. HEADSCOPE names the binary.
+import { cpus } from "node:os";
 import { defineConfig } from "@playwright/test";
 import { executablePath } from "./chromium.mjs";
 
@@ -6,8 +7,8 @@ export default defineConfig({
   testDir: "e2e",
   outputDir: "../build/browser-test",
   snapshotPathTemplate: "{testDir}/reference/{arg}{ext}",
-  // Each has a server and a state folder of its own (e2e/server.ts).
-  workers: 2,
+  // One more than cores, since tests also wait. Each has a server and a state folder of its own (e2e/server.ts).
+  workers: cpus().length < 4 ? cpus().length + 1 : 4,
   reporter: "list",
   // A test that passes the second time is listed as flaky.
   retries: process.env.CI ? 1 : 0,

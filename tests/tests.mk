@@ -97,9 +97,10 @@ api-test: $(BINARY) $(PASSES)
 viewer-test: static/node_modules/.package-lock.json
 	cd static && npm run --silent test
 
-## make browser-test    the viewer in Chromium against the running server (Playwright)
+## make browser-test    the viewer in Chromium against the running server (Playwright); SHARD=1/2: the first half of the tests
+SHARD ?=
 browser-test: $(BINARY) static/node_modules/.package-lock.json
-	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser
+	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser -- $(SHARD:%=--shard=%)
 
 ## make freeze SEED=1   api and browser tests while their processes stand still now and then
 SEED ?= 1

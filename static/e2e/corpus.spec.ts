@@ -192,7 +192,7 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
 });
 
-test("Export that is opened early offers the typical texts once they are here", async ({ watched: page, home, request }) => {
+test("Export that is opened early offers the typical texts once they are here", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const id = await made(request, home, "name=early&examples=2");
   let answer = (): void => {};
   const held = new Promise<void>((done) => (answer = done));

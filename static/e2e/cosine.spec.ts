@@ -41,7 +41,7 @@ test("heads are ranked by their effect on the cosine", { tag: "@slow" }, async (
   await expect(map.locator(".ranked button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
 });
 
-test("each text has a prompt of its own, and changing it changes the cosine", async ({ watched: page, home, request }) => {
+test("each text has a prompt of its own, and changing it changes the cosine", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const a = await vectorOf(request, home, FIRST, "");
   const b = await vectorOf(request, home, SECOND, "passage");
   await open(page, home, COMPARED);

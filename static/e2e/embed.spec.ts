@@ -32,7 +32,7 @@ async function frame(page: Page, src: string, host = "127.0.0.1"): Promise<Frame
 }
 
 for (const [view, [name, shows]] of Object.entries(VIEWS))
-  test(`${view} in a frame of another page: nothing around it`, async ({ page, home }) => {
+  test(`${view} in a frame of another page: nothing around it`, { tag: ["head", "corpus"].includes(view) ? [] : "@slow" }, async ({ page, home }) => {
     const inside = await frame(page, `${home}?embed#view=${view}&layer=1&head=4`);
     await expect(inside.getByRole("region", { name, exact: true })).toBeVisible();
     await expect(inside.locator(shows).first()).toBeVisible();

@@ -149,14 +149,16 @@ test("what is saved: both passes, the switches and the figures", async ({ watche
   expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"kind":"zero"');
 });
 
-for (const width of [390, 1280, 1600])
-  test(`the view fits a window of ${width} pixels`, async ({ watched: page, home }) => {
+test("the view fits windows of 390, 1280 and 1600 pixels", async ({ watched: page, home }) => {
+  await open(page, home, `${QUERY}&edits=z1.7&layer=5&head=3`);
+  for (const width of [390, 1280, 1600]) {
     await page.setViewportSize({ width, height: 800 });
-    await open(page, home, `${QUERY}&edits=z1.7&layer=5&head=3`);
     await expect(page.locator(".plates .heatmap")).toHaveCount(3);
     await expect(view(page, "Experiment")).toBeVisible();
+    await drawn(page);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-  });
+  }
+});
 
 test("the lens: what it would say after every layer, before and after", async ({ watched: page, home, request }) => {
   await open(page, home, `${QUERY}&edits=z0.0`);

@@ -44,7 +44,7 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
 
 const VIEWS = ["", "view=head&layer=1&head=4&scale=log", "view=experiment&edits=z1.2&at=2"];
 for (const fragment of VIEWS)
-  test(`figures to print come from the server, with labels as text: ${fragment || "overview"}`, async ({ watched: page, home }) => {
+  test(`figures to print come from the server, with labels as text: ${fragment || "overview"}`, { tag: fragment.includes("head=4") ? [] : "@slow" }, async ({ watched: page, home }) => {
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
     expect((await save(page, "Figure PDF")).subarray(0, 5).toString()).toBe("%PDF-");
@@ -94,7 +94,7 @@ const covered = (boxes: readonly Box[]): string[] =>
   );
 
 for (const fragment of ["view=head&layer=1&head=4", "view=pairs&layer=1&head=4"])
-  test(`labels are text, and none covers another without our font: ${fragment}`, async ({ watched: page, home, context }) => {
+  test(`labels are text, and none covers another without our font: ${fragment}`, { tag: fragment.includes("pairs") ? "@slow" : [] }, async ({ watched: page, home, context }) => {
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
     if (fragment.includes("pairs")) await expect(page.locator(".chart canvas")).toBeVisible();
@@ -159,7 +159,7 @@ test("text and pairs: legend, bands and histogram are in the picture", async ({ 
   expect(count(pairs, /<image/g)).toBe(1);
 });
 
-test("frames are in the picture", async ({ watched: page, home }) => {
+test("frames are in the picture", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=experiment&lens=1&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.");
   const answered = page.locator(".lens-table .answered");
   await expect(answered.last()).toBeVisible();

@@ -4,7 +4,7 @@ import { EXAMPLES } from "../src/app/examples";
 import { colours, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
 
 for (const width of [1280, 390])
-  test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, async ({
+  test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, { tag: width === 390 ? "@slow" : [] }, async ({
     watched: page,
     home,
     request,
@@ -158,21 +158,31 @@ const SHOWN = [
   ["Experiment", "view=experiment&edits=z1.2", [".switches", ".token"]],
   ["Trace", "view=trace", [".routes path", ".routes text"]],
 ] as const;
-for (const media of ["print", "forced"] as const)
-  for (const [name, fragment, shown] of SHOWN)
-    test(`maps, token colours and colour bars stay, ${media}: ${name}`, async ({ watched: page, home }) => {
-      await open(page, home, fragment);
-      await expect(page.locator(shown[0]).first()).toBeVisible();
-      await settled(page);
-      const colour = (): Promise<string[]> =>
-        page.locator(shown.join()).evaluateAll((all) => all.map((one) => getComputedStyle(one).backgroundColor + getComputedStyle(one).backgroundImage));
-      const tinted = (await colour()).filter((one) => !/^rgba\(0, 0, 0, 0\)none/.test(one));
-      await page.emulateMedia(media === "print" ? { media: "print" } : { forcedColors: "active", colorScheme: "light" });
+const FORCED = { forcedColors: "active", colorScheme: "light" } as const;
+for (const [name, fragment, shown] of SHOWN) {
+  test(`maps, token colours and colour bars stay, in forced colours and in print: ${name}`, async ({ watched: page, home }) => {
+    await open(page, home, fragment);
+    await expect(page.locator(shown[0]).first()).toBeVisible();
+    await settled(page);
+    const colour = (): Promise<string[]> =>
+      page.locator(shown.join()).evaluateAll((all) => all.map((one) => getComputedStyle(one).backgroundColor + getComputedStyle(one).backgroundImage));
+    const tinted = (await colour()).filter((one) => !/^rgba\(0, 0, 0, 0\)none/.test(one));
+    for (const media of [FORCED, { media: "print", forcedColors: null }] as const) {
+      await page.emulateMedia(media);
       for (const part of shown) await expect(page.locator(part).first(), part).toBeVisible();
       const after = await colour();
       expect(after.filter((one) => tinted.includes(one)).length).toBeGreaterThanOrEqual(tinted.length);
-      if (media === "forced") return expect(await findings(page)).toEqual([]);
-      await expect(page.locator(".top, .panel, .readout, .ends button, fieldset, select, .field").filter({ visible: true })).toHaveCount(0);
-      await expect(page.locator(".printed")).toContainText("headscope · mini · ");
-      expect(await page.locator(shown[0]).first().evaluate((one) => getComputedStyle(one).getPropertyValue("print-color-adjust"))).toBe("exact");
-    });
+    }
+    await expect(page.locator(".top, .panel, .readout, .ends button, fieldset, select, .field").filter({ visible: true })).toHaveCount(0);
+    await expect(page.locator(".printed")).toContainText("headscope · mini · ");
+    expect(await page.locator(shown[0]).first().evaluate((one) => getComputedStyle(one).getPropertyValue("print-color-adjust"))).toBe("exact");
+  });
+
+  test(`axe finds nothing serious or moderate in forced colours: ${name}`, { tag: name === "Head" ? [] : "@slow" }, async ({ watched: page, home }) => {
+    await page.emulateMedia(FORCED);
+    await open(page, home, fragment);
+    await expect(page.locator(shown[0]).first()).toBeVisible();
+    await settled(page);
+    expect(await findings(page)).toEqual([]);
+  });
+}

@@ -6,7 +6,7 @@ for (const [width, height] of [
   [1440, 900],
   [390, 844],
 ] as const)
-  test(`all heads are in the window at first: ${width} px`, async ({ watched: page, home }) => {
+  test(`all heads are in the window at first: ${width} px`, { tag: width === 1440 ? "@slow" : [] }, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height });
     await open(page, home);
     await settled(page);

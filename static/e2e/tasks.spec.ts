@@ -63,7 +63,7 @@ for (const [what, fragment, target, words] of [
   ["the loss", of("causal", "experiment"), { loss: true }, /Watched: the loss/],
   ["an answer", `${of("reader", "experiment")}&pair=${encodeURIComponent(TEXT)}`, { span: [expect.any(Number), expect.any(Number)] }, /Watched: the score of the answer/],
 ] as const)
-  test(`effects follow ${what}`, async ({ watched: page, home }) => {
+  test(`effects follow ${what}`, { tag: "class" in target ? [] : "@slow" }, async ({ watched: page, home }) => {
     const requested = page.waitForRequest((request) => (request.postData() ?? "").includes('"target"'));
     await open(page, home, `${fragment}&tone=target_change`);
     expect((await requested).postDataJSON().target).toEqual(target);

@@ -113,7 +113,7 @@ test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail
   for (const dark of strong) expect(dark).toBeGreaterThan(0.75 * full);
 });
 
-test("512 tokens: little is fetched before anything is opened", async ({ watched: page, home }) => {
+test("512 tokens: little is fetched before anything is opened", { tag: "@slow" }, async ({ watched: page, home }) => {
   const requested: string[] = [];
   page.on("request", (r) => requested.push(r.postData() ?? ""));
   await open(page, home, `show=both&small=0&max=512&text=${encodeURIComponent(LONG)}`);

@@ -207,7 +207,7 @@ for (const theme of ["light", "dark"] as const)
     ["overview", "tint=mean_distance&layer=1&head=4"],
     ["head", "view=head&layer=1&head=4&pin=2.9"],
   ] as const)
-    test(`looks as it did: ${name}, ${theme}`, async ({ watched: page, home }) => {
+    test(`looks as it did: ${name}, ${theme}`, { tag: theme === "dark" ? "@slow" : [] }, async ({ watched: page, home }) => {
       await page.emulateMedia({ colorScheme: theme });
       await open(
         page,
