@@ -109,9 +109,8 @@ void hs_bootstrap_draw(const hs_bootstrap *bootstrap, const double by_block[HS_B
 
 #define NORMAL_975 1.959963984540054
 
-/* Returns the 97.5 % point of Student's t: a series in 1 / freedom (Abramowitz and Stegun 26.7.5), within
- * 0.002 from 7 degrees of freedom on. */
-static double student_975(double freedom)
+/* A series in 1 / freedom (Abramowitz and Stegun 26.7.5). */
+double hs_student_975(double freedom)
 {
     const double z = NORMAL_975, z2 = z * z;
     return z + z * (z2 + 1) / (4 * freedom) + z * ((5 * z2 + 16) * z2 + 3) / (96 * freedom * freedom) +
@@ -165,7 +164,8 @@ hs_interval hs_bootstrap_interval(const hs_bootstrap *bootstrap, const hs_draws 
     if (!n)
         return (hs_interval){NAN, NAN};
     qsort(sorted, n, sizeof *sorted, doubles_compare);
-    const double wider = sqrt(variance_factor(bootstrap)) * student_975(freedom_of(bootstrap)) / NORMAL_975;
+    const double wider =
+        sqrt(variance_factor(bootstrap)) * hs_student_975(freedom_of(bootstrap)) / NORMAL_975;
     return (hs_interval){draws[0] - wider * (draws[0] - quantile(sorted, n, 0.025)),
                          draws[0] + wider * (quantile(sorted, n, 0.975) - draws[0])};
 }

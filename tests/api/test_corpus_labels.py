@@ -2,6 +2,7 @@
 import csv
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import served_models, unsanitized, until
-from corpus_runs import arrays, assert_same, command, corpus, report
+from corpus_runs import arrays, assert_same, command, corpus, report, without
 from test_corpora import send, wait
 from test_methods import documented
 
@@ -23,7 +24,7 @@ import task_head  # noqa: E402
 
 LABELS = ["gut", "плохо", "中立的"]
 WORDS = "the war was at airport police came for city office . , ! many said long new".split()
-WINDOW = 24
+WINDOW, N_TEXTS = 24, 60
 RUN = ["--max-tokens", WINDOW, "--label-field", "label", "--effects-share", "0.4"]
 
 
@@ -38,7 +39,7 @@ def folder(tmp_path_factory):
 def texts(tmp_path_factory):
     """Labels by name, by number and as a number's text."""
     draw = random.Random(4)
-    texts = [(" ".join(draw.choices(WORDS, k=draw.randint(2, 20))), draw.randrange(3)) for _ in range(40)]
+    texts = [(" ".join(draw.choices(WORDS, k=draw.randint(2, 20))), draw.randrange(3)) for _ in range(N_TEXTS)]
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     path.write_text("".join(json.dumps({"text": text, "label": (LABELS[label], label, str(label))[i % 3]}) + "\n"
                             for i, (text, label) in enumerate(texts)))
@@ -74,16 +75,16 @@ def test_predictions(whole, texts, answers):
     confusion = np.zeros((3, 3), int)
     np.add.at(confusion, (labels, predicted), 1)
     assert (arrays(whole)["label_confusion"] == confusion).all() and said["names"] == LABELS
-    assert (said["texts"], said["right"]) == (40, np.trace(confusion))
-    assert said["accuracy"] == pytest.approx(np.trace(confusion) / 40)
-    losses = -np.log(p[np.arange(40), labels])
+    assert (said["texts"], said["right"]) == (N_TEXTS, np.trace(confusion))
+    assert said["accuracy"] == pytest.approx(np.trace(confusion) / N_TEXTS)
+    losses = -np.log(p[np.arange(N_TEXTS), labels])
     assert said["loss"] == pytest.approx(losses.mean(), rel=1e-5)
     for c, entry in enumerate(said["classes"]):
         assert entry["label"] == LABELS[c] and entry["loss"] == pytest.approx(losses[labels == c].mean(), rel=1e-5)
         for name, n in (("recall", confusion[c].sum()), ("precision", confusion[:, c].sum())):
             assert entry[name] == (pytest.approx(confusion[c, c] / n) if n else None)
     bins, right = np.minimum((p.max(1) * 10).astype(int), 9), predicted == labels
-    error = sum(abs(p.max(1)[bins == b].mean() - right[bins == b].mean()) * (bins == b).sum() for b in set(bins)) / 40
+    error = sum(abs(p.max(1)[bins == b].mean() - right[bins == b].mean()) * (bins == b).sum() for b in set(bins)) / N_TEXTS
     assert [entry["texts"] for entry in said["calibration"]] == np.bincount(bins, minlength=10).tolist()
     assert said["calibration_error"] == pytest.approx(error, rel=1e-5)
 
@@ -93,7 +94,7 @@ def test_effects(whole, texts, answers):
     labels, got = np.array([label for _, label in texts[1]]), arrays(whole)
     every = np.array([[[head["target_change"] for head in layer] for layer in answer["effects"]] for answer in answers])
     n = got["label_effect_texts"]
-    assert 8 <= n.sum() <= 24
+    assert 12 <= n.sum() <= 36
     for c in range(3):
         squares, mean = got["label_effect_squares"][c], got["label_effect_sum"][c] / n[c]
         of_label = every[labels == c]
@@ -115,13 +116,68 @@ def test_one_text_has_no_deviation(headscope, folder, tmp_path):
     assert all(head["spread"] > 0 for head in two["heads"])
     assert one["heads"] and {head["spread"] for head in one["heads"]} == {None}
     assert none["effect_texts"] == 0
-    rows = (output / "report.html").read_text().split("Heads that matter for a label")[1].split("</table>")[0].split("<tr>")
-    of_label = {label: next(row for row in rows if label in row) for label in LABELS[:2]}
-    assert "&plusmn;" in of_label[LABELS[0]] and "&plusmn;" not in of_label[LABELS[1]]
+    # text 1 is the odd one of the first label; text 2 is even, so its label has no odd text
+    assert two["held_out"]["effect_texts"] == 1 and one["held_out"]["effect_texts"] == 0
+    assert all(head["change"] is not None and head["low"] is None for head in two["held_out"]["heads"])
+    assert one["held_out"]["heads"] and {head["change"] for head in one["held_out"]["heads"]} == {None}
+    page = (output / "report.html").read_text().split("Heads that matter for a label")[1].split("</table>")[0]
+    rows = {label: next(row for row in page.split("<tr>") if label in row) for label in LABELS[:2]}
+    assert "&middot;" in rows[LABELS[0]] and "muted" not in rows[LABELS[0]] and "&middot;" not in rows[LABELS[1]]
 
 
-def test_the_effects_of_all_texts(headscope, folder, texts, answers, tmp_path):
-    got = arrays(run(headscope, folder, texts[0], tmp_path / "out", "--effects-share", "1"))
+@pytest.fixture(scope="module")
+def effects(headscope, folder, texts, tmp_path_factory):
+    """A run with the effects of all texts."""
+    return run(headscope, folder, texts[0], tmp_path_factory.mktemp("effects") / "out", "--effects-share", "1")
+
+
+def test_heads_are_chosen_in_even_texts_and_measured_in_odd_ones(effects, texts, answers):
+    stats = pytest.importorskip("scipy.stats")
+    got, said = arrays(effects), report(effects)["labels"]["classes"]
+    labels, odd = np.array([label for _, label in texts[1]]), np.arange(N_TEXTS) % 2 == 1
+    every = np.array([[[head["target_change"] for head in layer] for layer in answer["effects"]] for answer in answers])
+    n_intervals = 0
+    for c in range(3):
+        even_mean, of_odd = every[(labels == c) & ~odd].mean(0), every[(labels == c) & odd]
+        n, mean = len(of_odd), of_odd.mean(0)
+        held = said[c]["held_out"]
+        assert held["effect_texts"] == got["label_effect_odd_texts"][c] == n
+        assert got["label_effect_odd_sum"][c] == pytest.approx(of_odd.sum(0), rel=1e-4, abs=1e-4 * np.abs(of_odd).max())
+        assert got["label_effect_odd_squares"][c] == pytest.approx((of_odd**2).sum(0), rel=1e-3, abs=1e-4 * np.abs(of_odd).max())
+        order = np.argsort(even_mean, axis=None)[:10]
+        assert [head["chosen_change"] for head in held["heads"]] == pytest.approx(
+            [x for x in even_mean.ravel()[order] if x < 0], rel=1e-3, abs=1e-6)
+        for head in held["heads"]:
+            at = head["layer"], head["head"]
+            assert head["change"] == pytest.approx(mean[at], rel=1e-3, abs=1e-6)
+            if n < 8:
+                assert head["low"] is None and head["high"] is None
+                continue
+            reach = stats.t.ppf(0.975, n - 1) * of_odd[(slice(None), *at)].std(ddof=1) / np.sqrt(n)
+            assert (head["low"], head["high"]) == pytest.approx((mean[at] - reach, mean[at] + reach), rel=2e-3, abs=1e-5)
+            n_intervals += 1
+    assert n_intervals
+
+
+def test_shards_have_the_same_held_out_heads(headscope, folder, texts, effects, tmp_path):
+    parts = [run(headscope, folder, texts[0], tmp_path / str(n), "--effects-share", "1", "--shard", f"{n}/3") for n in range(3)]
+    done = subprocess.run(command(headscope, "merge", *parts[::-1], "-o", tmp_path / "all"), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_same(effects, tmp_path / "all")
+    assert report(tmp_path / "all")["labels"] == report(effects)["labels"]
+
+
+def test_a_run_of_an_earlier_version_has_no_held_out_heads(headscope, folder, texts, effects, tmp_path):
+    shutil.copytree(effects, tmp_path / "old")
+    without(tmp_path / "old", "held_out_effects")
+    run(headscope, folder, texts[0], tmp_path / "old", "--effects-share", "1", "--resume")
+    assert "label_effect_odd_texts" not in arrays(tmp_path / "old")
+    assert all(one["heads"] and "held_out" not in one for one in report(tmp_path / "old")["labels"]["classes"])
+    assert "Heads that matter for a label" not in (tmp_path / "old" / "report.html").read_text()
+
+
+def test_the_effects_of_all_texts(effects, texts, answers):
+    got = arrays(effects)
     for c in range(3):
         of_label = [answer["effects"] for answer, (_, label) in zip(answers, texts[1], strict=True) if label == c]
         assert got["label_effect_texts"][c] == len(of_label)
@@ -139,7 +195,7 @@ def test_the_paper_s_figures_add_up(whole):
     groups = said["labels"]["groups"]
     assert [(group["label"], group["right"]) for group in groups[:5]] == [
         (None, True), (None, False), (LABELS[0], None), (LABELS[0], True), (LABELS[0], False)]
-    assert sum(group["texts"] for group in groups if group["label"] and group["right"] is None) == 40
+    assert sum(group["texts"] for group in groups if group["label"] and group["right"] is None) == N_TEXTS
     share = got["label_repeated"][:, 1].sum((0, 2)) / got["label_high"][:, 1].sum((0, 2))
     assert [layer["repeated_share"] for layer in groups[0]["layers"]] == pytest.approx(share)
 

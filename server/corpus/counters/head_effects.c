@@ -1,12 +1,23 @@
 /* head_effects.c - how the logit of a text's label changes without each head, for some of the labelled texts.
  *
  * A hash of a text's number decides whether its heads are switched off in turn, so the choice does not depend
- * on the shard. The sums are part of the statistics of labels. */
+ * on the shard. The sums of all texts are part of the statistics of labels. The best of many heads looks
+ * better than it is in the texts that choose it. So sums of odd texts are kept here, too, and heads that even
+ * texts choose are measured in them. Runs of earlier versions lack these sums; one of them that is resumed
+ * goes on without. */
+#include "engine/statistics/blocks.h"
 #include "model/base/bytes.h"
 #include "server/corpus/counters/labelled_texts.h"
+#include "server/corpus/counters/words.h"
+#include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define MEMBER "held_out_effects"
+
+enum { HEADS_LISTED = 10 };
 
 /* ---- settings ---- */
 
@@ -60,6 +71,61 @@ static hs_effects_options options_of(const hs__corpus_job *job, const hs_sequenc
                                 .mask_id = -1};
 }
 
+/* ---- sums of odd texts ---- */
+
+/* The words of a label: its texts, then of each head the changes of the label's logit and their squares, real
+ * numbers. */
+typedef struct sums {
+    size_t n_labels, n_layers, n_heads;
+    int64_t words[]; /* [label][label_words] */
+} sums;
+
+enum { TEXTS, HEAD, CHANGE = 0, SQUARES = 2, HEAD_WORDS = 4 };
+
+static size_t label_words(size_t n_maps)
+{
+    return HEAD + n_maps * HEAD_WORDS;
+}
+
+static size_t n_words(const sums *s)
+{
+    return s->n_labels * label_words(s->n_layers * s->n_heads);
+}
+
+static int64_t *label_at(sums *s, size_t label)
+{
+    return s->words + label * label_words(s->n_layers * s->n_heads);
+}
+
+static sums *sums_create(size_t n_labels, size_t n_layers, size_t n_heads, hs_error *err)
+{
+    sums *s = calloc(1, sizeof *s + n_labels * label_words(n_layers * n_heads) * sizeof *s->words);
+    if (!s) {
+        hs_fail(err, HS_NO_MEMORY, "no memory for the effects of heads");
+        return NULL;
+    }
+    s->n_labels = n_labels;
+    s->n_layers = n_layers;
+    s->n_heads = n_heads;
+    return s;
+}
+
+static size_t labels_of(const hs__corpus_job *job)
+{
+    return hs_model_architecture(job->model)->task_head.n_classes;
+}
+
+static void text_add(sums *s, size_t label, const hs_effect *effects)
+{
+    int64_t *words = label_at(s, label);
+    words[TEXTS]++;
+    for (size_t map = 0; map < s->n_layers * s->n_heads; map++) {
+        const double change = (double)effects[map].target_change;
+        hs__real_add(words + HEAD + map * HEAD_WORDS + CHANGE, change);
+        hs__real_add(words + HEAD + map * HEAD_WORDS + SQUARES, change * change);
+    }
+}
+
 /* Counts the baseline's capture, what a call of hs_effects_compute allocates, and the captures of a pass. */
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
@@ -67,11 +133,38 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
     const hs_sequence longest = {.n_tokens = job->settings.fields.max_tokens};
     const hs_effects_options effects = options_of(job, &longest, 0);
     const hs_selection selection = hs_select_all(shape, HS_EFFECTS_TAPS);
-    if (is_active(data))
-        size->worker += hs__corpus_maps(job) * sizeof(hs_effect) +
-                        hs_capture_bytes(shape, &selection, longest.n_tokens) +
-                        hs_effects_bytes(job->engine, &effects, 1) +
-                        HS_CORPUS_BATCH * longest.n_tokens * shape->hidden * sizeof(float);
+    const size_t n = labels_of(job) * label_words(hs__corpus_maps(job));
+    if (!is_active(data))
+        return;
+    size->worker += hs__corpus_maps(job) * sizeof(hs_effect) +
+                    hs_capture_bytes(shape, &selection, longest.n_tokens) +
+                    hs_effects_bytes(job->engine, &effects, 1) +
+                    HS_CORPUS_BATCH * longest.n_tokens * shape->hidden * sizeof(float) + n * sizeof(int64_t);
+    size->shared += n * sizeof(int64_t);
+    size->saved += n;
+    size->listed += n;
+    size->elements += n;
+    size->report += labels_of(job) * HEADS_LISTED * 1024;
+    size->report_text += labels_of(job) * HEADS_LISTED * 256;
+}
+
+/* ---- a run ---- */
+
+static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
+{
+    const hs_corpus_options *o = counting->statistics;
+    if (!anew || !is_active(counting->options))
+        return HS_OK;
+    *counting->counts = sums_create(labels_of(counting->job), o->n_layers, o->n_heads, err);
+    return *counting->counts ? HS_OK : HS_NO_MEMORY;
+}
+
+static bool matches(const hs__counting *counting)
+{
+    const sums *saved = *counting->counts;
+    return !saved || (is_active(counting->options) && saved->n_labels == labels_of(counting->job) &&
+                      saved->n_layers == counting->statistics->n_layers &&
+                      saved->n_heads == counting->statistics->n_heads);
 }
 
 /* ---- a worker ---- */
@@ -81,6 +174,7 @@ typedef struct worker {
     const options *options;
     hs_labels *labels;  /* of the same worker */
     hs_effect *effects; /* [l][h] */
+    sums *odd;          /* NULL: the run has none */
 } worker;
 
 static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
@@ -91,15 +185,22 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
     worker *w = *ret = calloc(1, sizeof *w);
     if (!w)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    *w = (worker){counting->job, counting->options, hs__labels_of_worker(labels),
-                  malloc(hs__corpus_maps(counting->job) * sizeof *w->effects)};
-    return w->effects ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    *w = (worker){.job = counting->job,
+                  .options = counting->options,
+                  .labels = hs__labels_of_worker(labels),
+                  .effects = malloc(hs__corpus_maps(counting->job) * sizeof *w->effects)};
+    if (!w->effects)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    const sums *shape = *counting->counts;
+    w->odd = shape ? sums_create(shape->n_labels, shape->n_layers, shape->n_heads, err) : NULL;
+    return w->odd || !shape ? HS_OK : HS_NO_MEMORY;
 }
 
 static void worker_destroy(void *state)
 {
     worker *w = state;
     free(w->effects);
+    free(w->odd);
     free(w);
 }
 
@@ -124,6 +225,8 @@ static hs_status effects_count(worker *w, const hs__text_pass *p, size_t k, hs_e
         st = hs_effects_compute(job->engine, p->workspace, &effects, p->control, w->effects, err);
     if (!st)
         hs_labels_effects_add(w->labels, label, w->effects);
+    if (!st && w->odd && p->texts[k].record.number & 1) /* all windows of a record are in one half */
+        text_add(w->odd, label, w->effects);
     hs_capture_destroy(baseline.capture);
     return st;
 }
@@ -138,6 +241,165 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     return st;
 }
 
+static hs_status gather(hs__counting *counting, void *state, hs_error *err)
+{
+    const worker *w = state;
+    sums *into = *counting->counts;
+    (void)err;
+    if (!into || !w->odd)
+        return HS_OK;
+    hs__words_add(into->words, w->odd->words, n_words(into));
+    memset(w->odd->words, 0, n_words(into) * sizeof *w->odd->words);
+    return HS_OK;
+}
+
+/* ---- checkpoint ---- */
+
+static hs_status save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err)
+{
+    const sums *s = counts;
+    (void)results;
+    return s && json_object_set_new(checkpoint, MEMBER, hs__words_save(s->words, n_words(s)))
+               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
+               : HS_OK;
+}
+
+/* The names of the labels have been checked with the statistics of labels. */
+static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
+                      hs_error *err)
+{
+    const json_t *saved = json_object_get(checkpoint, MEMBER);
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const hs_labels *labels = results->counts[HS__NUMBER_OF_labelled_texts];
+    if (!saved)
+        return HS_OK;
+    if (!labels)
+        return hs_fail(err, HS_INVALID, "the effects of heads have no labels");
+    sums *s = sums_create(hs_labels_shape_of(labels).n_labels, o.n_layers, o.n_heads, err);
+    if (!s)
+        return HS_NO_MEMORY;
+    if (!hs__words_load(saved, s->words, n_words(s))) {
+        free(s);
+        return hs_fail(err, HS_INVALID, "the effects of heads are damaged");
+    }
+    *counts = s;
+    return HS_OK;
+}
+
+/* A shard of an earlier version lacks the sums; then the whole does, too. */
+static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
+                       void **from_counts, const char *from_dir, hs_error *err)
+{
+    sums *into = *counts;
+    const sums *other = *from_counts;
+    (void)results, (void)from, (void)from_dir, (void)err;
+    if (into && other) {
+        hs__words_add(into->words, other->words, n_words(into));
+        return HS_OK;
+    }
+    free(into);
+    *counts = NULL;
+    return HS_OK;
+}
+
+/* ---- arrays ---- */
+
+static const hs__described_array arrays[] = {
+    {"label_effect_odd_texts", "label", "texts", "label_effect_texts of odd texts"},
+    {"label_effect_odd_sum", "label layer head", "logit", "label_effect_sum of odd texts"},
+    {"label_effect_odd_squares", "label layer head", "squared logit", "label_effect_squares of odd texts"},
+};
+
+static size_t list(const void *counts, hs_corpus_array *ret)
+{
+    const sums *s = counts;
+    for (size_t f = 0; f < HS__N(arrays); f++)
+        ret[f] = (hs_corpus_array){.name = arrays[f].name,
+                                   .is_float = f > 0,
+                                   .n_axes = f > 0 ? 3 : 1,
+                                   .axes = {s->n_labels, s->n_layers, s->n_heads},
+                                   .n_elements = s->n_labels * (f > 0 ? s->n_layers * s->n_heads : 1),
+                                   .field = f};
+    return HS__N(arrays);
+}
+
+static void read(const void *counts, const hs_corpus_array *array, size_t first, size_t n, void *ret)
+{
+    const sums *s = counts;
+    const size_t n_maps = s->n_layers * s->n_heads;
+    for (size_t i = first; i < first + n; i++)
+        if (array->is_float) {
+            const int64_t *head =
+                s->words + i / n_maps * label_words(n_maps) + HEAD + i % n_maps * HEAD_WORDS;
+            ((double *)ret)[i - first] = hs__real_at(head + (array->field == 1 ? CHANGE : SQUARES));
+        } else
+            ((int64_t *)ret)[i - first] = s->words[i * label_words(n_maps) + TEXTS];
+}
+
+/* ---- report.json ---- */
+
+/* A head in the texts of a label: the mean change in even texts, and in odd ones with its interval. */
+typedef struct tested_head {
+    size_t map;
+    double even, odd, low, high;
+} tested_head;
+
+/* Sorts by the change in even texts; heads without one come last. */
+static int tested_compare(const void *a, const void *b)
+{
+    const tested_head *x = a, *y = b;
+    return isnan(x->even) || isnan(y->even) ? isnan(x->even) - isnan(y->even)
+                                            : (x->even > y->even) - (x->even < y->even);
+}
+
+static tested_head head_test(const hs_labels *labels, sums *s, size_t label, size_t map)
+{
+    const int64_t *words = label_at(s, label) + HEAD + map * HEAD_WORDS;
+    const hs_labels_effect all = hs_labels_effect_read(labels, label, map / s->n_heads, map % s->n_heads);
+    const double n_all = (double)hs_labels_class_read(labels, label).effect_texts,
+                 n = (double)label_at(s, label)[TEXTS];
+    const double sum = hs__real_at(words + CHANGE), mean = sum / n;
+    const double squares = fmax(hs__real_at(words + SQUARES) - sum * mean, 0);
+    const bool known = n >= HS_BOOTSTRAP_BLOCKS_MIN;
+    const double reach = known ? hs_student_975(n - 1) * sqrt(squares / (n - 1) / n) : (double)NAN;
+    return (tested_head){.map = map,
+                         .even = n_all > n ? (n_all * all.change - sum) / (n_all - n) : (double)NAN,
+                         .odd = n > 0 ? mean : (double)NAN,
+                         .low = mean - reach,
+                         .high = mean + reach};
+}
+
+static json_t *held_out_json(const hs_labels *labels, sums *s, size_t label, const hs_corpus_options *o)
+{
+    const size_t n_maps = s->n_layers * s->n_heads;
+    tested_head *heads = malloc(n_maps * sizeof *heads);
+    json_t *list = json_array();
+    for (size_t map = 0; heads && map < n_maps; map++)
+        heads[map] = head_test(labels, s, label, map);
+    if (heads)
+        qsort(heads, n_maps, sizeof *heads, tested_compare);
+    for (size_t i = 0; heads && i < n_maps && i < HEADS_LISTED && heads[i].even < 0; i++)
+        json_array_append_new(
+            list,
+            json_pack("{si sI so so so so}", "layer", o->layers[heads[i].map / s->n_heads], "head",
+                      (json_int_t)(heads[i].map % s->n_heads), "chosen_change",
+                      hs__report_number(heads[i].even), "change", hs__report_number(heads[i].odd), "low",
+                      hs__report_number(heads[i].low), "high", hs__report_number(heads[i].high)));
+    free(heads);
+    return json_pack("{sI so}", "effect_texts", (json_int_t)label_at(s, label)[TEXTS], "heads", list);
+}
+
+/* Adds to the labels of the report. */
+static void report(const hs__corpus_results *results, void *counts, json_t *to)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const hs_labels *labels = results->counts[HS__NUMBER_OF_labelled_texts];
+    const json_t *classes = json_object_get(json_object_get(to, "labels"), "classes");
+    for (size_t label = 0; counts && labels && label < json_array_size(classes); label++)
+        json_object_set_new(json_array_get(classes, label), "held_out",
+                            held_out_json(labels, counts, label, &o));
+}
+
 const hs__counter hs__counter_head_effects = {
     .name = "effects",
     .settings = settings,
@@ -145,7 +407,19 @@ const hs__counter hs__counter_head_effects = {
     .options_bytes = sizeof(options),
     .identify = identify,
     .measure = measure,
+    .begin = begin,
+    .matches = matches,
     .worker_create = worker_create,
     .worker_destroy = worker_destroy,
     .pass = pass,
+    .gather = gather,
+    .save = save,
+    .load = load,
+    .merge = merge,
+    .destroy = free,
+    .arrays = arrays,
+    .n_arrays = HS__N(arrays),
+    .list = list,
+    .read = read,
+    .report = report,
 };

@@ -579,37 +579,44 @@ static void calibration_write(const json_t *bins, FILE *out)
     hs__table_end(out);
 }
 
-/* Writes a head and the change of a label's logit. One text has no deviation. */
+/* Writes a head and the change of a label's logit in odd texts with its interval, strong if that is below 0.
+ */
 static void effect_write(const json_t *head, FILE *out)
 {
-    const json_t *spread = json_object_get(head, "spread");
-    fprintf(out, "%lld&middot;%lld <span class=\"muted\">%+.3f", (long long)count_of(head, "layer"),
-            (long long)count_of(head, "head"), json_number_value(json_object_get(head, "change")));
-    if (json_is_number(spread))
-        fprintf(out, " &plusmn; %.3f", json_number_value(spread));
-    fputs("</span>", out);
+    const json_t *low = json_object_get(head, "low"), *high = json_object_get(head, "high");
+    const bool known = json_is_number(high), strong = known && json_number_value(high) < 0;
+    fprintf(out, "%lld&middot;%lld %s%+.3f%s", (long long)count_of(head, "layer"),
+            (long long)count_of(head, "head"), strong ? "<strong>" : "",
+            json_number_value(json_object_get(head, "change")), strong ? "</strong>" : "");
+    if (known)
+        fprintf(out, " <span class=\"muted\">(%+.3f to %+.3f)</span>", json_number_value(low),
+                json_number_value(high));
 }
 
+/* A run of an earlier version has no halves; then nothing is shown. */
 static void heads_write(const json_t *classes, FILE *out)
 {
     static const hs__column columns[] = {
         {"Label", NULL, NULL},
-        {"Texts", "effect_texts", NULL},
-        {"Heads whose removal lowers its logit most", NULL, NULL},
+        {"Odd texts", "held_out.effect_texts", NULL},
+        {"Heads whose removal lowers its logit most in even texts", NULL, NULL},
     };
     table_begin(
         "Heads that matter for a label",
         "Layer&middot;head, then the change of the label&rsquo;s logit with this head alone switched "
-        "off: mean &plusmn; standard deviation over the label&rsquo;s chosen texts. These heads are the "
-        "strongest of all in the same texts, so their changes look larger than they are: measure a "
-        "head again in other texts before you rely on it.",
+        "off: mean over the odd ones of the label&rsquo;s chosen texts, with a 95 % interval. The "
+        "heads are those with the largest effect in the even texts, so the numbers are not flattered "
+        "by the choice among many heads. Strong: the interval is below 0. Other heads may matter only "
+        "by accident. Fewer than 8 texts have no interval.",
         columns, HS__N(columns), out);
     for (size_t i = 0; i < n_shown(classes); i++) {
-        const json_t *class = json_array_get(classes, i), *heads = json_object_get(class, "heads");
+        const json_t *class = json_array_get(classes, i);
+        const json_t *heads = json_object_get(json_object_get(class, "held_out"), "heads");
         name_write(json_object_get(class, "label"), out);
         hs__cells_write(out, columns + 1, 1, class, (hs__place){0});
         fputs("<td>", out);
-        for (size_t k = 0; k < json_array_size(heads) && k < 5; k++) {
+        const bool measured = count_of(json_object_get(class, "held_out"), "effect_texts") > 0;
+        for (size_t k = 0; measured && k < json_array_size(heads) && k < 5; k++) {
             fputs(k ? ", " : "", out);
             effect_write(json_array_get(heads, k), out);
         }
@@ -664,11 +671,13 @@ static void summary_write(const json_t *labels, FILE *out)
                 (long long)n_names);
 }
 
+/* Returns true if heads were switched off, in texts of two halves. */
 static bool has_effects(const json_t *classes)
 {
     json_int_t n = 0;
     for (size_t i = 0; i < json_array_size(classes); i++)
-        n += count_of(json_array_get(classes, i), "effect_texts");
+        n += json_object_get(json_array_get(classes, i), "held_out") &&
+             count_of(json_array_get(classes, i), "effect_texts");
     return n > 0;
 }
 
