@@ -101,7 +101,8 @@ typedef struct hs__text_pass {
 /* Sizes that a run must know before it begins; each is an upper bound. */
 typedef struct hs__counter_size {
     uint64_t shared, worker; /* bytes of memory: once, and of each worker */
-    uint64_t saved;          /* numbers in a checkpoint's JSON */
+    uint64_t saved;          /* numbers in a checkpoint's JSON, */
+    uint64_t saved_words;    /* and words in its strings (words.h) */
     uint64_t listed;         /* numbers in report.json */
     uint64_t elements;       /* in report.npz */
     uint64_t report;         /* bytes of report.json's other members in memory, */

@@ -141,7 +141,7 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
                     hs_effects_bytes(job->engine, &effects, 1) +
                     HS_CORPUS_BATCH * longest.n_tokens * shape->hidden * sizeof(float) + n * sizeof(int64_t);
     size->shared += n * sizeof(int64_t);
-    size->saved += n;
+    size->saved_words += n;
     size->listed += n;
     size->elements += n;
     size->report += labels_of(job) * HEADS_LISTED * 1024;

@@ -86,7 +86,8 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
     if (!is_active(data))
         return;
     size->shared += hs__pruning_bytes(job) + TEXTS_MAX * T * 32 + words * sizeof(int64_t);
-    size->saved += 3 * TEXTS_MAX * T + words;
+    size->saved += 3 * TEXTS_MAX * T;
+    size->saved_words += words;
     size->elements += words;
     size->report += 1 << 20;
     size->report_text += 1 << 16;

@@ -86,7 +86,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     size->shared += hs_blocks_bytes(n) + sizeof(hs_bootstrap);
     size->worker += hs_blocks_bytes(n) + hs_focal_chance_bytes(job->settings.fields.max_tokens);
-    size->saved += HS_BLOCKS_MAX * n;
+    size->saved_words += HS_BLOCKS_MAX * n;
     size->elements += HS_BLOCKS_MAX * (HS__RUN_SUMS + n_layers * HS__LAYER_SUMS + heads * HS__HEAD_SUMS);
     size->report += heads * 4096; /* intervals, as objects */
     size->report_text += heads * 1024;

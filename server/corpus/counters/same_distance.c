@@ -57,7 +57,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     size->shared += sizeof(sums) + n * sizeof(int64_t);
     size->worker += sizeof(sums) + n * sizeof(int64_t) +
                     HS_CORPUS_BATCH * hs_chance_bytes(job->settings.fields.max_tokens);
-    size->saved += n;
+    size->saved_words += n;
     size->listed += n / 2;
     size->elements += n / 2;
 }

@@ -87,7 +87,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     size->shared += bytes + (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
     size->worker += bytes + HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
-    size->saved += HS_BLOCKS_MAX * block_words(n_maps) + nulls_words(n_maps);
+    size->saved_words += HS_BLOCKS_MAX * block_words(n_maps) + nulls_words(n_maps);
     size->listed += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
     size->elements += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
     size->report += n_maps * 2048;

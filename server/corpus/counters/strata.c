@@ -54,7 +54,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     size->shared += sizeof(sums) + n * sizeof(int64_t);
     size->worker += sizeof(sums) + n * sizeof(int64_t);
-    size->saved += n;
+    size->saved_words += n;
     size->listed += n;
     size->elements += n;
     size->report += n_maps * 1024;

@@ -12,7 +12,7 @@
 
 /* Bytes in memory: jansson takes 24 for a number, malloc 8, and lists may be half empty; the object of a
  * head's or a layer's figures takes some thousands. *_TEXT: bytes when written. */
-enum { NUMBER_BYTES = 48, FIGURES_BYTES = 4096, NUMBER_TEXT = 24, FIGURES_TEXT = 1024 };
+enum { NUMBER_BYTES = 48, FIGURES_BYTES = 4096, NUMBER_TEXT = 24, FIGURES_TEXT = 1024, WORD_TEXT = 11 };
 /* Sample texts, names, bad lines. */
 #define WORDS_BYTES (4 * MB)
 /* A buffer that doubles holds its text up to twice, and the old one while it grows. */
@@ -60,22 +60,18 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Numbers in a checkpoint beside the statistics: mostly the figures of examples. */
-static uint64_t save_numbers(const dimensions *d)
-{
-    return d->counters.saved;
-}
-
 static uint64_t report_text(const dimensions *d)
 {
     return WORDS_BYTES + d->listed * NUMBER_TEXT + d->figures * FIGURES_TEXT + d->counters.report_text;
 }
 
+/* A checkpoint has its words as base64. They are encoded in a buffer, and the parser grows one. */
 static uint64_t json_memory(const dimensions *d)
 {
-    const uint64_t saving = save_numbers(d) * (NUMBER_BYTES + GROWING * NUMBER_TEXT);
+    const uint64_t words = d->counters.saved_words * WORD_TEXT;
+    const uint64_t checkpoint = d->counters.saved * NUMBER_BYTES + (1 + GROWING) * words;
     const uint64_t report = d->listed * NUMBER_BYTES + d->figures * FIGURES_BYTES + d->counters.report;
-    return larger(saving, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
+    return larger(checkpoint, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
 }
 
 static uint64_t maps_memory(const hs_corpus_options *o)
@@ -98,7 +94,8 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     if (st)
         return st;
     const dimensions d = dimensions_of(job, &o);
-    const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
+    const uint64_t state =
+        size.saved_bytes + d.counters.saved * NUMBER_TEXT + d.counters.saved_words * WORD_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
     *ret_needs =

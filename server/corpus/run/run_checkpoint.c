@@ -28,6 +28,31 @@ static json_t *results_json(hs__corpus_results *results)
                      results->date, "bad", hs__bad_lines_save(results->bad, NULL));
 }
 
+typedef struct checked_size {
+    size_t n_bytes;
+    uLong crc;
+} checked_size;
+
+static int size_add(const char *bytes, size_t n_bytes, void *data)
+{
+    checked_size *size = data;
+    size->n_bytes += n_bytes;
+    size->crc = crc32_z(size->crc, (const unsigned char *)bytes, n_bytes);
+    return 0;
+}
+
+/* Writes the head and the JSON. Its text is made twice, first for its size: it may take some hundred MB. */
+static hs_status json_write(const json_t *json, FILE *file, hs_error *err)
+{
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
+    checked_size size = {0};
+    if (json_dump_callback(json, size_add, &size, flags))
+        return hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
+    fprintf(file, "headscope-corpus 1 %zu %08lx\n", size.n_bytes, (unsigned long)size.crc);
+    const bool is_whole = !json_dumpf(json, file, flags);
+    return is_whole || ferror(file) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
+}
+
 static hs_status state_write(FILE *file, void *data, hs_error *err)
 {
     hs__corpus_results *results = data;
@@ -36,18 +61,14 @@ static hs_status state_write(FILE *file, void *data, hs_error *err)
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->save)
             st = hs__counters[c]->save(results, results->counts[c], json, err);
-    char *text = !st ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (!st)
+        st = json_write(json, file, err);
     json_decref(json);
-    if (!text)
-        return st ? st : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
-    const size_t n_text = strlen(text);
+    if (st)
+        return st;
     size_t n_stats;
     const void *stats = hs_corpus_stats_save(results->stats, &n_stats);
-    fprintf(file, "headscope-corpus 1 %zu %08lx\n", n_text,
-            (unsigned long)crc32_z(0, (const unsigned char *)text, n_text));
-    fwrite(text, 1, n_text, file);
     fwrite(stats, 1, n_stats, file); /* hs__file_replace checks the stream for errors */
-    free(text);
     return HS_OK;
 }
 
