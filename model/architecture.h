@@ -112,10 +112,17 @@ typedef struct hs_embedding {
     int32_t mask_id;
 } hs_embedding;
 
-/* T5's buckets of the distance n = j - i from query to key: 16 for n <= 0 and 16 for n > 0. With m = |n|,
- * each m below 8 has its own bucket. Other distances take min(15, 8 + floor(ln(m / 8) / ln(16) * 8)). 16 is
+/* A bias that T5 and MPNet add to the scores of every layer, by head and by bucket of the distance n = j - i
+ * from query to key. Encoders have B = n_buckets / 2 buckets for n <= 0 and B more for n > 0. Causal models
+ * have B = n_buckets for n <= 0.
+ *
+ * With m = |n| and e = B / 2, rounded down, each m below e has its own bucket. Other distances take
+ * min(B - 1, e + floor(ln(m / e) / ln(n_distances / e) (B - e))), in float32 as in HuggingFace's models. B is
  * added if n > 0. */
-#define HS_DISTANCE_BUCKETS 32
+typedef struct hs_score_bias {
+    hs_tensor table; /* [n_buckets][n_heads]; NULL: none */
+    size_t n_buckets, n_distances;
+} hs_score_bias;
 
 typedef struct hs_layer {
     size_t same_as; /* index of the layer that owns these weights; the layer's own index unless shared */
@@ -283,9 +290,11 @@ typedef struct hs_architecture {
                              * and v of a head side by side */
     hs_rotary rotary;
     hs_activation activation;
+    bool gated; /* of families whose config says so: the feed-forward part has a gate */
     hs_embedding embedding;
-    hs_layer *layers;     /* [n_layers] */
-    hs_tensor score_bias; /* [HS_DISTANCE_BUCKETS][n_heads]: added to q k' / sqrt(d) in every layer */
+    hs_layer *layers; /* [n_layers] */
+    hs_score_bias score_bias;
+    bool scores_unscaled; /* scores are q k' + bias, not divided by sqrt(d) (T5) */
     bool alibi;           /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
                            * power of two */
     hs_relative relative;

@@ -5,7 +5,6 @@
 #include "engine/pass/pass.h"
 #include "engine/pass/team.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static hs_status bf16_choose(hs_engine *engine, hs_error *err)
@@ -71,8 +70,7 @@ static hs_status engine_build(hs_runtime *runtime, const hs_architecture *archit
                           .measured = measured};
     engine->n_threads = hs_runtime_cores(runtime);
     engine->shape = architecture->shape;
-    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
-    engine->score_scale = 1 / sqrtf((float)(architecture->shape.head_width * n_addends));
+    engine->score_scale = 1 / (float)hs__score_divisor(architecture);
     engine->kernels = runtime->kernels;
     engine->add_norm =
         architecture->norm_kind == HS_NORM_RMS ? engine->kernels->add_rms_norm : engine->kernels->add_norm;

@@ -174,16 +174,17 @@ static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_
     }
 }
 
-/* Returns T5's and MPNet's bucket of a distance, as architecture.h says; ahead: the key comes after the
- * query. Computed in integers, because rounding could put m = 16, 32 and 64 into either bucket. Bucket 8
- * + k begins where ln(m / 8) / ln(16) * 8 >= k, which is (m / 8)^2 >= 2^k, or m^2 >= 2^(k + 6). */
-static size_t distance_bucket(size_t m, bool ahead)
+/* Returns the bucket of a distance m, as architecture.h says; ahead: the key comes after the query. */
+static size_t distance_bucket(const hs_score_bias *bias, bool causal, size_t m, bool ahead)
 {
-    size_t bucket = m;
-    if (m >= 8)
-        for (bucket = 8; bucket < 15 && m * m >= (size_t)1 << (bucket + 1 - 8 + 6);)
-            bucket++;
-    return bucket + (ahead ? HS_DISTANCE_BUCKETS / 2 : 0);
+    const size_t n = causal ? bias->n_buckets : bias->n_buckets / 2, exact = n / 2;
+    const size_t side = ahead ? n : 0;
+    if (m < exact)
+        return side + m;
+    const float far = (float)log((double)((float)m / (float)exact));
+    const float farthest = (float)log((double)bias->n_distances / (double)exact);
+    const size_t bucket = exact + (size_t)(far / farthest * (float)(n - exact));
+    return side + (bucket < n ? bucket : n - 1);
 }
 
 /* Returns a head's slope of ALiBi (Press et al. 2022): a geometric series for a power of two of heads.
@@ -197,20 +198,29 @@ static double alibi_slope(size_t head, size_t n_heads)
                         : exp2(-4.0 * (double)(2 * (head - power) + 1) / (double)power);
 }
 
+/* Returns what q k' and the other addends of a score are divided by. */
+double hs__score_divisor(const hs_architecture *architecture)
+{
+    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
+    return architecture->scores_unscaled ? 1 : sqrt((double)(architecture->shape.head_width * n_addends));
+}
+
 static void score_bias_fill(const hs_architecture *architecture, float *bias)
 {
     const hs_shape *shape = &architecture->shape;
     const size_t n_heads = shape->n_heads, last = shape->n_positions - 1;
-    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
+    const double factor = hs__score_divisor(architecture); /* the kernels multiply the sum by its inverse */
     float row[HS_HEADS_MAX] = {0};
     for (size_t k = 0; k <= 2 * last; k++) { /* distance k - last */
         const size_t m = k > last ? k - last : last - k;
-        if (architecture->score_bias.data)
-            hs_tensor_read(&architecture->score_bias, distance_bucket(m, k > last), 1, row);
+        const bool ahead = k > last;
+        if (architecture->score_bias.table.data && !(ahead && architecture->causal))
+            hs_tensor_read(&architecture->score_bias.table,
+                           distance_bucket(&architecture->score_bias, architecture->causal, m, ahead), 1,
+                           row);
         for (size_t h = 0; h < n_heads; h++) {
             const double alibi = architecture->alibi ? alibi_slope(h, n_heads) * (double)m : 0;
-            bias[h * (2 * last + 1) + k] =
-                (float)((row[h] - alibi) * sqrt((double)(shape->head_width * n_addends)));
+            bias[h * (2 * last + 1) + k] = (float)((row[h] - alibi) * factor);
         }
     }
 }
@@ -358,7 +368,7 @@ static void norm_read(const hs_norm *source, hs__packed_norm *norm)
 
 static bool is_biased(const hs_architecture *architecture)
 {
-    return architecture->score_bias.data || architecture->alibi;
+    return architecture->score_bias.table.data || architecture->alibi;
 }
 
 /* Reserves the tables of relative positions. Layers with the same weights share theirs. */

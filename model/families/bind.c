@@ -297,8 +297,11 @@ static hs_norm *norm_of(const hs__module *module, hs_layer *layer)
 }
 
 /* Returns true if layer `index` has its own tensors for the module. */
-static bool is_there(const hs__module *module, size_t index, const hs_relative *relative)
+static bool is_there(const hs__module *module, size_t index, const hs_architecture *architecture)
 {
+    const hs_relative *relative = &architecture->relative;
+    if (module->gating)
+        return (module->gating == HS__IF_GATED) == architecture->gated;
     if (module->parts[0] == HS__POSITION_KEY)
         return relative->c2p && !relative->shared;
     if (module->parts[0] == HS__POSITION_QUERY)
@@ -310,7 +313,7 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
 {
     hs_layer *layer = &architecture->layers[index];
     for (const hs__module *module = b->layout->layers; module->name; module++) {
-        if (!is_there(module, index, &architecture->relative))
+        if (!is_there(module, index, architecture))
             continue;
         enter_layer(b, number, module->name);
         hs_norm *norm = norm_of(module, layer);
@@ -448,6 +451,14 @@ static bool is_known(const hs__layout *layout, const char *rest)
     return false;
 }
 
+/* Returns true for the table of the score bias, which T5 keeps in a layer. */
+static bool is_score_bias(const binder *b, const char *name)
+{
+    char expected[NAME_BYTES];
+    snprintf(expected, sizeof expected, "%s%s.weight", b->prefix, b->layout->score_bias);
+    return b->layout->score_bias && strcmp(name, expected) == 0;
+}
+
 /* Refuses a tensor that is neither a buffer nor a weight of one of the config's layers. */
 static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char *name, const layer_name *at,
                           const hs_architecture *architecture)
@@ -482,7 +493,7 @@ static void refuse_strange(binder *b, const hs_architecture *architecture)
              item = json_object_iter_next(tensors->header, item)) {
             layer_name at;
             const char *name = json_object_iter_key(item);
-            if (find_layer(b, name, &at))
+            if (find_layer(b, name, &at) && !is_score_bias(b, name))
                 refuse_tensor(b, tensors, name, &at, architecture);
         }
     }
@@ -650,8 +661,8 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
                        family->layouts[0]->word, family->prefixes[1]);
     bind_embedding(&b, &architecture->shape, &architecture->embedding);
     bind_layers(&b, architecture);
-    bind_table(&b, b.layout->score_bias, HS_DISTANCE_BUCKETS, architecture->shape.n_heads,
-               &architecture->score_bias);
+    bind_table(&b, b.layout->score_bias, architecture->score_bias.n_buckets, architecture->shape.n_heads,
+               &architecture->score_bias.table);
     bind_relative(&b, architecture->shape.hidden, &architecture->relative);
     bind_convolution(&b, architecture->shape.hidden, &architecture->convolution);
     if (b.layout->final_norm) {

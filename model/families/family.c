@@ -24,7 +24,8 @@
     X(llama)                                                                                                 \
     X(mistral)                                                                                               \
     X(qwen2)                                                                                                 \
-    X(qwen3)
+    X(qwen3)                                                                                                 \
+    X(t5)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -46,7 +47,7 @@ static void append(char *text, size_t size, const char *more)
 
 static void refuse_type(hs__config *config, const char *type)
 {
-    char known[300] = "";
+    char known[400] = "";
     for (size_t i = 0; families[i]; i++)
         for (size_t k = 0; families[i]->types[k]; k++) {
             append(known, sizeof known, known[0] ? ", \"" : "\"");
@@ -141,12 +142,14 @@ static void read_sizes(hs__config *config, const hs__shape_keys *names, hs_shape
         .n_layers = hs__config_size(config, names->n_layers, 1, HS_LAYERS_MAX),
         .n_heads = hs__config_size(config, names->n_heads, 1, HS_HEADS_MAX),
         .hidden = hs__config_size(config, names->hidden, 1, HS_HIDDEN_MAX),
-        .n_positions = hs__config_size(config, names->n_positions, HS__POSITIONS_MIN, positions_max),
+        .n_positions = names->positions,
         .vocab_size = hs__config_size(config, names->vocab_size, 1, HS_VOCAB_MAX),
     };
     shape.ffn = names->ffn_factor > 0 && !hs__config_has(config, names->ffn)
                     ? names->ffn_factor * shape.hidden
                     : hs__config_size(config, names->ffn, 1, HS_FFN_MAX);
+    if (names->n_positions)
+        shape.n_positions = hs__config_size(config, names->n_positions, HS__POSITIONS_MIN, positions_max);
     if (shape.n_positions > HS_POSITIONS_MAX)
         shape.n_positions = HS_POSITIONS_MAX;
     read_heads(config, names, &shape);
@@ -319,14 +322,16 @@ static void read_task_head(hs__config *config, const hs__family *family, hs_arch
 static hs_status read_architecture(hs__config *config, const hs__family **ret_family,
                                    hs_architecture *architecture)
 {
-    static const char *const unused[] = {"is_decoder", "is_encoder_decoder", "add_cross_attention",
-                                         "pruned_heads", "quantization_config"};
+    static const char *const unused[] = {"is_decoder", "add_cross_attention", "pruned_heads",
+                                         "quantization_config"};
     const hs__family *family = find(config, &architecture->family);
     if (!family)
         return config->status;
     read_sizes(config, find_keys(config, family), &architecture->shape);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
+    if (!family->encoder_of_two)
+        hs__config_unused(config, "is_encoder_decoder");
     if (!family->scales_rotation)
         hs__config_unused(config, "rope_scaling");
     if (config->status)

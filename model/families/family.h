@@ -28,6 +28,7 @@ typedef struct hs__shape_keys {
     const char *n_layers, *n_heads, *hidden, *ffn, *n_positions, *vocab_size;
     const char *n_kv_heads, *head_width; /* optional keys, or NULL */
     bool long_texts;                     /* more positions than HS_POSITIONS_MAX are allowed, and not used */
+    size_t positions;                    /* tokens of the longest text if n_positions is NULL */
     size_t ffn_factor;                   /* ffn may be absent or null: this times hidden; 0: it may not */
 } hs__shape_keys;
 
@@ -98,6 +99,9 @@ typedef enum hs__weight {
     HS__KEY_NORM
 } hs__weight;
 
+/* Which feed-forward parts have a module, by hs_architecture.gated. */
+typedef enum hs__gating { HS__ALWAYS, HS__IF_GATED, HS__IF_PLAIN } hs__gating;
+
 /* A module of a layer: <name>.weight, and <name>.bias unless it has none. */
 typedef struct hs__module {
     const char *name;
@@ -105,6 +109,7 @@ typedef struct hs__module {
     bool no_bias;
     bool transposed;    /* stored [in][out] */
     size_t first_layer; /* layers before this one do not have the module */
+    hs__gating gating;
 } hs__module;
 
 /* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
@@ -166,6 +171,7 @@ typedef struct hs__family {
     bool causal;          /* a token attends to itself and those before it, unless the config has is_causal
                            * false; the predictor's logits are of the next token */
     bool scales_rotation; /* configure reads rope_scaling */
+    bool encoder_of_two;  /* the encoder of a model that may have a decoder too */
 } hs__family;
 
 /* BERT's tables and config reader (bert.c), which several families use. */

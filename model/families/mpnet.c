@@ -18,8 +18,9 @@ static void configure(hs__config *config, hs_architecture *architecture)
 {
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
-    hs__config_size_or(config, "relative_attention_num_buckets", HS_DISTANCE_BUCKETS, HS_DISTANCE_BUCKETS,
-                       HS_DISTANCE_BUCKETS);
+    architecture->score_bias.n_buckets =
+        hs__config_size_or(config, "relative_attention_num_buckets", 32, 32, 32);
+    architecture->score_bias.n_distances = 128;
     hs__config_padding(config, 1, architecture);
 }
 

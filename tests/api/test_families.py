@@ -30,6 +30,7 @@ import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
 import family_nomic_bert  # noqa: E402
 import family_roberta  # noqa: E402
+import family_t5  # noqa: E402
 from test_formats import npz, safetensors  # noqa: E402
 from test_reference import TEXTS, assert_close  # noqa: E402
 
@@ -37,7 +38,8 @@ HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
-            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gpt_neox": family_gpt_neox, "llama": family_llama}
+            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gpt_neox": family_gpt_neox, "llama": family_llama,
+            "t5": family_t5}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
@@ -108,7 +110,7 @@ def test_buffers_that_transformers_saved(folder_of, tmp_path, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
     copy = shutil.copytree(folder, tmp_path / folder.name)
     tensors = checkpoint.read_safetensors(folder / "model.safetensors")
-    prefix, layer = next(re.match(r"(.*?)((?:encoder\.)?(?:albert_layer_groups|layers?|h)\.)0\.", name).groups()
+    prefix, layer = next(re.match(r"(.*?)((?:encoder\.)?(?:albert_layer_groups|layers?|h|block)\.)0\.", name).groups()
                          for name in tensors if ".0." in name)
     buffers = {prefix + name: values for name, values in BUFFERS.items()}
     buffers |= {prefix + layer + name: values for name, values in LAYER_BUFFERS.items()}
@@ -225,6 +227,103 @@ def test_deberta_as_transformers_5_saves_its_tokenizer(start_server, tmp_path):
     assert answer["offset_mapping"] == [[0, 0], [0, 3], [3, 5], [8, 12], [12, 13], [13, 14], [16, 18], [18, 24], [0, 0]]
 
 
+T5_PIECES = ["<pad>", "</s>", "<unk>", "▁", "▁war", "▁the", "s", "e", "é", "▁long", "<extra_id_1>", "<extra_id_0>"]
+
+
+def t5_tokenizer(folder):
+    """The tokenizer.json that transformers 5 saves for T5, with few pieces."""
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", '
+                                                  '"pad_token": "<pad>", "unk_token": "<unk>", "extra_ids": 2}')
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    end = {"SpecialToken": {"id": "</s>", "type_id": 0}}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0",
+        "added_tokens": [{"id": T5_PIECES.index(name), "content": name, "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False, "special": True}
+                         for name in ("<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>")],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"},
+            {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}]},
+        "post_processor": {"type": "TemplateProcessing", "single": [first, end], "pair": [first, end, second, end],
+                           "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "Unigram", "unk_id": 2, "byte_fallback": False,
+                  "vocab": [[piece, -float(rank)] for rank, piece in enumerate(T5_PIECES)]}}))
+
+
+def test_t5_with_its_tokenizer(start_server, tmp_path):
+    """Tokens and offsets are those of the Rust library: one special token, behind the text; sentinels within."""
+    folder = family_t5.write_random(tmp_path / "t5", vocab=20)
+    t5_tokenizer(folder)
+    server = start_server("--model", f"x={folder}")
+    answer = server.post("/tokenize", {"text": "the  wars <extra_id_0> long x"}).json()
+    assert answer["tokens"] == ["▁the", "▁war", "s", "<extra_id_0>", "▁long", "▁", "x", "</s>"]
+    assert answer["input_ids"] == [5, 4, 6, 11, 9, 3, 2, 1]
+    assert answer["offset_mapping"] == [[0, 3], [5, 8], [8, 9], [10, 22], [23, 27], [28, 29], [28, 29], [0, 0]]
+    pair = dict(npz(server, {"text": "the war", "text_pair": "wars", "layers": "all",
+                             "outputs": ["attentions", "similarities", "head_outputs", "hidden_states"]}))
+    assert pair["tokens"].tolist() == ["▁the", "▁war", "</s>", "▁war", "s", "</s>"]
+    check_heads(pair, family_t5.forward(folder, pair["input_ids"]))
+
+
+@pytest.mark.parametrize("variant", ["base", "gated", "few_buckets"])
+def test_t5_of_every_length(folder_of, start_server, variant):
+    """The bias by distance at texts of 1 to 40 tokens, alone and side by side in one pass."""
+    folder = folder_of("t5", variant)
+    server = start_server("--model", f"x={folder}")
+    ids = [(7 * i * i + 3 * i) % 290 + 5 for i in range(40)]
+    body = {"layers": "all", "digits": 9, "outputs": ["attentions", "hidden_states"]}
+    bodies = [{**body, "input_ids": ids[:n]} for n in range(1, 41)]
+    lines = "\n".join(map(json.dumps, bodies))
+    many = server.request("POST", "/analyze", lines, {"Content-Type": "application/x-ndjson"}).body.splitlines()
+    assert len(many) == 40
+    for n, line in enumerate(map(json.loads, many), 1):
+        alone = server.post("/analyze", bodies[n - 1]).json()
+        assert all(line[name] == alone[name] for name in body["outputs"])
+        heads = family_t5.forward(folder, ids[:n])
+        assert_close(np.array(alone["attentions"]), heads.attentions, 1e-5)
+        assert_close(np.array(alone["hidden_states"]), heads.hidden_states, 1e-5 * np.abs(heads.hidden_states).max())
+
+
+def test_a_t5_whose_files_disagree(tmp_path):
+    folder = family_t5.write_random(tmp_path / "t5")
+    config = json.loads((folder / "config.json").read_text())
+    for change, fault in (({"feed_forward_proj": "gated-gelu"}, "no tensor encoder.block.0.layer.1.DenseReluDense.wi_0"),
+                          ({"relative_attention_num_buckets": 16}, "must have the shape [16, 4]"),
+                          ({"num_layers": 2}, "is of layer 2, and config.json says"),
+                          ({"d_kv": 12}, "must have the shape [48, 48]")):
+        (folder / "config.json").write_text(json.dumps(config | change))
+        done = subprocess.run([HEADSCOPE, "models", folder], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 1 and fault in done.stderr
+
+
+def test_a_sentence_t5(start_server, tmp_path):
+    """Mean of the states, a linear layer without bias, length 1; texts are cut to the files' max_seq_length."""
+    folder = family_t5.write_random(tmp_path / "st5")
+    rng = np.random.default_rng(5)
+    linear = rng.normal(0, 0.2, (20, 48)).astype(np.float32)
+    names = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+    (folder / "modules.json").write_text(json.dumps([
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(names.items())]))
+    for path in ("1_Pooling", "2_Dense"):
+        (folder / path).mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 48, "pooling_mode_mean_tokens": True}))
+    (folder / "2_Dense" / "config.json").write_text(json.dumps({
+        "in_features": 48, "out_features": 20, "bias": False, "activation_function": "torch.nn.modules.linear.Identity"}))
+    checkpoint.write_safetensors(folder / "2_Dense" / "model.safetensors", {"linear.weight": linear})
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 16, "do_lower_case": false}')
+    server = start_server("--model", f"x={folder}")
+    answer = server.post("/analyze", {"text": "the war was long " * 9, "outputs": ["embedding"], "digits": 9}).json()
+    assert len(answer["input_ids"]) == 16
+    vector = family_t5.forward(folder, answer["input_ids"]).hidden_states[-1].mean(0) @ linear.T
+    found = np.array(answer["embedding"]["vector"])
+    assert_close(found, vector / np.linalg.norm(vector), 1e-5)
+
+
 def test_a_changed_deberta(folder_of, start_server):
     """Interventions, value norms and states with a family whose scores are a sum."""
     folder = folder_of("deberta-v2", "v2_conv")
@@ -276,6 +375,7 @@ def test_a_protein_is_read_letter_by_letter(tmp_path):
 @pytest.mark.parametrize("family, variant, positions, windows", [
     ("bert", "relu", ["learned"], [None] * 3),
     ("mpnet", "base", ["learned", "bias"], [None] * 3),
+    ("t5", "base", ["bias"], [None] * 3),
     ("modernbert", "old_keys", ["rotary"], [None, 8, 8, None, 8]),
     ("deberta-v2", "v3", ["relative"], [None] * 3),
     ("deberta-v2", "own_keys", ["learned", "relative"], [None] * 3),

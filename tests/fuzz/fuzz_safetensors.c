@@ -74,6 +74,8 @@ static const char *const configs[] = {
     "{\"model_type\":\"deberta-v2\",\"relative_attention\":true,\"position_buckets\":2,\"pos_att_type\":"
     "\"c2p|p2c\","
     "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3," SIZES("3", "1"),
+    "{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-gelu\",\"relative_attention_num_buckets\":4,"
+    "\"num_layers\":1,\"num_heads\":1,\"d_model\":2,\"d_kv\":1,\"d_ff\":1,\"vocab_size\":4}",
 };
 
 static void bind_smallest(const hs__shards *shards, const char *config)
@@ -82,7 +84,7 @@ static void bind_smallest(const hs__shards *shards, const char *config)
     hs_architecture architecture;
     require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &architecture, NULL));
     if (!hs__weights_bind(shards, family, &architecture, NULL)) {
-        read_tensor(&architecture.score_bias);
+        read_tensor(&architecture.score_bias.table);
         read_tensor(&architecture.relative.table);
         read_norm(&architecture.relative.norm);
         read_dense(&architecture.convolution.dense);

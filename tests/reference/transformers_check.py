@@ -42,8 +42,13 @@ UNREAD = {"bert model_prefix", "nomic_bert authors", "nomic_bert authors_pretrai
 LIMIT = 1e-5
 
 
+# Model types of which the program reads the encoder, with transformers' class for it.
+ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel}
+
+
 def huggingface(folder, ids, types):
-    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
+    kind = ENCODERS.get(json.loads((folder / "config.json").read_text())["model_type"], transformers.AutoModel)
+    model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
     more = {"token_type_ids": torch.tensor(types)[None]} if "token_type_ids" in model.forward.__code__.co_varnames else {}
     with torch.no_grad():
         output = model.eval()(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long),
@@ -80,6 +85,7 @@ def check(module, variant, scratch):
 # Tiny configs of every model_type, under the names of their own configuration classes.
 SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=300,
              max_position_embeddings=200, initializer_range=0.3, pad_token_id=0)
+T5_SIZES = dict(d_model=32, d_kv=10, d_ff=48, num_layers=2, num_heads=4, vocab_size=300, initializer_factor=1.0)
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
     "electra": {**SIZES, "embedding_size": 16},
@@ -111,11 +117,17 @@ SAVED = {
     "eurobert": {**SIZES, "num_key_value_heads": 2},
     "eurobert bos": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "bos"},
     "eurobert mean": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "mean"},
+    "t5": T5_SIZES,
+    "t5 few buckets": {**T5_SIZES, "relative_attention_num_buckets": 10, "relative_attention_max_distance": 20,
+                       "feed_forward_proj": "gelu_new", "layer_norm_epsilon": 1e-3},
+    "mt5": {**T5_SIZES, "feed_forward_proj": "gated-gelu"},
 }
 CAUSAL = {"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
 
 
 def classes(name):
+    if encoder := ENCODERS.get(name.split()[0]):
+        return encoder, transformers.AutoModelForSeq2SeqLM
     causal = name.split()[0] in CAUSAL
     return transformers.AutoModel, transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
 
@@ -124,7 +136,8 @@ def check_saved(name, kind, scratch):
     """Largest differences between the program's maps and states and transformers' own, of what it saved."""
     folder = checkpoint.write_random(scratch / "model")  # for its vocab.txt and tokenizer_config.json
     torch.manual_seed(len(name))
-    model = kind.from_config(transformers.AutoConfig.for_model(name.split()[0], **SAVED[name]))
+    config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name])
+    model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn_like(parameter)
@@ -183,6 +196,8 @@ def check_every_head():
         prefix = type(transformers.AutoConfig.for_model(name.split()[0])).__name__.removesuffix("Config")
         for task, (_, _, numbers) in HEADS.items():
             kind = getattr(transformers, f"{prefix}For{task}", None)
+            if name.split()[0] in ENCODERS and task != "TokenClassification":
+                continue  # these classes read the decoder
             for n_classes in numbers if kind else ():
                 with tempfile.TemporaryDirectory() as scratch:
                     found = check_head(name, kind, n_classes, Path(scratch))

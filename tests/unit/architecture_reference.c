@@ -213,9 +213,11 @@ static double score_bias(const hs_architecture *architecture, size_t i, size_t j
 {
     const double m = fabs((double)i - (double)j), n_heads = (double)architecture->shape.n_heads;
     double bias = 0;
-    if (architecture->score_bias.data) {
-        double bucket = m < 8 ? m : fmin(15, 8 + floor(log(m / 8) / log(16) * 8 + 1e-9));
-        bias += at(&architecture->score_bias, (size_t)bucket + (j > i ? 16 : 0), h);
+    if (architecture->score_bias.table.data) {
+        const double B = (double)(architecture->score_bias.n_buckets / (architecture->causal ? 1 : 2));
+        const double e = floor(B / 2), D = (double)architecture->score_bias.n_distances;
+        const double bucket = m < e ? m : fmin(B - 1, e + floor(log(m / e) / log(D / e) * (B - e) + 1e-9));
+        bias += at(&architecture->score_bias.table, (size_t)(bucket + (j > i ? B : 0)), h);
     }
     if (architecture->alibi) {
         double power = 1;
@@ -235,7 +237,8 @@ static double product(const hs_architecture *architecture, const double *a, size
     double sum = 0;
     for (size_t d = 0; d < D; d++)
         sum += a[i * H + h * D + d] * b[j * H + h * D + d];
-    return sum / sqrt((double)D * fmax(1, (double)architecture->relative.n_addends));
+    const double scale = sqrt((double)D * fmax(1, (double)architecture->relative.n_addends));
+    return architecture->scores_unscaled ? sum : sum / scale;
 }
 
 /* Returns the row of the table for a query i and a key j. */

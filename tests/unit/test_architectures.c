@@ -225,7 +225,20 @@ static hs_architecture architecture_token_dropout(void)
 static hs_architecture architecture_distance_bias(void)
 {
     hs_architecture architecture = architecture_plain();
-    architecture.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
+    architecture.score_bias = (hs_score_bias){random_tensor(32, shape->n_heads, 0, 1), 32, 128};
+    return architecture;
+}
+
+/* T5's encoder: a gate, scores that are not scaled, and few buckets of few distances. */
+static hs_architecture architecture_t5(void)
+{
+    hs_architecture architecture = architecture_bare();
+    architecture.norms_before = architecture.scores_unscaled = true;
+    architecture.activation = HS_GELU_TANH;
+    architecture.score_bias = (hs_score_bias){random_tensor(10, shape->n_heads, 0, 1), 10, 20};
+    architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
+    for (size_t l = 0; l < shape->n_layers; l++)
+        architecture.layers[l].ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
     return architecture;
 }
 
@@ -358,7 +371,7 @@ static hs_architecture architecture_convolution(void)
 static hs_architecture architecture_mixed(void)
 {
     hs_architecture architecture = architecture_rotated();
-    architecture.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
+    architecture.score_bias = (hs_score_bias){random_tensor(32, shape->n_heads, 0, 1), 32, 128};
     architecture.layers[2].same_as = 0;
     architecture.layers[1].window = 3;
     architecture.layers[2].window = 30;
@@ -381,6 +394,7 @@ static const struct {
     {"padding", architecture_padding},
     {"token dropout", architecture_token_dropout},
     {"distance bias", architecture_distance_bias},
+    {"t5", architecture_t5},
     {"alibi", architecture_alibi},
     {"shared", architecture_shared},
     {"gated", architecture_gated},

@@ -106,6 +106,30 @@ START_TEST(mpnet_keys)
 }
 END_TEST
 
+#define T5_SIZES "\"num_layers\":3,\"num_heads\":4,\"d_model\":60,\"d_kv\":8,\"d_ff\":70,\"vocab_size\":300"
+
+START_TEST(t5_keys)
+{
+    accept("{\"model_type\":\"t5\",\"is_encoder_decoder\":true,\"n_positions\":512," T5_SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_positions, 2048);
+    ck_assert_uint_eq(architecture.shape.head_width, 8);
+    ck_assert_int_eq(architecture.activation, HS_RELU);
+    ck_assert(!architecture.gated && architecture.scores_unscaled);
+    ck_assert_uint_eq(architecture.score_bias.n_buckets, 32);
+    ck_assert_uint_eq(architecture.score_bias.n_distances, 128);
+    accept("{\"model_type\":\"mt5\",\"feed_forward_proj\":\"gated-gelu\",\"dense_act_fn\":\"gelu_new\","
+           "\"is_gated_act\":true,\"relative_attention_num_buckets\":8,\"relative_attention_max_distance\":"
+           "20," T5_SIZES "}");
+    ck_assert_str_eq(architecture.family, "mt5");
+    ck_assert_int_eq(architecture.activation, HS_GELU_TANH);
+    ck_assert(architecture.gated);
+    ck_assert_uint_eq(architecture.score_bias.n_buckets, 8);
+    ck_assert_uint_eq(architecture.score_bias.n_distances, 20);
+    accept("{\"model_type\":\"t5\",\"feed_forward_proj\":\"gelu\"," T5_SIZES "}");
+    ck_assert_int_eq(architecture.activation, HS_GELU);
+}
+END_TEST
+
 START_TEST(albert_keys)
 {
     accept("{\"model_type\":\"albert\"," BERT_SIZES "}");
@@ -297,6 +321,17 @@ static const struct {
     {"{\"model_type\":\"distilbert\"," BERT_SIZES "}", "n_layers is missing"},
     {"{\"model_type\":\"mpnet\",\"relative_attention_num_buckets\":64," BERT_SIZES "}",
      "relative_attention_num_buckets"},
+    {"{\"model_type\":\"t5\"," BERT_SIZES "}", "num_layers is missing"},
+    {"{\"model_type\":\"t5\",\"is_decoder\":true," T5_SIZES "}", "is_decoder is not supported"},
+    {"{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-maxout\"," T5_SIZES "}",
+     "not supported: \"maxout\""},
+    {"{\"model_type\":\"t5\",\"feed_forward_proj\":\"relu\",\"dense_act_fn\":\"silu\"," T5_SIZES "}",
+     "dense_act_fn is not the activation"},
+    {"{\"model_type\":\"t5\",\"is_gated_act\":true," T5_SIZES "}", "is_gated_act is not what"},
+    {"{\"model_type\":\"t5\",\"relative_attention_max_distance\":8," T5_SIZES "}",
+     "relative_attention_max_distance must be an integer from 9"},
+    {"{\"model_type\":\"t5\",\"relative_attention_num_buckets\":2," T5_SIZES "}",
+     "relative_attention_num_buckets must be"},
     {"{\"model_type\":\"albert\",\"num_hidden_groups\":2," BERT_SIZES "}",
      "is not a multiple of num_hidden_groups (2)"},
     {"{\"model_type\":\"albert\",\"inner_group_num\":2," BERT_SIZES "}", "inner_group_num"},
@@ -459,6 +494,7 @@ int main(void)
     tcase_add_test(tests, electra_keys);
     tcase_add_test(tests, roberta_keys);
     tcase_add_test(tests, mpnet_keys);
+    tcase_add_test(tests, t5_keys);
     tcase_add_test(tests, albert_keys);
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);

@@ -1,0 +1,95 @@
+"""T5's encoder (Raffel et al. 2020): RMS norms before, scores that are not scaled, a bias by distance that all layers
+share, a feed-forward part with or without a gate, and no biases."""
+
+import numpy as np
+from causal import block, rms_norm
+from checkpoint import Weights, read, save
+from encoder import ACTIVATIONS, attend, dense, join_heads, run_layers, split_heads
+
+# Settings that differ from 3 layers, 4 heads of width 10, hidden 48, one "shared" table, "relu".
+VARIANTS = {
+    "base": dict(),
+    "gated": dict(kind="mt5", feed="gated-gelu"),
+    "whole_bf16": dict(decoder=True, feed="gated-silu", dtype="BF16", n_shards=2),
+    "own_words_f16": dict(words="encoder.embed_tokens", n_heads=5, d_kv=3, hidden=35, dtype="F16"),
+    "few_buckets": dict(buckets=10, distances=20, feed="gelu_new", prefix="transformer.", n_layers=1),
+}
+
+
+def write_random(folder, seed=0, kind="t5", n_layers=3, n_heads=4, d_kv=10, hidden=48, ffn=70, vocab=300, feed="relu",
+                 words="shared", buckets=32, distances=128, decoder=False, prefix="", dtype="F32", n_shards=1):
+    weights, wide = Weights(seed), n_heads * d_kv
+    weights.table(words, vocab, hidden)
+    for stack in ("encoder", "decoder") if decoder else ("encoder",):
+        for number in range(n_layers):
+            name = f"{stack}.block.{number}.layer."
+            attentions = ("SelfAttention", "EncDecAttention") if stack == "decoder" else ("SelfAttention",)
+            for index, attention in enumerate(attentions):
+                for part, scale in (("q", 0.5), ("k", 0.5), ("v", 1)):
+                    weights.dense(f"{name}{index}.{attention}.{part}", wide, hidden, scale, bias=False)
+                weights.dense(f"{name}{index}.{attention}.o", hidden, wide, 0.3, bias=False)
+                weights.norm(f"{name}{index}.layer_norm", hidden, bias=False)
+            if number == 0:
+                weights.table(f"{name}0.SelfAttention.relative_attention_bias", buckets, n_heads)
+                weights[f"{name}0.SelfAttention.relative_attention_bias.weight"] *= 4
+            index = len(attentions)
+            for part in ("wi_0", "wi_1") if feed.startswith("gated-") else ("wi",):
+                weights.dense(f"{name}{index}.DenseReluDense.{part}", ffn, hidden, bias=False)
+            weights.dense(f"{name}{index}.DenseReluDense.wo", hidden, ffn, 0.3, bias=False)
+            weights.norm(f"{name}{index}.layer_norm", hidden, bias=False)
+        weights.norm(f"{stack}.final_layer_norm", hidden, bias=False)
+    weights.rename(prefix)
+    config = dict(model_type=kind, num_layers=n_layers, num_decoder_layers=n_layers, num_heads=n_heads, d_model=hidden,
+                  d_kv=d_kv, d_ff=ffn, vocab_size=vocab, feed_forward_proj=feed, is_encoder_decoder=decoder,
+                  layer_norm_epsilon=1e-6, relative_attention_num_buckets=buckets,
+                  relative_attention_max_distance=distances, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
+    return save(folder, config, weights, dtype, n_shards)
+
+
+def buckets(n_queries, n_keys, n_buckets, n_distances, both_ways):
+    """The bucket of each key's distance from each query, with the logarithm in float32 as in transformers."""
+    distance = np.arange(n_keys) - np.arange(n_queries)[:, None]
+    side = np.zeros_like(distance)
+    if both_ways:
+        n_buckets //= 2
+        side = (distance > 0) * n_buckets
+    m = np.abs(distance) if both_ways else np.maximum(-distance, 0)
+    exact = n_buckets // 2
+    far = np.log(np.maximum(m, exact).astype(np.float32) / np.float32(exact)) / np.float32(np.log(n_distances / exact))
+    large = np.minimum(exact + (far * np.float32(n_buckets - exact)).astype(int), n_buckets - 1)
+    return side + np.where(m < exact, m, large)
+
+
+def activation(config):
+    feed = config["feed_forward_proj"]
+    return ACTIVATIONS["gelu_new" if feed == "gated-gelu" else feed.removeprefix("gated-")]
+
+
+def feed_forward(config, weights, name, y):
+    act = activation(config)
+    if config["feed_forward_proj"].startswith("gated-"):
+        wide = act(dense(weights, name + "wi_0", y)) * dense(weights, name + "wi_1", y)
+    else:
+        wide = act(dense(weights, name + "wi", y))
+    return dense(weights, name + "wo", wide)
+
+
+def forward(folder, ids, types=None):
+    config, weights = read(folder, "transformer.")
+    eps, n_heads, scale = config["layer_norm_epsilon"], config["num_heads"], np.sqrt(config["d_kv"])
+    table = weights["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    bias = table[buckets(len(ids), len(ids), config["relative_attention_num_buckets"],
+                         config["relative_attention_max_distance"], True)].transpose(2, 0, 1)
+
+    def layer(number, x):
+        name = f"encoder.block.{number}.layer."
+        y = rms_norm(weights[name + "0.layer_norm.weight"], x, eps)
+        q, k, v = (split_heads(dense(weights, f"{name}0.SelfAttention.{part}", y), n_heads) for part in "qkv")
+        attention, output = attend(q * scale, k, v, bias)
+        x = x + dense(weights, name + "0.SelfAttention.o", join_heads(output))
+        y = rms_norm(weights[name + "1.layer_norm.weight"], x, eps)
+        return x + feed_forward(config, weights, name + "1.DenseReluDense.", y), attention, output
+
+    words = weights["shared.weight" if "shared.weight" in weights else "encoder.embed_tokens.weight"]
+    heads = run_layers(words[ids], config["num_layers"], layer)
+    return block(heads, lambda x: rms_norm(weights["encoder.final_layer_norm.weight"], x, eps))
