@@ -10,6 +10,7 @@ tree=build/wheel/$arch
 rm -rf "$tree"
 mkdir -p "$tree/clients" "$tree/server/base" dist
 cp server/base/version.h "$tree/server/base/"
+cp LICENSE "$tree/"
 tar -C clients --exclude=__pycache__ --exclude='*.egg-info' --exclude=build -c python | tar -C "$tree/clients" -x
 cp -a "build/portable/$arch/." "$tree/clients/python/headscope/"
 dist=$PWD/dist

@@ -89,7 +89,7 @@ PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
 FUNCTION_LINES_MAX = 50
 FUNCTION_LINES_MEDIAN = 12
 # Names that tools ask for by name.
-GIVEN_NAMES = {"README.md", "package.json", "package-lock.json", "vite.config.ts", "tsconfig.json"}
+GIVEN_NAMES = {"LICENSE", "README.md", "package.json", "package-lock.json", "vite.config.ts", "tsconfig.json"}
 
 # Private names that still occur in two folders.
 SHARED_NAMES = {"hs__block", "hs__log"}

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .answer import Analysis as Analysis, Figure as Figure, Tokens as Tokens
+    from .asynchronous import AsyncClient as AsyncClient
     from .client import Client as Client, start as start
     from .errors import HeadscopeError as HeadscopeError
     from .runs import Comparison as Comparison, Run as Run
     __version__: str
 
-_MODULES = {"Analysis": "answer", "Figure": "answer", "Tokens": "answer", "Client": "client",
+_MODULES = {"Analysis": "answer", "AsyncClient": "asynchronous", "Figure": "answer", "Tokens": "answer", "Client": "client",
             "Comparison": "runs", "HeadscopeError": "errors", "Run": "runs", "start": "client"}
 __all__ = list(_MODULES)
 

@@ -18,6 +18,7 @@ from .view import VIEWS, View, state_of
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
     from .client import Client
     from .fields import AnswerArrays
@@ -94,9 +95,16 @@ class Analysis(AnswerArrays):
         self._client = client
 
     def save(self, path: Any) -> None:
-        """Writes the answer to an .npz file, which Analysis.load and numpy.load read."""
+        """Writes the answer to an .npz file, which Analysis.load and numpy.load read. Writes its maps to an .html file: a
+        page to click in that needs no server and no network."""
+        if str(path).endswith(".html"):
+            from .page import page_of
+            page = page_of(self)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+            return
         if not str(path).endswith(".npz"):
-            raise ValueError(f"{path}: the name of an answer's file ends in .npz")
+            raise ValueError(f"{path}: the name of an answer's file ends in .npz or .html")
         np.savez_compressed(path, **self.arrays)  # type: ignore[arg-type, unused-ignore]
 
     @classmethod
@@ -184,11 +192,13 @@ class Analysis(AnswerArrays):
     def to_bertviz(self) -> dict[str, Any]:
         """Keyword arguments of bertviz.head_view and model_view: head_view(**answer.to_bertviz()).
 
-        Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all".
+        Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all". A pair of texts says
+        where the second begins, so that BertViz can show attention within and between them.
         """
         import torch
+        second = np.flatnonzero(self.arrays["token_type_ids"])
         return {"attention": tuple(torch.from_numpy(layer)[None] for layer in weights(self.arrays["attentions"])),
-                "tokens": self.tokens}
+                "tokens": self.tokens, **({"sentence_b_start": int(second[0])} if len(second) else {})}
 
     def to_circuitsvis(self, layer: int = -1) -> dict[str, Any]:
         """Keyword arguments of circuitsvis.attention.attention_heads and attention_patterns for one layer.
@@ -226,6 +236,11 @@ class Analysis(AnswerArrays):
             table.insert(8, "focal_token", [None if position < 0 else tokens[position] for position in focal])
         return table
 
+    def to_xarray(self) -> xarray.Dataset:
+        """All arrays with named axes: answer.to_xarray().attentions.sel(layer=3, head=7). Needs xarray."""
+        from .labelled import dataset_of
+        return dataset_of(self)
+
     # ---- in a notebook ----
 
     def view(self, view: str | None = None, height: int = 600, **state: Any) -> View:
@@ -244,7 +259,7 @@ class Analysis(AnswerArrays):
         layers, heads = self.arrays["layers"], self.arrays["heads"]
         if len(layers) == len(heads) == 1:
             known = {"view": "head", "layer": int(layers[0]), "head": int(heads[0]), **known}
-        return View(self._client.url, {**known, **({"view": view} if view else {}), **state}, height)
+        return View(self._client.public_url, {**known, **({"view": view} if view else {}), **state}, height)
 
     def widget(self, what: str = "attentions", layer: int | None = None, head: int | None = None) -> HeadMap:
         """A map of heads to click in, of this answer's attentions or similarities; needs anywidget, and no server.
@@ -259,7 +274,7 @@ class Analysis(AnswerArrays):
         loads the server's viewer in a frame, if the server lets it be framed."""
         if self._client is None or state_of(self.request) is None or not self._client.shows_views():
             return self._picture()
-        url = html.escape(self._client.url)
+        url = html.escape(self._client.public_url)
         return (f"{self._picture()}<details><summary>Open this text in the viewer (while {url} runs)</summary>"
                 f"{self.view()._repr_html_()}</details>")
 

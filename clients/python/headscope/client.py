@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import (
     TYPE_CHECKING,
@@ -45,10 +45,12 @@ class Client:
     token    of a service that was started with --token-file; that of its own server is known
     timeout  seconds to wait for the connection and between parts of an answer
     server   a server to use in place of url; close() stops it
+    public_url  the address by which a browser reaches the service, where that is another one than Python's: behind the
+             proxy of JupyterHub, Colab or a remote editor. Frames of the viewer use it
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, timeout: float = 120,
-                 server: Server | None = None):
+                 server: Server | None = None, public_url: str | None = None):
         if url is None:
             server = server or Server()
             url = server.url
@@ -57,6 +59,7 @@ class Client:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"not an http address: {url!r}")
         self.url = url.rstrip("/")
+        self.public_url = (public_url or url).rstrip("/")
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/")
@@ -112,16 +115,16 @@ class Client:
 
     @overload
     def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
-                     errors: Literal["raise"] = "raise", **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis]: ...
+                     errors: Literal["raise"] = "raise", **fields: Unpack[AnalyzeFields]) -> Generator[Analysis, None, None]: ...
 
     @overload
     def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
                      errors: Literal["keep"],
-                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis | HeadscopeError]: ...
+                     **fields: Unpack[AnalyzeFields]) -> Generator[Analysis | HeadscopeError, None, None]: ...
 
     def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4, *,
                      errors: Literal["raise", "keep"] = "raise",
-                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis | HeadscopeError]:
+                     **fields: Unpack[AnalyzeFields]) -> Generator[Analysis | HeadscopeError, None, None]:
         """Yields the answers of many texts in their order, as they are ready. Computes `parallel` at a time.
 
         progress(done, total) is called after each; total is None when texts has no length. A busy service (503) is
@@ -162,7 +165,7 @@ class Client:
                     raise
 
     def analyze_batch(self, texts: Iterable[str | Mapping[str, Any]], progress: Progress | None = None,
-                      **fields: Any) -> Iterator[dict[str, Any] | HeadscopeError]:
+                      **fields: Any) -> Generator[dict[str, Any] | HeadscopeError, None, None]:
         """Yields JSON answers for many short texts and small outputs. The texts are sent as lines and answered in
         order, as they are ready. Short ones share passes.
 

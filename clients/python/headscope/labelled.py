@@ -1,0 +1,62 @@
+"""An answer as an xarray.Dataset: every array with its axes named. Needs xarray."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .answer import Analysis
+
+_MAP = ("layer", "head", "query", "key")
+_LAYER_MAP = ("layer", "query", "key")
+_STATES = ("state", "token", "feature")  # state 0 is the embeddings, state l + 1 the output of layer l
+# The axes of docs/reference/arrays.md. Where "layer" and "head" are all, the names before the first _ say it.
+_AXES = {
+    **dict.fromkeys(("attentions", "similarities", "scores", "scores_c2c", "scores_c2p", "scores_p2c", "weighted_norms",
+                     "effective_attentions"), _MAP),
+    **dict.fromkeys(("rollout", "contributions", "alti", "value_zeroing"), _LAYER_MAP),
+    **dict.fromkeys(("head_outputs", "queries"), ("layer", "head", "token", "head_feature")),
+    **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "token", "head_feature")),
+    **dict.fromkeys(("input_ids", "token_type_ids", "special_tokens_mask", "sentence_ids", "word_ids", "tokens"), ("token",)),
+    "offset_mapping": ("token", "bound"), "hidden_states": _STATES, "value_norms": ("layer", "head", "token"), "patch_map": ("state", "token"),
+    "changes_hidden": ("state", "token"), "changes_attentions": ("layer", "head"), "changes_similarities": ("layer", "head"),
+    "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
+}
+_OF_HEADS = ("summary_", "profiles_", "effects_", "head_scores_")
+
+
+def dataset_of(answer: Analysis) -> xarray.Dataset:
+    """Returns the arrays of an answer under their names. layer and head are coordinates with the model's own numbers;
+    token, query and key are positions, with the tokens beside them. One number, and the request, are attributes."""
+    import xarray
+    arrays = answer.arrays
+    n_heads = len(arrays["heads"])
+    variables: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            attributes[name] = array.item()
+        elif name not in ("layers", "heads"):
+            axes = _axes(name, array)
+            if axes[:2] == ("layer", "head") and array.shape[1] != n_heads:  # summed up by the request
+                axes, array = (axes[0], *axes[2:]), array[:, 0]
+            variables[name] = (axes, array)
+    tokens = np.array(answer.tokens)
+    used = {axis for axes, _ in variables.values() for axis in axes}
+    beside = {f"{axis}_token": (axis, tokens) for axis in ("query", "key") if axis in used}
+    offsets = {"offset": np.arange(-8, 9)} if "offset" in used else {}
+    return xarray.Dataset(variables, {"layer": arrays["layers"], "head": arrays["heads"], **offsets, **beside}, attributes)
+
+
+def _axes(name: str, array: np.ndarray) -> tuple[str, ...]:
+    """The names of an array's axes; axes that no other array has are named after the array."""
+    if name in _AXES:
+        return _AXES[name]
+    if array.ndim == 2 and name.startswith(_OF_HEADS):
+        return ("layer", "head")
+    if array.ndim == 1 and name.startswith("pairs_"):
+        return ("pair",)
+    return tuple(f"{name}_{axis}" for axis in range(array.ndim))
