@@ -169,7 +169,8 @@ def test_sums_of_blocks(run):
     separators = [words.index(word) for word in ("[SEP]", ".", "!", "?", ",")]
     exact = {
         "texts": lambda text: 1, "all_pairs": lambda text: len(text.i), "all_distance_sum": lambda text: text.distance.sum(),
-        "all_repeated": lambda text: text.kinds["repeated"].sum(),
+        "all_near": lambda text: (text.distance <= 5).sum(), "tokens": lambda text: len(text.ids),
+        "separators": lambda text: np.isin(text.ids, separators).sum(), "all_repeated": lambda text: text.kinds["repeated"].sum(),
         "all_same_sentence": lambda text: text.kinds["same_sentence"].sum(),
         "all_repeated_same_sentence": lambda text: text.kinds["repeated_same_sentence"].sum(),
         "unique_focal_sum": lambda text: focal(text)[1],
@@ -285,7 +286,7 @@ def verdicts(folder):
 
 def test_verdicts_follow_from_intervals_and_chance(run):
     found = verdicts(run[0] / "out")
-    assert {f["verdict"] for f in found.values()} <= {"holds", "does not hold", "not decided", "no effect"}
+    assert {f["verdict"] for f in found.values()} <= {"holds", "does not hold", "not decided", "no effect", "does not apply"}
     for f in found.values():
         assert f["holds"] == {"holds": True, "does not hold": False}.get(f["verdict"])
     # 24 tokens: pairs drawn at random are 8 apart in the mean
@@ -293,9 +294,54 @@ def test_verdicts_follow_from_intervals_and_chance(run):
     assert "12 of 12 heads" in distance["measured"] and distance["verdict"] in ("no effect", "not decided", "holds")
 
 
+@pytest.fixture(scope="module")
+def commas(headscope, tmp_path_factory):
+    """Texts of which most tokens are separators and commas, so that chance meets the criterion about them."""
+    folder = tmp_path_factory.mktemp("commas")
+    lines = [" ".join([word, *"," * (3 + n % 5)]) for n, word in enumerate(60 * ["war", "boat", "the", "river"])]
+    done = corpus(headscope, ndjson(folder / "texts", lines), "--layers", "0,1,6,11", "-o", folder / "out", small=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def test_attention_to_separators_is_judged_by_how_many_there_are(commas):
+    found = verdicts(commas)["The final layers attend to separators"]
+    data = arrays(commas)
+    spread = data["block_separators"].sum() / data["block_tokens"].sum()
+    given = float(re.search("spread evenly (.*?) %", found["measured"])[1])
+    assert spread > 0.6 and given == pytest.approx(100 * spread, abs=0.01)
+    last, early = (data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0))[[3, 1]]
+    assert last > 0.5  # the paper's words are met
+    assert found["verdict"] == ("does not hold" if last < early else "no effect" if last < 1.04 * spread else found["verdict"])
+
+
+def test_the_diagonal_has_chance_beside_it(commas):
+    data, found = arrays(commas), verdicts(commas)["Summed similarity gathers along the diagonal in the middle layers"]
+    due = 100 * data["block_all_near"].sum() / data["block_all_pairs"].sum()
+    assert float(re.search("of all pairs (.*?) %", found["measured"])[1]) == pytest.approx(due, abs=0.01)
+    assert found["verdict"] != "holds"  # nearly all pairs are near
+
+
+def test_heads_that_differ_are_corrected_for_the_number_of_heads(run):
+    """The p-value of the two extreme heads, times the number of pairs of heads."""
+    stats = pytest.importorskip("scipy.stats")
+    data, found = arrays(run[0] / "out"), verdicts(run[0] / "out")["Heads differ in how much they find repeated tokens"]
+    times, length = drawn(N_TEXTS)
+    repeated, high = (np.tensordot(times, data["block_" + name][:N_TEXTS, 1].astype(float), 1) for name in ("repeated", "high"))
+    shares = repeated / high
+    span = shares[:, shares[0].argmax()] - shares[:, shares[0].argmin()]
+    error = span[1:].std(ddof=1) * np.sqrt(N_TEXTS / (N_TEXTS - length))
+    p = 2 * stats.t.sf(abs(span[0] - 0.1) / error, 1.5 * N_TEXTS / length - 1) * 66
+    top = interval(span, N_TEXTS, length)[1]
+    assert f"{100 * span[0]:.2f} points" in found["measured"]
+    assert found["verdict"] == ("holds" if span[0] > 0.1 and p < 0.05 else "does not hold" if top < 0.1 else "not decided")
+
+
 def test_a_few_texts_decide_nothing(headscope, tmp_path):
     assert corpus(headscope, ndjson(tmp_path / "few", texts(5)), "-o", tmp_path / "out").returncode == 0
-    assert {f["verdict"] for f in report(tmp_path / "out")["findings"]} == {"not decided"}
+    # two layers are not early, middle and last ones
+    assert [f["verdict"] for f in report(tmp_path / "out")["findings"]] == \
+        ["does not apply", *4 * ["not decided"], *2 * ["does not apply"], "not decided"]
     assert not re.search("nan|inf", json.dumps(report(tmp_path / "out")["findings"]))
 
 
@@ -310,7 +356,7 @@ def test_a_run_of_an_earlier_version_lacks_the_inference(headscope, run, tmp_pat
     said = report(tmp_path / "old")
     assert "expected_repeated" not in said and "repeated_lift_same_distance" not in said["head_figures"][2][1][5]
     assert "block_texts" not in arrays(tmp_path / "old") and "blocks" not in said
-    assert {f["verdict"] for f in said["findings"]} == {"not decided"}
+    assert {f["verdict"] for f in said["findings"]} == {"not decided", "does not apply"}
 
 
 # ---- strata of distances ----

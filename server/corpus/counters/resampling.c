@@ -156,6 +156,12 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     words[HS__RUN_SAME_SENTENCE] += (int64_t)hs_chance_total(chance, HS_CHANCE_SAME_SENTENCE);
     words[HS__RUN_BOTH] += (int64_t)hs_chance_total(chance, HS_CHANCE_BOTH);
     words[HS__RUN_DISTANCE] += (T - 1) * T * (T + 1) / 6;
+    words[HS__RUN_TOKENS] += T;
+    for (int64_t d = 1; d <= HS_CORPUS_BAND && d < T; d++)
+        words[HS__RUN_NEAR] += T - d;
+    for (size_t i = 0; i < text.n_tokens; i++)
+        words[HS__RUN_SEPARATORS] += text.roles[i] == HS_ROLE_SEPARATOR ||
+                                     text.roles[i] == HS_ROLE_SENTENCE_END || text.roles[i] == HS_ROLE_COMMA;
     return HS_OK;
 }
 
@@ -377,6 +383,9 @@ static const hs__described_array arrays[] = {
     {"block_all_same_sentence", RUN, "pairs", "all_same_sentence of the block"},
     {"block_all_repeated_same_sentence", RUN, "pairs", "all_repeated_same_sentence of the block"},
     {"block_all_distance_sum", RUN, "tokens", "distances of all pairs of the block, summed"},
+    {"block_all_near", RUN, "pairs", "pairs of the block within 5 tokens of the diagonal"},
+    {"block_tokens", RUN, "tokens", "tokens of the block"},
+    {"block_separators", RUN, "tokens", "separators, sentence ends and commas of the block"},
     {"block_unique_focal_sum", LAYER, "focal tokens",
      "different focal tokens of the heads, summed over texts"},
     {"block_unique_focal_chance_sum", LAYER, "focal tokens", "the same of as many pairs drawn at random"},

@@ -149,17 +149,21 @@ static void made_write(const json_t *report, FILE *out)
 void hs__header_write(const json_t *report, FILE *out)
 {
     const json_t *findings = member(report, "findings");
-    size_t apply = 0, hold = 0;
+    size_t apply = 0, hold = 0, open = 0;
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *finding = json_array_get(findings, i);
         apply += json_is_true(json_object_get(finding, "applies"));
         hold += json_is_true(json_object_get(finding, "holds"));
+        open += json_is_true(json_object_get(finding, "applies")) &&
+                json_is_null(json_object_get(finding, "holds"));
     }
-    fprintf(out,
-            "<header><h1>How this model pays attention</h1><p>The figures of "
-            "<a href=\"https://arxiv.org/abs/2512.21956\">arXiv 2512.21956</a>, redrawn. "
-            "<a href=\"#findings\">%zu of %zu of its claims hold here.</a></p><dl>",
-            hold, apply);
+    fprintf(
+        out,
+        "<header><h1>How this model pays attention</h1><p>The figures of "
+        "<a href=\"https://arxiv.org/abs/2512.21956\">arXiv 2512.21956</a>, redrawn. "
+        "<a href=\"#findings\">%zu of %zu of its claims hold here, %zu are not decided or without effect.</a>"
+        "</p><dl>",
+        hold, apply, open);
     model_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
@@ -189,15 +193,18 @@ static void finding_write(const json_t *finding, FILE *out)
 void hs__findings_write(const json_t *report, FILE *out)
 {
     const json_t *findings = member(report, "findings");
-    fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
-          "claims and the values of this run. The criterion is ours: the paper states most of them in "
-          "words. Brackets are 95 % intervals over texts. They come from 200 draws of blocks of neighbouring "
-          "texts, which may be of one document. A claim holds, or does not hold, if the intervals clear its "
-          "criterion; otherwise this run has not decided it. No effect: pairs drawn at random would meet it "
-          "as well.</p><table class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
-          "scope=\"col\">Verdict</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
-          "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
-          out);
+    fputs(
+        "<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
+        "claims and the values of this run. The criterion is ours: the paper states most of them in "
+        "words. Brackets are 95 % intervals over texts. They come from 200 draws of blocks of neighbouring "
+        "texts, which may be of one document. A claim holds, or does not hold, if the intervals clear its "
+        "criterion; otherwise this run has not decided it. No effect: this run shows hardly more than chance "
+        "does, which the row names. Each claim is judged by itself. A claim that holds here holds for this "
+        "model and these texts; it does not say what the heads are for.</p><table "
+        "class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
+        "scope=\"col\">Verdict</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
+        "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
+        out);
     for (size_t i = 0; i < json_array_size(findings); i++)
         finding_write(json_array_get(findings, i), out);
     fputs("</tbody></table></section>\n", out);
