@@ -207,7 +207,12 @@ def test_shards_add_up_and_resumed_runs_agree(headscope, path, tmp_path):
     merged = arrays(tmp_path / "merged")
     for name in ("pruning_loss_sum", "pruning_right", "pruning_rank"):
         np.testing.assert_allclose(merged[name], shards[0][1][name] + shards[1][1][name], rtol=1e-12)
-    assert report(tmp_path / "merged")["pruning"]["texts"] == sum(said["texts"] for said, _ in shards)
+    said = report(tmp_path / "merged")["pruning"]
+    assert said["texts"] == sum(shard["texts"] for shard, _ in shards)
+    # each shard has orders by its own texts, and the page of the sum says so
+    assert said["orders"] == 2 and {shard["orders"] for shard, _ in shards} == {whole["orders"]} == {1}
+    for folder, expected in (("merged", True), ("whole", False), ("s0", False)):
+        assert ("is the sum of 2 shards" in (tmp_path / folder / "report.html").read_text()) == expected
 
 
 def test_it_is_refused_without_a_loss(headscope, path, tmp_path):

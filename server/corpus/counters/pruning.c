@@ -556,6 +556,17 @@ static json_t *curve_json(const counts *c, size_t ranking, size_t kind)
                      hs__report_number(area_find(c, ranking, kind)));
 }
 
+/* Returns the number of orders that a ranking has: each shard has one by its own texts. Their places add up.
+ */
+static uint64_t orders_count(const counts *c)
+{
+    const uint64_t n = c->curve.n_maps, places = n * (n - 1) / 2;
+    uint64_t sum = 0;
+    for (size_t map = 0; map < n; map++)
+        sum += (uint64_t)*hs__pruning_rank(&c->curve, 0, map);
+    return places ? sum / places : 1;
+}
+
 static void report(const hs__corpus_results *results, void *data, json_t *to)
 {
     const counts *c = data;
@@ -572,10 +583,10 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
         json_object_set_new(rankings, ranking_names[r], kinds);
     }
     json_object_set_new(to, MEMBER,
-                        json_pack("{ss sI sI so so}", "measure", measure_names[c->measure], "texts",
+                        json_pack("{ss sI sI sI so so}", "measure", measure_names[c->measure], "texts",
                                   (json_int_t)*hs__pruning_texts(&c->curve), "predictions",
-                                  (json_int_t)*hs__pruning_predictions(&c->curve), "heads", heads, "rankings",
-                                  rankings));
+                                  (json_int_t)*hs__pruning_predictions(&c->curve), "orders",
+                                  (json_int_t)orders_count(c), "heads", heads, "rankings", rankings));
 }
 
 /* ---- report.html ---- */
@@ -656,6 +667,11 @@ static void page(const hs__drawing *d, hs__place at, FILE *out)
         out, pruning,
         "The loss of {predictions} {measure} predictions in {texts} texts while heads go, the lowest "
         "of each order first. ");
+    if (json_integer_value(json_object_get(pruning, "orders")) > 1)
+        hs__html_filled(
+            out, pruning,
+            "<strong>This curve is the sum of {orders} shards, each with orders by its own texts. "
+            "It is not the curve of one order: count without shards for that.</strong> ");
     fputs("Other texts of the run gave the orders; the signal-to-noise ratio is that of the whole run. The "
           "columns are the most heads up to which the loss stays within 1 % of that with all heads, and the "
           "area "

@@ -6,6 +6,7 @@
 #include "server/corpus/counters/words.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +153,14 @@ static bool passes_init(passes *p)
     return true;
 }
 
+/* Fails if the run is stopped: what lies between two passes can take seconds, too. */
+static hs_status stop_check(const passes *p, hs_error *err)
+{
+    return p->control.cancelled && atomic_load_explicit(p->control.cancelled, memory_order_relaxed)
+               ? hs_fail(err, HS_CANCELLED, "cancelled between the passes of the pruning curve")
+               : HS_OK;
+}
+
 /* ---- the loss of a pass ---- */
 
 static void prediction_add(const float *logits, size_t n, int32_t id, tally *ret)
@@ -188,7 +197,9 @@ static hs_status tokens_add(const passes *p, const hs__pruning_text *t, const hs
     float *logits = p->rows + TOGETHER * H;
     for (size_t i = first; i < end; i++)
         memcpy(p->rows + (i - first) * H, states + (masked ? t->positions[i] : i) * H, H * sizeof *states);
-    const hs_status st = hs_engine_predict(p->job->engine, p->rows, end - first, 0, 1, logits, err);
+    hs_status st = stop_check(p, err);
+    if (!st)
+        st = hs_engine_predict(p->job->engine, p->rows, end - first, 0, 1, logits, err);
     for (size_t i = first; i < end && !st; i++)
         prediction_add(logits + (i - first) * V, V, t->ids[masked ? t->positions[i] : i + 1], ret);
     return st;
@@ -313,7 +324,7 @@ static double norm_of(const float *outputs, size_t T, size_t d, const float *wei
 }
 
 /* Adds a text's entropies and norms. */
-static void maps_add(passes *p, const hs__pruning_text *t)
+static hs_status maps_add(passes *p, const hs__pruning_text *t, hs_error *err)
 {
     const hs_capture *c = p->baseline;
     const hs_architecture *architecture = hs_engine_architecture(p->job->engine);
@@ -323,12 +334,16 @@ static void maps_add(passes *p, const hs__pruning_text *t)
         hs_tensor_read(&architecture->layers[layer].output.weight, 0, c->hidden, p->weights);
         for (size_t h = 0; h < p->n_heads; h++) {
             const size_t map = l * p->n_heads + h;
+            const hs_status st = stop_check(p, err);
+            if (st)
+                return st;
             *value_at(p, HS__PRUNING_ENTROPY, map) +=
                 entropy_of(hs_capture_at(c, HS_TAP_ATTENTION, layer, h), t->n_tokens);
             *value_at(p, HS__PRUNING_NORM, map) += norm_of(hs_capture_at(c, HS_TAP_HEAD_OUTPUT, layer, h),
                                                            t->n_tokens, d, p->weights + h * d, A, c->hidden);
         }
     }
+    return HS_OK;
 }
 
 /* Adds what a text says of each head. */
@@ -337,7 +352,7 @@ static hs_status text_rank(passes *p, const hs__pruning_text *t, hs_error *err)
     tally with = {0};
     hs_status st = text_begin(p, t, &with, err);
     if (!st)
-        maps_add(p, t);
+        st = maps_add(p, t, err);
     for (size_t map = 0; map < p->n_maps && !st; map++) {
         tally without = {0};
         memset(p->off, 0, p->n_maps * sizeof *p->off);
