@@ -23,16 +23,16 @@ wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring gcc-aarch
 runtime="libmicrohttpd12t64|libmicrohttpd12 libjansson4 libopenblas0-pthread libuv1t64|libuv1 libsqlite3-0
          zlib1g libzstd1 libnettle8t64|libnettle8 libhpdf-2.3.0 libcurl4t64|libcurl4 ca-certificates"
 
-# Prints the first of NEW|OLD that apt knows here, else the last.
-name_here() {
-    for name in $(echo "$1" | tr '|' ' '); do
-        if apt-cache show "$name" >/dev/null 2>&1; then break; fi
-    done
-    echo "$name"
-}
-# Prints the names that apt knows of these.
+# Prints of each NEW|OLD the first that apt knows here, else the last. apt reads its whole index for a question: one for all.
 names_here() {
-    for name in "$@"; do name_here "$name"; done | paste -sd ' '
+    # shellcheck disable=SC2046 # a list of words
+    known=$(apt-cache show $(echo "$@" | tr '|' ' ') 2>/dev/null | sed -n 's/^Package: //p')
+    for choice in "$@"; do
+        for name in $(echo "$choice" | tr '|' ' '); do
+            if echo "$known" | grep -qxF "$name"; then break; fi
+        done
+        echo "$name"
+    done | paste -sd ' '
 }
 # Succeeds if any of NEW|OLD is installed.
 installed() {

@@ -198,7 +198,7 @@ def test_a_corpus_report_names_the_model_as_it_was_given(tmp_path):
     folder = shutil.copytree(MINI, tmp_path / "model")
     (tmp_path / "texts").write_text("A cat.\nA dog.\n")
     for value, name in ((f"mine={folder}", "mine"), (str(folder), tmp_path.name)):
-        done = headscope("corpus", "--model", value, "-o", str(tmp_path / name), str(tmp_path / "texts"))
+        done = headscope("corpus", "--layers", "last", "--model", value, "-o", str(tmp_path / name), str(tmp_path / "texts"))
         assert done.returncode == 0, done.stderr.decode()
         assert json.loads((tmp_path / name / "report.json").read_text())["provenance"]["model"]["name"] == name
         assert f"model={name}" in (tmp_path / name / "report.html").read_text()

@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, slow_unless_sanitized, until
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, TEST_PATIENCE, slow_if, slow_unless_sanitized, until
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -37,12 +37,8 @@ def send(server, body, query=OPTIONS, headers=None):
 
 
 def wait(server, path, states=("done", "failed", "cancelled")):
-    """Returns the run once it is in one of these states. Waits for as long as its texts get more."""
-    while True:
-        before = server.get(path).json()["texts_done"]
-        run = until(lambda: server.get(path).json(), lambda run: run["state"] in states or run["texts_done"] > before)
-        if run["state"] in states:
-            return run
+    """Returns the run once it is in one of these states."""
+    return until(lambda: server.get(path).json(), lambda run: run["state"] in states, TEST_PATIENCE)
 
 
 def wait_reading(server, path):
@@ -184,8 +180,8 @@ def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
 
 
 @pytest.mark.parametrize(("query", "key", "value"), [
-    ("attention_threshold=0.5", "attention_threshold", 0.5), ("special_tokens=mask", "special_tokens", "mask"), ("split_special_tokens=true", "split_special_tokens", True),
-    ("sentence_ends=of,the", "sentence_ends", ["the", "of"]),
+    ("sentence_ends=of,the", "sentence_ends", ["the", "of"]), slow_if(True, "attention_threshold=0.5", "attention_threshold", 0.5),
+    slow_if(True, "special_tokens=mask", "special_tokens", "mask"), slow_if(True, "split_special_tokens=true", "split_special_tokens", True),
 ])
 def test_settings_change_figures_and_are_reported(keeping, query, key, value):
     body, said = body_of(texts(60, seed=30) + ["the [MASK] of the boat. and [MASK], the boat."] * 9), []

@@ -25,13 +25,13 @@ def whole(tmp_path_factory):
 
 
 def each_call(seen, most, some=False):
-    """Yields 0, 1, 2, ... until a call was not reached; from the 30th on the steps grow. Some: 0, 3, 9, 21, 45, ..."""
+    """Yields 0, 1, 2, ... until a call was not reached; from the 12th on the steps grow. Some: 0, 3, 9, 21, 45, ..."""
     nth = 0
     while nth < most:
         yield nth
         if not seen.exists():
             return
-        nth += nth + 3 if some else nth // 10 if nth >= 30 else 1
+        nth += nth + 3 if some else nth // 5 if nth >= 12 else 1
     assert seen.exists()
 
 
