@@ -867,7 +867,7 @@ def test_a_run_fits_the_container_or_is_refused(tmp_path, small_group):
     try:
         status, problem = ask("POST", "/corpora?max_tokens=512", b'"a"\n')
         assert status == 422 and "MB of memory" in problem["detail"]
-        status, run = ask("POST", "/corpora", body_of(texts(300, seed=28)))
+        status, run = ask("POST", "/corpora", body_of(texts(60, seed=28)))
         assert status == 202, run
         run = until(lambda: ask("GET", f"/corpora/{run['id']}")[1], lambda now: now["state"] not in ("queued", "running"))
         assert run["state"] == "done" and process.poll() is None

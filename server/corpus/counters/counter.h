@@ -119,8 +119,11 @@ typedef struct hs__described_array {
 
 #define HS__COUNTER_ARRAYS_MAX 32
 
+typedef struct hs__sums_kind hs__sums_kind;
+
 struct hs__counter {
     const char *name;
+    const hs__sums_kind *sums; /* what its counts are, if these are sums (words.h) */
 
     const hs__setting_row *settings;
     size_t n_settings;

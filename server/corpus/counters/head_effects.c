@@ -13,9 +13,6 @@
 #include "server/corpus/report/report_value.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define MEMBER "held_out_effects"
 
 enum { HEADS_LISTED = 10 };
 
@@ -75,10 +72,7 @@ static hs_effects_options options_of(const hs__corpus_job *job, const hs_sequenc
 
 /* The words of a label: its texts, then of each head the changes of the label's logit and their squares, real
  * numbers. */
-typedef struct sums {
-    size_t n_labels, n_layers, n_heads;
-    int64_t words[]; /* [label][label_words] */
-} sums;
+typedef hs__sums sums; /* [label][label_words] */
 
 enum { TEXTS, HEAD, CHANGE = 0, SQUARES = 2, HEAD_WORDS = 4 };
 
@@ -87,27 +81,17 @@ static size_t label_words(size_t n_maps)
     return HEAD + n_maps * HEAD_WORDS;
 }
 
-static size_t n_words(const sums *s)
+static hs__sums_size size_of(size_t n_labels, size_t n_layers, size_t n_heads)
 {
-    return s->n_labels * label_words(s->n_layers * s->n_heads);
+    return (hs__sums_size){.words = n_labels * label_words(n_layers * n_heads)};
 }
+
+static const hs__sums_kind kind_of_sums = {
+    .member = "held_out_effects", .what = "the effects of heads", .size = size_of};
 
 static int64_t *label_at(sums *s, size_t label)
 {
     return s->words + label * label_words(s->n_layers * s->n_heads);
-}
-
-static sums *sums_create(size_t n_labels, size_t n_layers, size_t n_heads, hs_error *err)
-{
-    sums *s = calloc(1, sizeof *s + n_labels * label_words(n_layers * n_heads) * sizeof *s->words);
-    if (!s) {
-        hs_fail(err, HS_NO_MEMORY, "no memory for the effects of heads");
-        return NULL;
-    }
-    s->n_labels = n_labels;
-    s->n_layers = n_layers;
-    s->n_heads = n_heads;
-    return s;
 }
 
 static size_t labels_of(const hs__corpus_job *job)
@@ -139,9 +123,8 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
     size->worker += hs__corpus_maps(job) * sizeof(hs_effect) +
                     hs_capture_bytes(shape, &selection, longest.n_tokens) +
                     hs_effects_bytes(job->engine, &effects, 1) +
-                    HS_CORPUS_BATCH * longest.n_tokens * shape->hidden * sizeof(float) + n * sizeof(int64_t);
-    size->shared += n * sizeof(int64_t);
-    size->saved_words += n;
+                    HS_CORPUS_BATCH * longest.n_tokens * shape->hidden * sizeof(float);
+    hs__sums_measure(&kind_of_sums, labels_of(job), job->settings.fields.n_layers, shape->n_heads, size);
     size->listed += n;
     size->elements += n;
     size->report += labels_of(job) * HEADS_LISTED * 1024;
@@ -155,14 +138,15 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
     const hs_corpus_options *o = counting->statistics;
     if (!anew || !is_active(counting->options))
         return HS_OK;
-    *counting->counts = sums_create(labels_of(counting->job), o->n_layers, o->n_heads, err);
+    *counting->counts =
+        hs__sums_create(&kind_of_sums, labels_of(counting->job), o->n_layers, o->n_heads, err);
     return *counting->counts ? HS_OK : HS_NO_MEMORY;
 }
 
 static bool matches(const hs__counting *counting)
 {
     const sums *saved = *counting->counts;
-    return !saved || (is_active(counting->options) && saved->n_labels == labels_of(counting->job) &&
+    return !saved || (is_active(counting->options) && saved->n_outer == labels_of(counting->job) &&
                       saved->n_layers == counting->statistics->n_layers &&
                       saved->n_heads == counting->statistics->n_heads);
 }
@@ -192,7 +176,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
     if (!w->effects)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     const sums *shape = *counting->counts;
-    w->odd = shape ? sums_create(shape->n_labels, shape->n_layers, shape->n_heads, err) : NULL;
+    w->odd = shape ? hs__sums_create_like(shape, err) : NULL;
     return w->odd || !shape ? HS_OK : HS_NO_MEMORY;
 }
 
@@ -200,7 +184,7 @@ static void worker_destroy(void *state)
 {
     worker *w = state;
     free(w->effects);
-    free(w->odd);
+    hs__sums_destroy(w->odd);
     free(w);
 }
 
@@ -244,62 +228,23 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 {
     const worker *w = state;
-    sums *into = *counting->counts;
     (void)err;
-    if (!into || !w->odd)
-        return HS_OK;
-    hs__words_add(into->words, w->odd->words, n_words(into));
-    memset(w->odd->words, 0, n_words(into) * sizeof *w->odd->words);
+    if (*counting->counts && w->odd)
+        hs__sums_move(*counting->counts, w->odd);
     return HS_OK;
 }
 
 /* ---- checkpoint ---- */
 
-static hs_status save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err)
-{
-    const sums *s = counts;
-    (void)results;
-    return s && json_object_set_new(checkpoint, MEMBER, hs__words_save(s->words, n_words(s)))
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
-}
-
 /* The names of the labels have been checked with the statistics of labels. */
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
-                      hs_error *err)
+static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    const json_t *saved = json_object_get(checkpoint, MEMBER);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     const hs_labels *labels = results->counts[HS__NUMBER_OF_labelled_texts];
-    if (!saved)
-        return HS_OK;
     if (!labels)
-        return hs_fail(err, HS_INVALID, "the effects of heads have no labels");
-    sums *s = sums_create(hs_labels_shape_of(labels).n_labels, o.n_layers, o.n_heads, err);
-    if (!s)
-        return HS_NO_MEMORY;
-    if (!hs__words_load(saved, s->words, n_words(s))) {
-        free(s);
-        return hs_fail(err, HS_INVALID, "the effects of heads are damaged");
-    }
-    *counts = s;
-    return HS_OK;
-}
-
-/* A shard of an earlier version lacks the sums; then the whole does, too. */
-static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
-                       void **from_counts, const char *from_dir, hs_error *err)
-{
-    sums *into = *counts;
-    const sums *other = *from_counts;
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other) {
-        hs__words_add(into->words, other->words, n_words(into));
-        return HS_OK;
-    }
-    free(into);
-    *counts = NULL;
-    return HS_OK;
+        return json_object_get(checkpoint, kind_of_sums.member)
+                   ? hs_fail(err, HS_INVALID, "the effects of heads have no labels")
+                   : HS_OK;
+    return hs__sums_read(&kind_of_sums, hs_labels_shape_of(labels).n_labels, results, checkpoint, ret, err);
 }
 
 /* ---- arrays ---- */
@@ -317,8 +262,8 @@ static size_t list(const void *counts, hs_corpus_array *ret)
         ret[f] = (hs_corpus_array){.name = arrays[f].name,
                                    .is_float = f > 0,
                                    .n_axes = f > 0 ? 3 : 1,
-                                   .axes = {s->n_labels, s->n_layers, s->n_heads},
-                                   .n_elements = s->n_labels * (f > 0 ? s->n_layers * s->n_heads : 1),
+                                   .axes = {s->n_outer, s->n_layers, s->n_heads},
+                                   .n_elements = s->n_outer * (f > 0 ? s->n_layers * s->n_heads : 1),
                                    .field = f};
     return HS__N(arrays);
 }
@@ -402,6 +347,7 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 
 const hs__counter hs__counter_head_effects = {
     .name = "effects",
+    .sums = &kind_of_sums,
     .settings = settings,
     .n_settings = sizeof settings / sizeof *settings,
     .options_bytes = sizeof(options),
@@ -413,10 +359,10 @@ const hs__counter hs__counter_head_effects = {
     .worker_destroy = worker_destroy,
     .pass = pass,
     .gather = gather,
-    .save = save,
+    .save = hs__sums_save,
     .load = load,
-    .merge = merge,
-    .destroy = free,
+    .merge = hs__sums_merge,
+    .destroy = hs__sums_destroy,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,

@@ -6,6 +6,7 @@
 #include "server/corpus/counters/labelled_texts.h"
 
 #include "model/base/read_number.h"
+#include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 
 #include <stdlib.h>
@@ -246,11 +247,7 @@ static hs_status save(const hs__corpus_results *results, void *counts, json_t *c
     if (!counts)
         return HS_OK;
     const hs_labels_shape shape = hs_labels_shape_of(counts);
-    const size_t n = hs_labels_words(&shape);
-    const int64_t *words = hs_labels_state(counts);
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer((json_int_t)words[i]));
+    json_t *list = hs__numbers_save(hs_labels_state(counts), hs_labels_words(&shape));
     return json_object_set_new(checkpoint, "labels", list)
                ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
                : HS_OK;
@@ -261,17 +258,6 @@ static bool names_are_sound(const json_t *names)
     bool sound = json_array_size(names) > 0;
     for (size_t i = 0; sound && i < json_array_size(names); i++)
         sound = json_is_string(json_array_get(names, i));
-    return sound;
-}
-
-static bool words_load(const json_t *saved, int64_t *words, size_t n)
-{
-    bool sound = json_array_size(saved) == n;
-    for (size_t i = 0; sound && i < n; i++) {
-        const json_t *word = json_array_get(saved, i);
-        sound = json_is_integer(word);
-        words[i] = json_integer_value(word);
-    }
     return sound;
 }
 
@@ -288,7 +274,7 @@ static hs_status load(const hs__corpus_results *results, const json_t *checkpoin
     if (!names_are_sound(names))
         return hs_fail(err, HS_INVALID, "the names of labels are damaged");
     hs_status st = hs_labels_create(&shape, &labels, err);
-    if (!st && !words_load(saved, hs_labels_state(labels), hs_labels_words(&shape)))
+    if (!st && !hs__numbers_load(saved, INT64_MIN, hs_labels_state(labels), hs_labels_words(&shape)))
         st = hs_fail(err, HS_INVALID, "the statistics of labels are damaged");
     if (st)
         hs_labels_destroy(labels);

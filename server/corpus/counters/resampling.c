@@ -13,9 +13,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define MEMBER "resampling"
 
 /* ---- the words of a block ----
  *
@@ -51,67 +48,36 @@ static size_t head_word(size_t n_layers, size_t map, hs__head_sum sum)
 
 _Static_assert(HS_CHANCE_BITS == HS__REAL_BITS, "expected numbers are real numbers of a checkpoint");
 
-/* The counts in the results. */
-typedef struct counts {
-    size_t n_layers, n_heads;
-    hs_blocks *blocks;
-} counts;
+typedef hs__sums counts;
 
-static void destroy(void *data)
+static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
 {
-    counts *c = data;
-    free(c->blocks);
-    free(c);
+    (void)n_thresholds;
+    return (hs__sums_size){.block_words = block_words(n_layers, n_heads)};
 }
 
-static counts *counts_create(size_t n_layers, size_t n_heads, hs_error *err)
-{
-    counts *c = calloc(1, sizeof *c);
-    if (c)
-        *c = (counts){n_layers, n_heads, hs_blocks_create(block_words(n_layers, n_heads))};
-    if (c && c->blocks)
-        return c;
-    free(c);
-    hs_fail(err, HS_NO_MEMORY, "no memory for the sums of blocks");
-    return NULL;
-}
+static const hs__sums_kind kind_of_sums = {
+    .member = "resampling", .what = "the sums of blocks", .size = size_of};
 
 /* ---- a run ---- */
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const size_t n_layers = job->settings.fields.n_layers;
-    const size_t n = block_words(n_layers, hs_model_shape(job->model)->n_heads);
-    const size_t heads = n_layers * hs_model_shape(job->model)->n_heads;
+    const size_t n_layers = job->settings.fields.n_layers, n_heads = hs_model_shape(job->model)->n_heads;
+    const size_t heads = n_layers * n_heads;
     (void)options;
-    size->shared += hs_blocks_bytes(n) + sizeof(hs_bootstrap);
-    size->worker += hs_blocks_bytes(n) + hs_focal_chance_bytes(job->settings.fields.max_tokens);
-    size->saved_words += HS_BLOCKS_MAX * n;
+    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, n_layers, n_heads, size);
+    size->shared += sizeof(hs_bootstrap);
+    size->worker += hs_focal_chance_bytes(job->settings.fields.max_tokens);
     size->elements += HS_BLOCKS_MAX * (HS__RUN_SUMS + n_layers * HS__LAYER_SUMS + heads * HS__HEAD_SUMS);
     size->report += heads * 4096; /* intervals, as objects */
     size->report_text += heads * 1024;
 }
 
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    const hs_corpus_options *o = counting->statistics;
-    if (!anew)
-        return HS_OK;
-    *counting->counts = counts_create(o->n_layers, o->n_heads, err);
-    return *counting->counts ? HS_OK : HS_NO_MEMORY;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    const counts *saved = *counting->counts;
-    return !saved || (saved->n_layers == counting->statistics->n_layers &&
-                      saved->n_heads == counting->statistics->n_heads);
-}
-
 typedef struct worker {
     size_t n_layers, n_heads, threshold_main;
     const void *chances; /* state of same_distance */
-    hs_blocks *blocks;
+    counts *sums;
     hs_focal_chance *focal;
     int32_t focal_drawn[HS_CORPUS_BATCH][HS_HEADS_MAX]; /* positions, of the current layer's heads */
 } worker;
@@ -128,15 +94,15 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
                       .n_heads = o->n_heads,
                       .threshold_main = o->threshold_main,
                       .chances = chances,
-                      .blocks = hs_blocks_create(block_words(o->n_layers, o->n_heads)),
+                      .sums = hs__sums_create_like(*counting->counts, err),
                       .focal = hs_focal_chance_create(o->tokens_max)};
-    return w && w->blocks && w->focal ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    return w && w->sums && w->focal ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
 static void worker_destroy(void *state)
 {
     worker *w = state;
-    free(w->blocks);
+    hs__sums_destroy(w->sums);
     hs_focal_chance_destroy(w->focal);
     free(w);
 }
@@ -147,7 +113,7 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     const hs_chance *chance = hs__same_distance_of_worker(w->chances, t->place);
     const int64_t T = (int64_t)(t->end - t->first);
     const hs_corpus_text text = hs__text_counted(t);
-    int64_t *words = hs_blocks_at(w->blocks, t->record.number);
+    int64_t *words = hs_blocks_at(w->sums->blocks, t->record.number);
     (void)err;
     hs_focal_chance_find(w->focal, t->place, &text);
     words[HS__RUN_TEXTS]++;
@@ -199,7 +165,7 @@ static void head(void *state, hs__text *t, hs__text_head *head)
     worker *w = state;
     const hs_corpus_observation *o = head->observation;
     const uint32_t *distances = hs_corpus_batch_distances(head->statistics, w->threshold_main);
-    int64_t *block = hs_blocks_at(w->blocks, t->record.number);
+    int64_t *block = hs_blocks_at(w->sums->blocks, t->record.number);
     int64_t *words = block + head_word(w->n_layers, head->map, HS__HEAD_HIGH);
     uint64_t expected[HS_CHANCE_KINDS];
     words[HS__HEAD_HIGH] += (int64_t)o->high_pairs;
@@ -226,62 +192,14 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 {
     const worker *w = state;
-    const counts *into = *counting->counts;
     (void)err;
-    hs_blocks_merge(into->blocks, w->blocks);
-    hs_blocks_clear(w->blocks);
+    hs__sums_move(*counting->counts, w->sums);
     return HS_OK;
-}
-
-/* ---- checkpoint ---- */
-
-static hs_status save(const hs__corpus_results *results, void *data, json_t *checkpoint, hs_error *err)
-{
-    const counts *c = data;
-    (void)results;
-    if (!c)
-        return HS_OK;
-    json_t *words = hs__words_save(c->blocks->words, HS_BLOCKS_MAX * c->blocks->n_words);
-    json_t *saved =
-        words ? json_pack("{sI so}", "shift", (json_int_t)c->blocks->shift, "blocks", words) : NULL;
-    return json_object_set_new(checkpoint, MEMBER, saved)
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
 }
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    const json_t *saved = json_object_get(checkpoint, MEMBER);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    json_int_t shift;
-    json_t *words;
-    counts *c = saved ? counts_create(o.n_layers, o.n_heads, err) : NULL;
-    if (!c)
-        return saved ? HS_NO_MEMORY : HS_OK;
-    if (json_unpack((json_t *)saved, "{sI so}", "shift", &shift, "blocks", &words) || shift < 0 ||
-        shift > HS_BLOCKS_SHIFT_MAX ||
-        !hs__words_load(words, c->blocks->words, HS_BLOCKS_MAX * c->blocks->n_words)) {
-        destroy(c);
-        return hs_fail(err, HS_INVALID, "the sums of blocks are damaged");
-    }
-    c->blocks->shift = (uint64_t)shift;
-    *ret = c;
-    return HS_OK;
-}
-
-/* A shard of an earlier version lacks the sums; then the whole does, too. */
-static hs_status merge(hs__corpus_results *results, void **data, const hs__corpus_results *from,
-                       void **from_data, const char *from_dir, hs_error *err)
-{
-    const counts *into = *data, *other = *from_data;
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other)
-        hs_blocks_merge(into->blocks, other->blocks);
-    else if (into) {
-        destroy(*data);
-        *data = NULL;
-    }
-    return HS_OK;
+    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
 }
 
 /* ---- draws ---- */
@@ -625,18 +543,19 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
 
 const hs__counter hs__counter_resampling = {
     .name = "resampling",
+    .sums = &kind_of_sums,
     .measure = measure,
-    .begin = begin,
-    .matches = matches,
+    .begin = hs__sums_begin,
+    .matches = hs__sums_match,
     .worker_create = worker_create,
     .worker_destroy = worker_destroy,
     .start = start,
     .head = head,
     .gather = gather,
-    .save = save,
+    .save = hs__sums_save,
     .load = load,
-    .merge = merge,
-    .destroy = destroy,
+    .merge = hs__sums_merge,
+    .destroy = hs__sums_destroy,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,

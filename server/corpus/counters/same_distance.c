@@ -12,37 +12,23 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define MEMBER "same_distance"
+/* Expected numbers [HS_CHANCE_KINDS][t][l][h], each as an integer and a fraction in units of
+ * 2^-HS_CHANCE_BITS. */
+typedef hs__sums sums;
 
-/* Expected numbers [kind][t][l][h], each as an integer and a fraction in units of 2^-HS_CHANCE_BITS. */
-typedef struct sums {
-    size_t n_cells, n_layers, n_heads; /* n_cells: of one kind */
-    int64_t words[];                   /* [HS_CHANCE_KINDS][n_cells][2] */
-} sums;
-
-static size_t cells(const hs_corpus_options *o)
+static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
 {
-    return o->n_thresholds * o->n_layers * o->n_heads;
+    return (hs__sums_size){.words = 2 * HS_CHANCE_KINDS * n_thresholds * n_layers * n_heads};
 }
 
-static size_t n_words(size_t n_cells)
-{
-    return 2 * HS_CHANCE_KINDS * n_cells;
-}
+static const hs__sums_kind kind_of_sums = {
+    .member = "same_distance", .what = "the chances at the same distance", .size = size_of};
 
-static sums *sums_create(const hs_corpus_options *o, hs_error *err)
+/* Returns how many numbers there are of one kind. */
+static size_t cells(const sums *s)
 {
-    sums *s = calloc(1, sizeof *s + n_words(cells(o)) * sizeof *s->words);
-    if (!s) {
-        hs_fail(err, HS_NO_MEMORY, "no memory for the chance at the same distance");
-        return NULL;
-    }
-    s->n_cells = cells(o);
-    s->n_layers = o->n_layers;
-    s->n_heads = o->n_heads;
-    return s;
+    return s->n_outer * s->n_layers * s->n_heads;
 }
 
 static double expected(const sums *s, size_t index)
@@ -52,31 +38,16 @@ static double expected(const sums *s, size_t index)
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const size_t n = n_words(job->settings.n_thresholds * hs__corpus_maps(job));
+    const size_t n_numbers = HS_CHANCE_KINDS * job->settings.n_thresholds * hs__corpus_maps(job);
     (void)options;
-    size->shared += sizeof(sums) + n * sizeof(int64_t);
-    size->worker += sizeof(sums) + n * sizeof(int64_t) +
-                    HS_CORPUS_BATCH * hs_chance_bytes(job->settings.fields.max_tokens);
-    size->saved_words += n;
-    size->listed += n / 2;
-    size->elements += n / 2;
+    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
+                     hs_model_shape(job->model)->n_heads, size);
+    size->worker += HS_CORPUS_BATCH * hs_chance_bytes(job->settings.fields.max_tokens);
+    size->listed += n_numbers;
+    size->elements += n_numbers;
 }
 
 /* ---- a run ---- */
-
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    if (!anew)
-        return HS_OK;
-    *counting->counts = sums_create(counting->statistics, err);
-    return *counting->counts ? HS_OK : HS_NO_MEMORY;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    const sums *saved = *counting->counts;
-    return !saved || saved->n_cells == cells(counting->statistics);
-}
 
 typedef struct worker {
     size_t n_thresholds, n_maps;
@@ -100,7 +71,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     w->n_thresholds = counting->statistics->n_thresholds;
     w->n_maps = hs__corpus_maps(counting->job);
-    w->sums = sums_create(counting->statistics, err);
+    w->sums = hs__sums_create_like(*counting->counts, err);
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
         w->chances[k] = hs_chance_create(counting->statistics->tokens_max);
         if (!w->chances[k])
@@ -114,7 +85,7 @@ static void worker_destroy(void *state)
     worker *w = state;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_chance_destroy(w->chances[k]);
-    free(w->sums);
+    hs__sums_destroy(w->sums);
     free(w);
 }
 
@@ -134,7 +105,7 @@ static void head(void *state, hs__text *text, hs__text_head *head)
     for (size_t t = 0; t < w->n_thresholds; t++) {
         hs_chance_expect(w->chances[text->place], hs_corpus_batch_distances(head->statistics, t), numbers);
         for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++) {
-            int64_t *to = w->sums->words + 2 * (kind * w->sums->n_cells + t * w->n_maps + head->map);
+            int64_t *to = w->sums->words + 2 * (kind * cells(w->sums) + t * w->n_maps + head->map);
             to[0] += (int64_t)(numbers[kind] >> HS_CHANCE_BITS);
             to[1] += (int64_t)(numbers[kind] & ((UINT64_C(1) << HS_CHANCE_BITS) - 1));
         }
@@ -143,56 +114,15 @@ static void head(void *state, hs__text *text, hs__text_head *head)
 
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 {
-    worker *w = state;
-    sums *into = *counting->counts;
-    const size_t n = n_words(into->n_cells);
+    const worker *w = state;
     (void)err;
-    hs__words_add(into->words, w->sums->words, n);
-    memset(w->sums->words, 0, n * sizeof *w->sums->words);
+    hs__sums_move(*counting->counts, w->sums);
     return HS_OK;
 }
 
-/* ---- checkpoint ---- */
-
-static hs_status save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err)
+static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    const sums *s = counts;
-    (void)results;
-    return s && json_object_set_new(checkpoint, MEMBER, hs__words_save(s->words, n_words(s->n_cells)))
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
-}
-
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
-                      hs_error *err)
-{
-    const json_t *saved = json_object_get(checkpoint, MEMBER);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    sums *s = saved ? sums_create(&o, err) : NULL;
-    if (!s)
-        return saved ? HS_NO_MEMORY : HS_OK;
-    if (!hs__words_load(saved, s->words, n_words(s->n_cells))) {
-        free(s);
-        return hs_fail(err, HS_INVALID, "the chance at the same distance is damaged");
-    }
-    *counts = s;
-    return HS_OK;
-}
-
-/* A shard of an earlier version lacks the counts; then the whole does, too. */
-static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
-                       void **from_counts, const char *from_dir, hs_error *err)
-{
-    sums *into = *counts;
-    const sums *other = *from_counts;
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other) {
-        hs__words_add(into->words, other->words, n_words(into->n_cells));
-        return HS_OK;
-    }
-    free(into);
-    *counts = NULL;
-    return HS_OK;
+    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
 }
 
 /* ---- report ---- */
@@ -212,13 +142,12 @@ static size_t list(const void *counts, hs_corpus_array *ret)
 {
     const sums *s = counts;
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
-        ret[kind] =
-            (hs_corpus_array){.name = arrays[kind].name,
-                              .is_float = true,
-                              .n_axes = 3,
-                              .axes = {s->n_cells / (s->n_layers * s->n_heads), s->n_layers, s->n_heads},
-                              .n_elements = s->n_cells,
-                              .field = kind};
+        ret[kind] = (hs_corpus_array){.name = arrays[kind].name,
+                                      .is_float = true,
+                                      .n_axes = 3,
+                                      .axes = {s->n_outer, s->n_layers, s->n_heads},
+                                      .n_elements = cells(s),
+                                      .field = kind};
     return HS_CHANCE_KINDS;
 }
 
@@ -227,7 +156,7 @@ static void read(const void *counts, const hs_corpus_array *array, size_t first,
     const sums *s = counts;
     double *values = ret;
     for (size_t i = 0; i < n; i++)
-        values[i] = expected(s, array->field * s->n_cells + first + i);
+        values[i] = expected(s, array->field * cells(s) + first + i);
 }
 
 /* The names of a share, and whether it is an object with a value of its own. */
@@ -260,7 +189,7 @@ static void layer_report(const sums *s, size_t t, size_t l, json_t *heads, json_
         double number = 0, high = 0;
         for (size_t h = 0; h < s->n_heads; h++) {
             json_t *figures = json_array_get(heads, h);
-            const double own_number = expected(s, kind * s->n_cells + (t * s->n_layers + l) * s->n_heads + h);
+            const double own_number = expected(s, kind * cells(s) + (t * s->n_layers + l) * s->n_heads + h);
             const double own_high = json_number_value(json_object_get(figures, "high"));
             chance_add(figures, kind, true, own_number, own_high);
             number += own_number;
@@ -284,18 +213,19 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 
 const hs__counter hs__counter_same_distance = {
     .name = "same distance",
+    .sums = &kind_of_sums,
     .measure = measure,
-    .begin = begin,
-    .matches = matches,
+    .begin = hs__sums_begin,
+    .matches = hs__sums_match,
     .worker_create = worker_create,
     .worker_destroy = worker_destroy,
     .start = start,
     .head = head,
     .gather = gather,
-    .save = save,
+    .save = hs__sums_save,
     .load = load,
-    .merge = merge,
-    .destroy = free,
+    .merge = hs__sums_merge,
+    .destroy = hs__sums_destroy,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,

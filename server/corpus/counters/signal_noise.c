@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MEMBER "signal_noise"
 
@@ -25,12 +24,9 @@ enum {
 };
 
 /* The counts of a worker, and in the results. A block has its number of texts, then for even and odd texts
- * X'X and the words of each head. Nulls are [null][half], each with X'X and X'y of each head. */
-typedef struct counts {
-    size_t n_layers, n_heads;
-    hs_blocks *blocks;
-    int64_t *nulls;
-} counts;
+ * X'X and the words of each head. The words are those of nulls, [null][half], each with X'X and X'y of each
+ * head. */
+typedef hs__sums counts;
 
 static size_t half_words(size_t n_maps)
 {
@@ -57,37 +53,23 @@ static size_t maps_of(const counts *c)
     return c->n_layers * c->n_heads;
 }
 
-static void destroy(void *data)
+static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
 {
-    counts *c = data;
-    free(c->blocks);
-    free(c->nulls);
-    free(c);
+    (void)n_thresholds;
+    return (hs__sums_size){nulls_words(n_layers * n_heads), block_words(n_layers * n_heads)};
 }
 
-static counts *counts_create(size_t n_layers, size_t n_heads, hs_error *err)
-{
-    const size_t n_maps = n_layers * n_heads;
-    counts *c = calloc(1, sizeof *c);
-    if (c)
-        *c = (counts){n_layers, n_heads, hs_blocks_create(block_words(n_maps)),
-                      calloc(nulls_words(n_maps), sizeof(int64_t))};
-    if (c && c->blocks && c->nulls)
-        return c;
-    if (c)
-        destroy(c);
-    hs_fail(err, HS_NO_MEMORY, "no memory for the sums of signal and noise");
-    return NULL;
-}
+static const hs__sums_kind kind_of_sums = {
+    .member = MEMBER, .beside = "nulls", .what = "the sums of signal and noise", .size = size_of};
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t n_maps = hs__corpus_maps(job);
-    const size_t bytes = hs_blocks_bytes(block_words(n_maps)) + nulls_words(n_maps) * sizeof(int64_t);
     (void)options;
-    size->shared += bytes + (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
-    size->worker += bytes + HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
-    size->saved_words += HS_BLOCKS_MAX * block_words(n_maps) + nulls_words(n_maps);
+    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
+                     hs_model_shape(job->model)->n_heads, size);
+    size->shared += (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
+    size->worker += HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
     size->listed += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
     size->elements += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
     size->report += n_maps * 2048;
@@ -95,22 +77,6 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 }
 
 /* ---- a run ---- */
-
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    const hs_corpus_options *o = counting->statistics;
-    if (!anew)
-        return HS_OK;
-    *counting->counts = counts_create(o->n_layers, o->n_heads, err);
-    return *counting->counts ? HS_OK : HS_NO_MEMORY;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    const counts *saved = *counting->counts;
-    return !saved || (saved->n_layers == counting->statistics->n_layers &&
-                      saved->n_heads == counting->statistics->n_heads);
-}
 
 typedef struct worker {
     counts *counts;
@@ -131,7 +97,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
         if (!w->texts[k])
             return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     }
-    w->counts = counts_create(o->n_layers, o->n_heads, err);
+    w->counts = hs__sums_create_like(*counting->counts, err);
     return w->counts ? HS_OK : HS_NO_MEMORY;
 }
 
@@ -140,8 +106,7 @@ static void worker_destroy(void *state)
     worker *w = state;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_snr_text_destroy(w->texts[k]);
-    if (w->counts)
-        destroy(w->counts);
+    hs__sums_destroy(w->counts);
     free(w);
 }
 
@@ -159,7 +124,7 @@ static int64_t *half_at(const worker *w, uint64_t number)
 
 static int64_t *null_at(const worker *w, uint64_t number, size_t null)
 {
-    return w->counts->nulls + (2 * null + (number & 1)) * null_words(maps_of(w->counts));
+    return w->counts->words + (2 * null + (number & 1)) * null_words(maps_of(w->counts));
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)
@@ -194,70 +159,14 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 {
     const worker *w = state;
-    const counts *into = *counting->counts;
-    const size_t n_nulls = nulls_words(maps_of(into));
     (void)err;
-    hs_blocks_merge(into->blocks, w->counts->blocks);
-    hs__words_add(into->nulls, w->counts->nulls, n_nulls);
-    hs_blocks_clear(w->counts->blocks);
-    memset(w->counts->nulls, 0, n_nulls * sizeof *w->counts->nulls);
+    hs__sums_move(*counting->counts, w->counts);
     return HS_OK;
-}
-
-/* ---- checkpoint ---- */
-
-static hs_status save(const hs__corpus_results *results, void *data, json_t *checkpoint, hs_error *err)
-{
-    const counts *c = data;
-    (void)results;
-    if (!c)
-        return HS_OK;
-    json_t *saved = json_object();
-    const int failed =
-        json_object_set_new(saved, "shift", json_integer((json_int_t)c->blocks->shift)) |
-        json_object_set_new(saved, "blocks",
-                            hs__words_save(c->blocks->words, HS_BLOCKS_MAX * c->blocks->n_words)) |
-        json_object_set_new(saved, "nulls", hs__words_save(c->nulls, nulls_words(maps_of(c)))) |
-        json_object_set(checkpoint, MEMBER, saved);
-    json_decref(saved);
-    return failed ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run") : HS_OK;
 }
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    const json_t *saved = json_object_get(checkpoint, MEMBER);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    json_int_t shift = 0;
-    json_t *blocks, *nulls;
-    counts *c = saved ? counts_create(o.n_layers, o.n_heads, err) : NULL;
-    if (!c)
-        return saved ? HS_NO_MEMORY : HS_OK;
-    if (json_unpack((json_t *)saved, "{sI so so}", "shift", &shift, "blocks", &blocks, "nulls", &nulls) ||
-        shift < 0 || shift > HS_BLOCKS_SHIFT_MAX ||
-        !hs__words_load(blocks, c->blocks->words, HS_BLOCKS_MAX * c->blocks->n_words) ||
-        !hs__words_load(nulls, c->nulls, nulls_words(maps_of(c)))) {
-        destroy(c);
-        return hs_fail(err, HS_INVALID, "the sums of signal and noise are damaged");
-    }
-    c->blocks->shift = (uint64_t)shift;
-    *ret = c;
-    return HS_OK;
-}
-
-/* A shard of an earlier version lacks the sums; then the whole does, too. */
-static hs_status merge(hs__corpus_results *results, void **data, const hs__corpus_results *from,
-                       void **from_data, const char *from_dir, hs_error *err)
-{
-    const counts *into = *data, *other = *from_data;
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other) {
-        hs_blocks_merge(into->blocks, other->blocks);
-        hs__words_add(into->nulls, other->nulls, nulls_words(maps_of(into)));
-    } else if (into) {
-        destroy(*data);
-        *data = NULL;
-    }
-    return HS_OK;
+    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
 }
 
 /* ---- sums of all blocks ---- */
@@ -331,7 +240,7 @@ static double null_ratio(const counts *c, const hs_snr_half halves[2], size_t nu
     double yy[2];
     head_read(c, map, xy, yy);
     for (size_t p = 0; p < 2; p++)
-        vector_read(c->nulls + (2 * null + p) * null_words(maps_of(c)) + PRODUCT_WORDS + map * HEAD_PAIRS,
+        vector_read(c->words + (2 * null + p) * null_words(maps_of(c)) + PRODUCT_WORDS + map * HEAD_PAIRS,
                     xy[p]);
     return hs_snr_ratio(halves, (const hs_snr_vector *)xy, yy, NULL);
 }
@@ -339,7 +248,7 @@ static double null_ratio(const counts *c, const hs_snr_half halves[2], size_t nu
 static void null_halves_read(const counts *c, size_t null, hs_snr_half ret[2])
 {
     for (size_t p = 0; p < 2; p++) {
-        half_read(c->nulls + (2 * null + p) * null_words(maps_of(c)), ret[p].products);
+        half_read(c->words + (2 * null + p) * null_words(maps_of(c)), ret[p].products);
         hs_snr_half_factor(&ret[p]);
     }
 }
@@ -668,18 +577,19 @@ static void page(const hs__drawing *d, hs__place at, FILE *out)
 
 const hs__counter hs__counter_signal_noise = {
     .name = "signal and noise",
+    .sums = &kind_of_sums,
     .measure = measure,
-    .begin = begin,
-    .matches = matches,
+    .begin = hs__sums_begin,
+    .matches = hs__sums_match,
     .worker_create = worker_create,
     .worker_destroy = worker_destroy,
     .start = start,
     .head = head,
     .gather = gather,
-    .save = save,
+    .save = hs__sums_save,
     .load = load,
-    .merge = merge,
-    .destroy = destroy,
+    .merge = hs__sums_merge,
+    .destroy = hs__sums_destroy,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,

@@ -10,9 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define MEMBER "strata"
 
 enum { NOISE, SIGNAL, KINDS };
 
@@ -26,35 +23,23 @@ enum {
     HEAD_WORDS = MOMENTS + KINDS * KIND_MOMENTS * 2
 };
 
-typedef struct sums {
-    size_t n_layers, n_heads;
-    int64_t words[]; /* [l][h][HEAD_WORDS] */
-} sums;
+typedef hs__sums sums;
 
-static size_t n_words(const sums *s)
+static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
 {
-    return s->n_layers * s->n_heads * HEAD_WORDS;
+    (void)n_thresholds;
+    return (hs__sums_size){.words = n_layers * n_heads * HEAD_WORDS};
 }
 
-static sums *sums_create(const hs_corpus_options *o, hs_error *err)
-{
-    sums *s = calloc(1, sizeof *s + o->n_layers * o->n_heads * HEAD_WORDS * sizeof *s->words);
-    if (!s) {
-        hs_fail(err, HS_NO_MEMORY, "no memory for the strata of distances");
-        return NULL;
-    }
-    s->n_layers = o->n_layers;
-    s->n_heads = o->n_heads;
-    return s;
-}
+static const hs__sums_kind kind_of_sums = {
+    .member = "strata", .what = "the strata of distances", .size = size_of};
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t n_maps = hs__corpus_maps(job), n = n_maps * HEAD_WORDS;
     (void)options;
-    size->shared += sizeof(sums) + n * sizeof(int64_t);
-    size->worker += sizeof(sums) + n * sizeof(int64_t);
-    size->saved_words += n;
+    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
+                     hs_model_shape(job->model)->n_heads, size);
     size->listed += n;
     size->elements += n;
     size->report += n_maps * 1024;
@@ -63,27 +48,12 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 
 /* ---- a run ---- */
 
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    if (!anew)
-        return HS_OK;
-    *counting->counts = sums_create(counting->statistics, err);
-    return *counting->counts ? HS_OK : HS_NO_MEMORY;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    const sums *saved = *counting->counts;
-    return !saved || (saved->n_layers == counting->statistics->n_layers &&
-                      saved->n_heads == counting->statistics->n_heads);
-}
-
 static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
 {
     (void)states;
     if (!*counting->counts)
         return HS_OK;
-    *ret = sums_create(counting->statistics, err);
+    *ret = hs__sums_create_like(*counting->counts, err);
     return *ret ? HS_OK : HS_NO_MEMORY;
 }
 
@@ -105,54 +75,14 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 
 static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 {
-    sums *from = state, *into = *counting->counts;
     (void)err;
-    hs__words_add(into->words, from->words, n_words(into));
-    memset(from->words, 0, n_words(into) * sizeof *from->words);
+    hs__sums_move(*counting->counts, state);
     return HS_OK;
 }
 
-/* ---- checkpoint ---- */
-
-static hs_status save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err)
+static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    const sums *s = counts;
-    (void)results;
-    return s && json_object_set_new(checkpoint, MEMBER, hs__words_save(s->words, n_words(s)))
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
-}
-
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
-                      hs_error *err)
-{
-    const json_t *saved = json_object_get(checkpoint, MEMBER);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    sums *s = saved ? sums_create(&o, err) : NULL;
-    if (!s)
-        return saved ? HS_NO_MEMORY : HS_OK;
-    if (!hs__words_load(saved, s->words, n_words(s))) {
-        free(s);
-        return hs_fail(err, HS_INVALID, "the strata of distances are damaged");
-    }
-    *counts = s;
-    return HS_OK;
-}
-
-/* A shard of an earlier version lacks the sums; then the whole does, too. */
-static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
-                       void **from_counts, const char *from_dir, hs_error *err)
-{
-    sums *into = *counts;
-    const sums *other = *from_counts;
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other) {
-        hs__words_add(into->words, other->words, n_words(into));
-        return HS_OK;
-    }
-    free(into);
-    *counts = NULL;
-    return HS_OK;
+    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
 }
 
 /* ---- arrays ---- */
@@ -247,17 +177,18 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 
 const hs__counter hs__counter_strata = {
     .name = "strata",
+    .sums = &kind_of_sums,
     .measure = measure,
-    .begin = begin,
-    .matches = matches,
+    .begin = hs__sums_begin,
+    .matches = hs__sums_match,
     .worker_create = worker_create,
-    .worker_destroy = free,
+    .worker_destroy = hs__sums_destroy,
     .head = head,
     .gather = gather,
-    .save = save,
+    .save = hs__sums_save,
     .load = load,
-    .merge = merge,
-    .destroy = free,
+    .merge = hs__sums_merge,
+    .destroy = hs__sums_destroy,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,
