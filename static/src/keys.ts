@@ -3,6 +3,7 @@ import type { App } from "./app/app";
 import { embedded } from "./app/embed";
 import { VIEWS } from "./app/state";
 import { SUM } from "./heads/selection";
+import { openDialog } from "./opened/open-file";
 import { isHelpOpen, openHelp } from "./ui/help";
 
 const TYPING = "input:not([type=range],[type=radio],[type=checkbox]), textarea, select";
@@ -20,6 +21,7 @@ export function bindKeys(app: App): void {
     else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
     else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.set({ view: "overview" }, true);
     else if (e.key === "?") openHelp();
+    else if (e.key === "o" && !embedded) openDialog();
     else if (e.key === "/" && !embedded) focusText();
     else if ("[]{}".includes(e.key)) step(app, e.key);
     else return;

@@ -12,6 +12,8 @@ import { watchTheme } from "./app/theme";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./heads/selection";
 import { bindKeys } from "./keys";
+import { missingOf } from "./opened/files";
+import { NotOfFile, OpenDialog, takeDropped } from "./opened/open-file";
 import { ExportMenu } from "./saving/menu";
 import { StoryMenu } from "./story/menu";
 import { Readout, TopBar } from "./ui/chrome";
@@ -113,6 +115,7 @@ function Frame() {
       <Readout />
       <Help onTour={takeTour} />
       <Glossary />
+      <OpenDialog />
     </>
   );
 }
@@ -128,7 +131,7 @@ function render(): void {
   const root = roots[view];
   const stage = document.getElementById("stage");
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
-  const View = COMPONENTS[view];
+  const View = missingOf(app.state) ? NotOfFile : COMPONENTS[view];
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   app.exportable = () => null; // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before
@@ -139,18 +142,19 @@ function render(): void {
   focus.follow(root);
 }
 
-// A file dropped where none is taken would replace the page.
-function refuseFile(e: DragEvent): void {
+// A file dropped where none is taken would replace the page. Files of arrays are taken everywhere.
+function dropFile(e: DragEvent): void {
   if (e.defaultPrevented || !e.dataTransfer?.types.includes("Files")) return;
   e.preventDefault();
-  e.dataTransfer.dropEffect = "none";
-  if (e.type === "drop") app.announce("A file of texts can be dropped in the view Corpus", true);
+  e.dataTransfer.dropEffect = "copy";
+  if (e.type === "drop" && !takeDropped(app, e))
+    app.announce("Attention arrays (.npz, .safetensors) can be dropped here, a file of texts in the view Corpus", true);
 }
 
 const app = new App(render);
 document.documentElement.classList.toggle("embedded", embedded);
 watchTheme(app);
-for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => refuseFile(e));
+for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => dropFile(e));
 bindKeys(app);
 // The text is analysed without waiting for the first frame or the list of models.
 if (app.state.view !== "corpus") app.overview();

@@ -14,11 +14,12 @@ import { StoryKeeper } from "../story/story";
 import { Address } from "./address";
 import type { Answer, JsonAnswer } from "./answer";
 import type { HeadScore } from "../../../build/openapi";
-import { analyze, readJson, type Model } from "./api";
+import type { Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
 import { perObject } from "./per-object";
 import { headRequest, overviewRequest, scoresRequest, secondState, type Requested } from "./requests";
+import { analyze, readJson, withinFile } from "./sources";
 import { INITIAL, type State } from "./state";
 
 const HEADS_MOST = 8; // kept of one answer
@@ -55,7 +56,7 @@ export class App {
   }
 
   get state(): State {
-    return this.address.state;
+    return withinFile(this.address.state);
   }
 
   set(patch: Partial<State>, step: boolean | "merge" = false): void {

@@ -41,8 +41,10 @@ function textOf(bytes: Uint8Array): string {
   return text;
 }
 
-export function readable(token: string, model: string): string {
-  const kind = tokenizerOf(model);
+export const readable = (token: string, model: string): string => readableAs(token, tokenizerOf(model));
+
+export type TokenSpelling = ReturnType<typeof tokenizerOf>;
+export function readableAs(token: string, kind: TokenSpelling): string {
   if (kind === "Unigram" || kind === "BPE") return shown(token.replaceAll("▁", " "));
   if (kind !== "byte-level BPE") return token;
   const bytes = Array.from(token, (c) => byteOf.get(c));

@@ -45,6 +45,7 @@ export class Deriver {
 
   // Orders similarities of the first layers, then of all, then the figures of all; each once. `alone`: of the first only.
   similarities(overview: Answer, withSpecial: boolean, first: Iterable<number> = [], alone = false): Derived {
+    if (!overview.headOutputs) return this.of(overview);
     for (const l of first) this.similarity(overview, l, withSpecial);
     if (!alone) {
       for (const l of overview.layers.keys()) this.similarity(overview, l, withSpecial);

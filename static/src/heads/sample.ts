@@ -4,6 +4,7 @@ import type { Answer } from "../app/answer";
 import type { Cache } from "../app/cache";
 import { SAMPLE } from "../app/examples";
 import { attentionRequest } from "../app/requests";
+import { isFile } from "../app/sources";
 import type { State } from "../app/state";
 import { keep, kept } from "../app/storage";
 import type { Deriver } from "./derived";
@@ -34,7 +35,8 @@ export class SamplePatterns {
   private count(overview: Answer, state: State, count: number): Heads | null {
     const choose = state.only !== "all" || state.seek !== "";
     if (!choose && !this.deriver.hasMade(overview)) return null;
-    const plain = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, literal: false };
+    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, literal: false };
+    const plain = isFile(state.model) ? state : sample; // a file has one text
     const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
     if (!answer) return null;
     const maps = answer.attentions as Uint8Array;

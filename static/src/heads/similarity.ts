@@ -67,3 +67,26 @@ export function fromHalves(halves: Uint16Array): Float32Array {
   }
   return values;
 }
+
+// Outputs [T][d] without their mean over the text, a new array.
+export function centre(outputs: Float32Array, T: number): Float32Array {
+  const d = T ? outputs.length / T : 0;
+  const mean = new Float64Array(d);
+  for (let k = 0; k < outputs.length; k++) mean[k % d]! += outputs[k]! / T;
+  return outputs.map((v, k) => v - mean[k % d]!);
+}
+
+// Numbers as IEEE 754 halves, rounded to the nearest.
+export function toHalves(values: Float32Array): Uint16Array<ArrayBuffer> {
+  const halves = new Uint16Array(values.length);
+  const float = new Float32Array(1);
+  const bits = new Uint32Array(float.buffer);
+  for (let k = 0; k < values.length; k++) {
+    float[0] = Math.abs(values[k]!);
+    const sign = values[k]! < 0 ? 0x8000 : 0;
+    const small = float[0] < 2 ** -14; // such halves are multiples of 2^-24
+    const normal = (bits[0]! - 0x38000000 + 0xfff + ((bits[0]! >> 13) & 1)) >> 13;
+    halves[k] = sign | (small ? Math.round(float[0] * 2 ** 24) : Math.min(0x7c00, normal));
+  }
+  return halves;
+}

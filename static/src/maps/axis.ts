@@ -118,8 +118,10 @@ export function headOf(answer: Answer, lens: Lens): Head {
 
 // The same head from the overview, drawn at once while the exact answer is on its way.
 export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
-  const outputs = fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, h));
-  const S = similarityOf(outputs, overview.encoding.ids.length);
+  const T = overview.encoding.ids.length;
+  const halves = overview.headOutputs as Uint16Array | null; // none: of a file without them
+  const outputs = halves && fromHalves(partAt(halves, overview, l, h));
+  const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
   return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens, null), exact: false };
 }
 

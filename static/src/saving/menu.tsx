@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { download } from "../app/api";
 import { frameOf } from "../app/embed";
 import type { AnalyzeRequest } from "../app/requests";
+import { isFile } from "../app/sources";
 import { token } from "../app/token";
 import { useApp } from "../ui/context";
 import { useMenu } from "../ui/menu";
@@ -90,13 +91,24 @@ function fileItems(of: Exportable): Item[] {
   ];
 }
 
+// Leaves out the forms that the server makes: it has no arrays of an opened file.
+function ownFiles(of: Exportable | null, model: string): Exportable | null {
+  if (!of || !isFile(model)) return of;
+  const { tool, model: name, model_sha256, page } = of.provenance;
+  return {
+    ...of,
+    figure: false,
+    provenance: { tool, ...(name && { model: name }), ...(model_sha256 && { model_sha256 }), page },
+  };
+}
+
 export function ExportMenu() {
   const app = useApp();
   const { menu, onKeyDown } = useMenu();
   const [seen, setSeen] = useState<Exportable | null>(null);
   const [note, setNote] = useState("");
   const fill = (): void => {
-    if (menu.current?.open) setSeen(app.exportable());
+    if (menu.current?.open) setSeen(ownFiles(app.exportable(), app.state.model));
   };
   app.onExportable = fill; // an open menu follows its view
   const onToggle = (): void => {

@@ -10,6 +10,7 @@ const KEYS: Record<string, Record<string, string>> = {
     "[  ]": "previous, next head",
     "{  }": "previous, next layer",
     "/": "to the text",
+    O: "open a file of attention arrays",
     "Ctrl ↵": "analyse (in the text)",
     "Ctrl Z": "undo the last step",
     "?": "this list",

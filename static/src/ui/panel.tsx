@@ -4,8 +4,10 @@ import type { Answer } from "../app/answer";
 import { escapeBidi } from "../app/bidi";
 import { embedded } from "../app/embed";
 import { EXAMPLES } from "../app/examples";
+import { FileCard, OpenButton } from "../opened/open-file";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
 import { INITIAL, type State } from "../app/state";
+import { isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { ALL_TOKENS, axisOf } from "../maps/axis";
 import { MAPS } from "../maps/colour";
@@ -39,8 +41,13 @@ export function Panel() {
         {result && <strong class="excerpt">{escapeBidi(result)}</strong>}
       </summary>
       <div class="input">
-        <TextForm hidden={hidden} />
-        {!hidden && <ModelsButton />}
+        {isFile(state.model) ? <FileCard /> : <TextForm hidden={hidden} />}
+        {!hidden && !isFile(state.model) && (
+          <div class="more-inputs">
+            <ModelsButton />
+            <OpenButton />
+          </div>
+        )}
       </div>
       {!hidden && <TaskCard of={app.overview().answer} />}
       <DisplayOptions hidden={hidden} />

@@ -17,6 +17,7 @@ import { Plate } from "../../maps/plate";
 import type { Viewport } from "../../maps/viewport";
 import { ScaleControl } from "../../maps/scale-control";
 import { format, percent } from "../../maps/scale";
+import { hasSimilarities, isFile } from "../../app/sources";
 import { INITIAL } from "../../app/state";
 import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
@@ -45,14 +46,15 @@ export function HeadView() {
     app.set({ view: "overview", seek: `like ${selection.layer}·${selection.head}`, only: "all" }, true);
   const typical = (): void => app.set({ ...selection, view: "corpus", typical: true }, true);
   const shown = head && plates.of(head);
+  const quantities = QUANTITIES.filter((quantity) => quantity === "attention" || hasSimilarities(state));
   return (
     <section class="view head" aria-label="Head">
       <div class="toolbar">
-        <HeadPicker selection={selection} quantities={QUANTITIES} play />
+        <HeadPicker selection={selection} quantities={quantities} play />
         <Zoom plates={plates} />
       </div>
       <Controls>
-        {head && selection.head !== SUM && (
+        {head && selection.head !== SUM && !isFile(state.model) && (
           <>
             <Button onClick={alike}>Heads like this one</Button>
             <Button onClick={typical} title="This head on its most typical texts of a corpus run">
@@ -64,7 +66,7 @@ export function HeadView() {
       {statusOf(app, entry, head !== null)}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
-        {QUANTITIES.map((quantity) => (
+        {quantities.map((quantity) => (
           <Plate
             key={quantity}
             title={shown?.[quantity].title ?? ""}
@@ -111,7 +113,8 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
 }
 
 function Controls({ children }: { children: ComponentChildren }) {
-  const { diag, lines, weigh, space, center } = useApp().state;
+  const { state } = useApp();
+  const { diag, lines, weigh, space, center } = state;
   const more = (
     <>
       <StateSelect
@@ -142,8 +145,9 @@ function Controls({ children }: { children: ComponentChildren }) {
         options={[
           ["none", "None"],
           ["mask", "Mask (Fig. 5)"],
-          ["regions", "Averaged regions (Fig. 5)"],
-          ["pairs", "High pairs"],
+          ...(hasSimilarities(state)
+            ? [["regions", "Averaged regions (Fig. 5)"] as const, ["pairs", "High pairs"] as const]
+            : []),
         ]}
       />
       {children}
@@ -191,23 +195,34 @@ const LISTED: readonly (readonly [Figure, Term?])[] = [
   ["snr_dprime", "dprime"],
 ];
 
+const OF_ATTENTION = new Set<Figure>(["separator_attention", "attention_entropy"]);
+
 function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const { answer } = app.overview();
   const { tau, atau } = app.state;
   const summary = k !== SUM && answer ? app.figures(answer)[layer]?.[k] : undefined;
   const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
   const known = summary && !hasPlainSimilarity(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
-  return [
-    ...(summary?.profile ? patternFacts(summary) : []),
+  const similar = hasSimilarities(app.state);
+  const facts: (Fact & { similar?: true })[] = [
+    ...(summary?.profile ? patternFacts(summary, isFile(app.state.model)) : []),
     {
+      similar: true,
       name: "Maximum m",
       value: format(head.maximum),
       title: "Largest similarity of two different tokens",
       help: "normalised",
     },
-    { name: "High pairs", value: pairs.toLocaleString("en"), title: `Pairs with N ≥ ${tau}`, help: "pairs" },
+    {
+      similar: true,
+      name: "High pairs",
+      value: pairs.toLocaleString("en"),
+      title: `Pairs with N ≥ ${tau}`,
+      help: "pairs",
+    },
     ...(known
       ? LISTED.map(([f, help]) => ({
+          ...(!OF_ATTENTION.has(f) && { similar: true as const }),
           name: FIGURES[f].name,
           value: FIGURES[f].write(valueOf(known, f)),
           title: FIGURES[f].title,
@@ -221,6 +236,7 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
       help: "atau",
     },
   ];
+  return facts.filter((fact) => similar || !fact.similar);
 }
 
 // The tokens with the largest column sums, by name and number.
@@ -250,11 +266,17 @@ function onScreen(head: Head, tau: number): Partial<Known> {
 }
 
 // The head's pattern, and that in this text with the two largest fractions of attention.
-function patternFacts(known: Known): Fact[] {
+function patternFacts(known: Known, ofFile: boolean): Fact[] {
   const written = PATTERNS.filter((pattern) => pattern !== "broad")
     .map((pattern) => ({ pattern, value: valueOf(known, pattern) ?? 0 }))
     .sort((a, b) => b.value - a.value)
     .map(({ pattern, value }) => `${FIGURES[pattern].short} ${percent(value)}`);
+  const here = {
+    name: ofFile ? "Pattern" : "In this text",
+    value: `${patternHere(known)} (${written.slice(0, 2).join(", ")})`,
+    title: `Fractions of attention: ${written.join(", ")}`,
+  };
+  if (ofFile) return [here]; // of its one text
   return [
     {
       name: "Pattern",
@@ -262,11 +284,7 @@ function patternFacts(known: Known): Fact[] {
       title: "Of the model: the same for every text",
       help: "pattern",
     },
-    {
-      name: "In this text",
-      value: `${patternHere(known)} (${written.slice(0, 2).join(", ")})`,
-      title: `Fractions of attention: ${written.join(", ")}`,
-    },
+    here,
   ];
 }
 

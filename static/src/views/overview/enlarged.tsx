@@ -79,7 +79,7 @@ export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; k
       </p>
       <div>
         <Picture shade={shadeOf(head.attention, n, "attention", paints)} n={n} />
-        <Picture shade={shadeOf(head.similarity, n, "similarity", paints)} n={n} />
+        {answer.headOutputs && <Picture shade={shadeOf(head.similarity, n, "similarity", paints)} n={n} />}
       </div>
       <p class="muted">
         <span>

@@ -13,6 +13,7 @@ import {
   type Metric,
 } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
+import { hasSimilarities } from "../../app/sources";
 import { INITIAL } from "../../app/state";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
@@ -200,7 +201,7 @@ function Controls({ like }: { like: string | undefined }) {
         help={null}
         legend="Show"
         value={show}
-        choices={SHOW_CHOICES}
+        choices={hasSimilarities(state) ? SHOW_CHOICES : SHOW_CHOICES.filter(({ value }) => value === "attention")}
         onChange={(value) => app.set({ show: value, ...(value === "both" ? { small: false } : {}) }, "merge")}
       />
       <Select

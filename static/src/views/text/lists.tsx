@@ -1,6 +1,8 @@
 // The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
 import type { Head, Segment } from "../../maps/analysis";
+import { hasSimilarities } from "../../app/sources";
 import { format } from "../../maps/scale";
+import { useApp } from "../../ui/context";
 import { Columns } from "../../ui/table";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 import { Button } from "../../ui/controls";
@@ -14,9 +16,11 @@ interface Events {
 
 export function TextLists(props: Events & { head: Head; chosen: readonly number[]; segments: readonly Segment[] }) {
   const { head, chosen, segments } = props;
+  const { state } = useApp();
+  const relations = RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
   return (
     <div class="lists">
-      {chosen.length ? RELATIONS.map((r) => <RelatedTokens key={r} relation={r} {...props} />) : <NoneChosen />}
+      {chosen.length ? relations.map((r) => <RelatedTokens key={r} relation={r} {...props} />) : <NoneChosen />}
       {segments.length > 0 && <Segments head={head} segments={segments} />}
     </div>
   );

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
+import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
 import { INITIAL, type State } from "../../app/state";
 import { MeasureControls } from "../../heads/measure-controls";
@@ -61,6 +62,7 @@ export function TextView() {
   const task = head && taskOf(app)?.answer;
   const says = SAYS[app.model()?.task ?? ""];
   const causal = app.model()?.causal ?? false;
+  const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || hasSimilarities(state));
   const colouring = causal && state.loss ? "loss" : state.relation;
   return (
     <section class="view text-view" aria-label="Text">
@@ -90,7 +92,7 @@ export function TextView() {
           legend="Colour the text by"
           help={null}
           value={colouring}
-          choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
+          choices={causal ? [...relations, LOSS_CHOICE] : relations}
           onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
         />
         {says && <StateToggle help={null} label={says.label} title={says.title} field="notes" />}
@@ -100,12 +102,14 @@ export function TextView() {
           title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
           field="arcs"
         />
-        <StateToggle
-          label="Segments"
-          help={null}
-          title="Parts of the text between tokens that gather attention, coloured by cohesion"
-          field="bands"
-        />
+        {hasSimilarities(state) && (
+          <StateToggle
+            label="Segments"
+            help={null}
+            title="Parts of the text between tokens that gather attention, coloured by cohesion"
+            field="bands"
+          />
+        )}
         {head && (
           <div class="legend">
             <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />

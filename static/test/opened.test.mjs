@@ -1,0 +1,159 @@
+// Files of other programs: what numpy and safetensors write is read, and whatever else the bytes are is refused in words.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+import { fromHalves, centre, similarityOf, toHalves } from "../src/heads/similarity.ts";
+import { answerOf } from "../src/opened/file-answers.ts";
+import { FileError, readFileArrays } from "../src/opened/file-arrays.ts";
+import { openedFile } from "../src/opened/opened-file.ts";
+import { npzOf } from "../src/saving/npz.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headscope-arrays-"));
+execFileSync(process.env.PYTHON ?? "python3", ["e2e/arrays.py", folder], { stdio: "inherit" });
+const bytesOf = (name) => new Uint8Array(readFileSync(join(folder, name)));
+const opened = (name) => openedFile(name, bytesOf(name));
+const signal = new AbortController().signal;
+const ask = (file, request) => answerOf(file, { text: file.text, ...request }, signal);
+
+test("what numpy.savez writes is a text with maps, tokens, words and sentences", async () => {
+  const file = await opened("other.npz");
+  assert.deepEqual([file.layers, file.heads, file.width], [3, 4, 8]);
+  const { tokens, special, words, sentences, ids, causal, offsets } = file.encoding;
+  assert.deepEqual(tokens.slice(0, 3), ["[CLS]", "The", "cat"]);
+  assert.equal(file.text, "The cat sat . The cat rans .");
+  assert.deepEqual(special.map(Number), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+  assert.deepEqual(words, [null, 0, 1, 2, 3, 4, 5, 6, 6, 7, null]);
+  assert.deepEqual(sentences, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+  assert.deepEqual(ids, [0, 1, 2, 3, 4, 1, 2, 7, 8, 4, 10]);
+  assert.deepEqual(offsets[2], [4, 7]);
+  assert.equal(causal, false);
+});
+
+test("packed half precision reads as the same maps, and a file without tokens or outputs says so", async () => {
+  const [file, packed, nameless] = await Promise.all(["other.npz", "packed.npz", "nameless.npz"].map(opened));
+  file.attention(2, 3).forEach((v, k) => assert.ok(Math.abs(v - packed.attention(2, 3)[k]) < 1e-3));
+  assert.match(packed.notes[0], /No similarities/);
+  assert.match(nameless.notes.join(), /No tokens/);
+  assert.deepEqual(nameless.encoding.tokens, ["0", "1", "2", "3", "4"]);
+  assert.equal(nameless.encoding.causal, true);
+});
+
+test("answers are the file's numbers: maps, O·O′, centred, summed, averaged, in bytes and halves", async () => {
+  const file = await opened("other.npz");
+  const T = file.encoding.ids.length;
+  const exact = await ask(file, { layers: [1], heads: [2], outputs: ["attentions", "similarities", "head_outputs"] });
+  assert.deepEqual(exact.attentions, file.attention(1, 2));
+  assert.deepEqual(exact.similarities, similarityOf(file.outputs(1, 2), T));
+  const O = file.outputs(1, 2);
+  const mean = Array.from({ length: 8 }, (_, k) => O.reduce((sum, v, n) => sum + (n % 8 === k ? v / T : 0), 0));
+  const own = (i, j) => mean.reduce((sum, m, k) => sum + (O[i * 8 + k] - m) * (O[j * 8 + k] - m), 0);
+  const centred = await ask(file, { layers: [1], heads: [2], outputs: ["similarities"], center: "text" });
+  for (const [i, j] of [[0, 1], [3, 9], [10, 2]])
+    assert.ok(Math.abs(centred.similarities[i * T + j] - own(i, j)) < 1e-4);
+  const sum = await ask(file, { layers: [0], heads: "all", outputs: ["attentions"], reduce: "sum" });
+  assert.ok(Math.abs(sum.attentions[5] - [0, 1, 2, 3].reduce((s, h) => s + file.attention(0, h)[5], 0)) < 1e-6);
+  const bytes = await ask(file, { layers: [2], heads: "all", outputs: ["attentions"], dtype: "u1" });
+  assert.equal(bytes.attentions[3 * T * T + 7], Math.round(255 * file.attention(2, 3)[7]));
+  const halves = await ask(file, { layers: "all", heads: "all", outputs: ["head_outputs", "summary"], dtype: "f2" });
+  const half = fromHalves(halves.headOutputs)[8 * T * 8 - 1];
+  assert.ok(Math.abs(half - file.outputs(1, 3)[T * 8 - 1]) < 4e-3);
+  const { attention_entropy, high_pairs, separator_attention } = halves.summary[1][2];
+  const A = file.attention(1, 2);
+  assert.ok(Math.abs(attention_entropy + A.reduce((s, v) => s + v * Math.log(v), 0) / T) < 1e-5);
+  const columns = [0, 4, 9, 10];
+  const share = A.reduce((s, v, k) => s + (columns.includes(k % T) ? v : 0), 0) / T;
+  assert.ok(Math.abs(separator_attention - share) < 1e-5);
+  const S = exact.similarities;
+  const m = Math.max(...S.filter((_, k) => k % T !== Math.floor(k / T)));
+  let high = 0;
+  for (let i = 0; i < T; i++) for (let j = i + 1; j < T; j++) if (S[i * T + j] / m >= 0.3) high++;
+  assert.equal(high_pairs, high);
+});
+
+test("what needs the model is refused by name", async () => {
+  const file = await opened("other.npz");
+  for (const [request, words] of [
+    [{ outputs: ["weighted_norms"] }, /weighted by norms needs the model/],
+    [{ similarity_space: "residual" }, /residual space needs/],
+    [{ interventions: [] }, /change of heads needs/],
+    [{ text: "Another." }, /Another text needs/],
+  ])
+    await assert.rejects(ask(file, { layers: "all", outputs: [], ...request }), words);
+});
+
+test("files that cannot be shown say what is wrong and what to do", async () => {
+  for (const [name, words] of [
+    ["scores.npz", /attentions\[0, 0, 2, 3\] is -4.5\. .*after the softmax/],
+    ["objects.npz", /“tokens” holds Python objects\. .*dtype=str/],
+    ["short.npz", /“tokens” has 4 entries; the maps have 11 rows/],
+    ["batch.npz", /maps of 2 texts.*attentions\[:, 0\]/],
+    ["elsewhere.npz", /no array “attentions”\. It has “weights”/],
+    ["cut.npz", /damaged: its directory/],
+    ["words.npz", /neither \.npz nor \.safetensors/],
+    ["single.npy", /numpy\.savez/],
+  ])
+    await assert.rejects(opened(name), (error) => error instanceof FileError && words.test(error.message), name);
+});
+
+test("safetensors: tokens in the metadata; damaged ones are refused", async () => {
+  const data = new Float32Array(9).fill(1 / 3);
+  const header = (extra) =>
+    JSON.stringify({ __metadata__: { tokens: '["a","b","c"]' }, attentions: { dtype: "F32", shape: [1, 1, 3, 3], data_offsets: [0, 36], ...extra } });
+  const fileOf = (json) => {
+    const text = new TextEncoder().encode(json);
+    const bytes = new Uint8Array(8 + text.length + 36);
+    new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
+    bytes.set(text, 8);
+    bytes.set(new Uint8Array(data.buffer), 8 + text.length);
+    return bytes;
+  };
+  const file = await openedFile("one.safetensors", fileOf(header({})));
+  assert.deepEqual(file.encoding.tokens, ["a", "b", "c"]);
+  for (const wrong of [{ dtype: "BF16" }, { shape: [1, 1, 3] }, { shape: null }, { data_offsets: [-4, 32] }, { shape: [-1, -1, 3, 3] }])
+    await assert.rejects(openedFile("x", fileOf(header(wrong))), FileError);
+});
+
+// Bytes that differ at random from those of real files: refused in words, or read.
+test("no bytes make the reader fail otherwise", async () => {
+  let seed = 48;
+  const random = (below) => (seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) % below;
+  const files = ["other.npz", "packed.npz", "nameless.npz", "objects.npz"].map(bytesOf);
+  let [read, refused] = [0, 0];
+  for (let round = 0; round < 400; round++) {
+    const bytes = files[round % files.length].slice();
+    const near = bytes.length - random(Math.min(bytes.length, 900)) - 1; // the directory is at the end
+    for (let n = random(4); n >= 0; n--) bytes[random(2) ? near : random(bytes.length)] = random(2) ? random(256) : 255;
+    const cut = random(8) ? bytes : bytes.slice(0, random(bytes.length));
+    try {
+      await openedFile("x", cut);
+      read++;
+    } catch (error) {
+      assert.ok(error instanceof FileError, `round ${round}: ${error?.stack}`);
+      refused++;
+    }
+  }
+  assert.ok(read > 5 && refused > 100, `${read} read, ${refused} refused`);
+});
+
+test("an entry that says it is larger than it is, or than is allowed, is refused before it takes memory", async () => {
+  const bytes = new Uint8Array(await npzOf(new Map([["attentions", new Uint8Array(200)]])).arrayBuffer());
+  const view = new DataView(bytes.buffer);
+  const directory = bytes.length - 22 - 46 - "attentions.npy".length;
+  for (const size of [0x7fffffff, 0xfffffffe, 0xffffffff]) {
+    view.setUint32(directory + 24, size, true);
+    await assert.rejects(readFileArrays(bytes), FileError);
+  }
+});
+
+test("halves are rounded to the nearest", () => {
+  const values = Float32Array.of(0, -0.1, 1, 65504, 1e6, 6e-8, 3e-5, 1 / 3, -2.5);
+  const back = fromHalves(toHalves(values));
+  values.forEach((v, k) => {
+    if (Math.abs(v) > 65504) assert.equal(back[k], Infinity);
+    else assert.ok(Math.abs(back[k] - v) <= Math.max(2 ** -25, Math.abs(v) * 2 ** -11), `${v}: ${back[k]}`);
+  });
+  assert.deepEqual([...centre(Float32Array.of(1, 10, 3, 30), 2)], [-1, -10, 1, 10]);
+});
