@@ -5,6 +5,7 @@
 #include "api/figures/figure.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,10 +76,12 @@ typedef struct ramp {
     double labs[ANCHORS_MAX][3];
 } ramp;
 
-/* Reads a list of palettes.json. `name` is in quotes. */
+/* Reads the member `name` of palettes.json, a list on the line of its name. */
 static void ramp_read(const char *name, ramp *ret)
 {
-    const char *at = strstr(hs__palettes, name);
+    char member[32];
+    snprintf(member, sizeof member, "\n  \"%s\": [", name);
+    const char *at = strstr(hs__palettes, member);
     const char *end = at ? strchr(at, ']') : NULL;
     *ret = (ramp){0};
     for (; end && ret->n < ANCHORS_MAX && (at = strchr(at, '#')) && at < end; at++)
@@ -99,13 +102,13 @@ static void ramp_mix(const ramp *r, double share, unsigned char ret[3])
 
 void hs_palette_colours(hs_palette palette, hs_colours ret)
 {
-    static const char *const names[] = {[HS_PALETTE_BLUE] = "\"attention\"",
-                                        [HS_PALETTE_ORANGE] = "\"similarity\"",
-                                        [HS_PALETTE_GREEN] = "\"figure\"",
-                                        [HS_PALETTE_SIGNED] = "\"similarity\""};
+    static const char *const names[] = {[HS_PALETTE_BLUE] = "attention",
+                                        [HS_PALETTE_ORANGE] = "similarity",
+                                        [HS_PALETTE_GREEN] = "figure",
+                                        [HS_PALETTE_SIGNED] = "similarity"};
     ramp above, below;
     ramp_read(names[palette], &above);
-    ramp_read("\"below\"", &below);
+    ramp_read("below", &below);
     memset(ret[0], 255, sizeof ret[0]);
     for (int i = 1; i < 256; i++)
         if (palette != HS_PALETTE_SIGNED)

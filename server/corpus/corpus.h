@@ -157,12 +157,12 @@ typedef struct hs__corpus_results {
     json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
     json_t *names; /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary
                       entry}}, and members of counters */
-    json_t *shards;         /* numbers of the shards in these results, ascending */
-    hs__stream_place place; /* in the input */
-    uint64_t n_empty;       /* texts without a token of their own; place counts blank records */
-    bool done;              /* the input was read to its end */
-    double seconds;         /* of work */
-    char date[24];          /* of the last save, ISO 8601, UTC */
+    json_t *shards;              /* numbers of the shards in these results, ascending */
+    hs__input_position position; /* in the input */
+    uint64_t n_empty;            /* texts without a token of their own; position counts blank records */
+    bool done;                   /* the input was read to its end */
+    double seconds;              /* of work */
+    char date[24];               /* of the last save, ISO 8601, UTC */
     struct hs__bad_lines *bad;
     hs_corpus_stats *stats;
     void *counts[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: nothing was counted */

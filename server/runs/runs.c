@@ -4,7 +4,7 @@
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/base/log.h"
-#include "server/corpus/counters/windows.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/runs/runs_internal.h"
@@ -127,8 +127,8 @@ static void progress_take(hs_runs *c, const hs__corpus_results *results)
     pthread_mutex_lock(&c->lock);
     c->progress.texts = results->stats ? hs__texts_counted(results) : 0;
     c->progress.bad_lines = results->bad ? hs__bad_lines_count(results->bad) : 0;
-    c->progress.blank_lines = results->place.n_blank;
-    c->progress.empty_texts = results->n_empty + results->place.n_blank;
+    c->progress.blank_lines = results->position.n_blank;
+    c->progress.empty_texts = results->n_empty + results->position.n_blank;
     free(c->bad_lines);
     c->bad_lines = bad_lines ? bad_lines : strdup("[]");
     pthread_mutex_unlock(&c->lock);

@@ -46,7 +46,7 @@ static void line_read(const hs__record *line, const hs__input_format *given)
     hs__record_text_finish(&value);
 }
 
-static hs_status all_read(const char *path, const hs__input_format *settings, hs__stream_place *ret_place)
+static hs_status all_read(const char *path, const hs__input_format *settings, hs__input_position *ret_place)
 {
     hs__record_stream *input;
     hs__record line;
@@ -60,7 +60,7 @@ static hs_status all_read(const char *path, const hs__input_format *settings, hs
         line_read(&line, settings);
     }
     require(st == err.status && (st != HS_OK) == (*err.text != '\0'));
-    hs__record_stream_place(input, ret_place);
+    hs__record_stream_position(input, ret_place);
     json_decref(hs__record_stream_formats(input));
     hs__record_stream_close(input);
     return st;
@@ -69,7 +69,7 @@ static hs_status all_read(const char *path, const hs__input_format *settings, hs
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     hs__input_format settings = {0};
-    hs__stream_place first, second;
+    hs__input_position first, second;
     hs__text_format format;
     bool packed;
     char path[64];

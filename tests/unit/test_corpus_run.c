@@ -227,14 +227,14 @@ START_TEST(a_stream_skips_to_the_end_of_its_input)
     const char *const paths[] = {input};
     const hs__input_format format = {.format = HS__FORMAT_TEXT};
     hs__record_stream *stream = NULL;
-    hs__stream_place end;
+    hs__input_position end;
     hs__record record = {.bytes = ""};
     hs_error err = {0};
     input_write("One text.", 3);
     ck_assert_int_eq(hs__record_stream_open(paths, 1, &format, NULL, &stream, &err), HS_OK);
     while (record.bytes)
         ck_assert_int_eq(hs__record_stream_next(stream, &record, &err), HS_OK);
-    hs__record_stream_place(stream, &end);
+    hs__record_stream_position(stream, &end);
     hs__record_stream_close(stream);
     ck_assert_int_eq(hs__record_stream_open(paths, 1, &format, NULL, &stream, &err), HS_OK);
     ck_assert_msg(hs__record_stream_skip(stream, &end, &err) == HS_OK, "%s", err.text);

@@ -27,6 +27,8 @@
 
 #include "api/formats/arrays.h"
 #include "api/request/texts.h"
+#include "engine/statistics/chance.h"
+#include "engine/statistics/labels.h"
 #include "model/base/read_number.h"
 #include "server/corpus/corpus.h"
 #include "server/corpus/report/drawing.h"
@@ -206,7 +208,7 @@ struct hs__counter {
     /* A section of the page: its id, which is a member of report.json too, its title in the contents, and
      * what writes it. */
     const char *section, *title;
-    void (*page)(const hs__drawing *drawing, hs__place at, FILE *out);
+    void (*page)(const hs__drawing *drawing, hs__indices at, FILE *out);
     const hs__report_panel *panels;
     size_t n_panels;
 };
@@ -241,3 +243,12 @@ HS__COUNTERS(HS__COUNTER_DECLARE)
 enum { HS__COUNTERS(HS__COUNTER_NUMBER) HS__NUMBER_OF_COUNTERS };
 #undef HS__COUNTER_NUMBER
 _Static_assert((int)HS__NUMBER_OF_COUNTERS <= HS__COUNTERS_MAX, "HS__COUNTERS_MAX is too small");
+
+/* ---- what counters tell others ---- */
+
+/* windows: returns the number of texts in results with statistics; all windows of a text are one. */
+uint64_t hs__texts_counted(const hs__corpus_results *results);
+/* same_distance: returns the chance of the text at a place of the pass, from the state of a worker. */
+const hs_chance *hs__same_distance_of_worker(const void *state, size_t place);
+/* labelled_texts: returns the statistics of a worker, from its state. */
+hs_labels *hs__labels_of_worker(void *state);

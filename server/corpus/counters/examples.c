@@ -406,7 +406,7 @@ static void extremes_write(const json_t *report, const char *side, const char *f
     for (size_t k = 0; k < json_array_size(list); k++) {
         const json_t *extreme = json_array_get(list, k);
         const size_t i = (size_t)json_integer_value(json_array_get(extreme, 0));
-        const json_t *text = json_array_get(hs__report_value(report, "examples.texts", (hs__place){0}), i);
+        const json_t *text = json_array_get(hs__report_value(report, "examples.texts", (hs__indices){0}), i);
         fprintf(out, "<a href=\"#text-%zu\" data-head=\"%zu\">%.3g · line %lld: ", i, h,
                 json_number_value(json_array_get(extreme, 1)),
                 (long long)json_integer_value(json_object_get(text, "line")));
@@ -418,7 +418,7 @@ static void extremes_write(const json_t *report, const char *side, const char *f
 }
 
 /* Writes links to the texts in which a layer's heads have most and least of each figure. */
-static void links_write(const hs__drawing *d, hs__place at, FILE *out)
+static void links_write(const hs__drawing *d, hs__indices at, FILE *out)
 {
     static const char *const titles[HS__EXAMPLE_FIGURES] = {
         [HS__EXAMPLE_REPEATED] = "repeated-token share", [HS__EXAMPLE_SAME_SENTENCE] = "same-sentence share",
@@ -455,13 +455,14 @@ static void percent_write(FILE *out, const char *text)
 /* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
 static void viewer_link(const json_t *report, const char *text, const char *pair, FILE *out)
 {
-    const json_t *layers = hs__report_value(report, "layers", (hs__place){0});
-    const char *model = json_string_value(hs__report_value(report, "provenance.model.name", (hs__place){0}));
+    const json_t *layers = hs__report_value(report, "layers", (hs__indices){0});
+    const char *model =
+        json_string_value(hs__report_value(report, "provenance.model.name", (hs__indices){0}));
     fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
     percent_write(out, model ? model : "");
     fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
             (long long)json_integer_value(
-                hs__report_value(report, "provenance.options.max_tokens", (hs__place){0})),
+                hs__report_value(report, "provenance.options.max_tokens", (hs__indices){0})),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
     percent_write(out, text);
     if (pair)
@@ -473,7 +474,7 @@ static void viewer_link(const json_t *report, const char *text, const char *pair
 /* Writes the texts that links_write links to. */
 static void texts_write(const json_t *report, FILE *out)
 {
-    const json_t *texts = hs__report_value(report, "examples.texts", (hs__place){0});
+    const json_t *texts = hs__report_value(report, "examples.texts", (hs__indices){0});
     fputs("<ol class=\"texts\">\n", out);
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const json_t *text = json_array_get(texts, i);
@@ -491,7 +492,7 @@ static void texts_write(const json_t *report, FILE *out)
     fputs("</ol>\n", out);
 }
 
-static void page(const hs__drawing *d, hs__place at, FILE *out)
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
     fprintf(
         out,

@@ -7,7 +7,7 @@
  * goes on without. */
 #include "engine/statistics/blocks.h"
 #include "model/base/bytes.h"
-#include "server/corpus/counters/labelled_texts.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
@@ -244,7 +244,7 @@ static hs_status load(const hs__corpus_results *results, const json_t *checkpoin
         return json_object_get(checkpoint, kind_of_sums.member)
                    ? hs_fail(err, HS_INVALID, "the effects of heads have no labels")
                    : HS_OK;
-    return hs__sums_read(&kind_of_sums, hs_labels_shape_of(labels).n_labels, results, checkpoint, ret, err);
+    return hs__sums_load(&kind_of_sums, hs_labels_shape_of(labels).n_labels, results, checkpoint, ret, err);
 }
 
 /* ---- arrays ---- */

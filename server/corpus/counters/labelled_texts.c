@@ -3,9 +3,8 @@
  *
  * The counting is engine/statistics/labels.h. A worker reads the classes from the last states of a pass. The
  * names of the labels are in the names of the results. */
-#include "server/corpus/counters/labelled_texts.h"
-
 #include "model/base/read_number.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 
@@ -509,7 +508,7 @@ static void classes_write(const json_t *classes, FILE *out)
     for (size_t i = 0; i < n_shown(classes); i++) {
         const json_t *class = json_array_get(classes, i);
         name_write(json_object_get(class, "label"), out);
-        hs__cells_write(out, columns + 1, HS__N(columns) - 1, class, (hs__place){0});
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, class, (hs__indices){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -559,7 +558,7 @@ static void calibration_write(const json_t *bins, FILE *out)
         fprintf(out, "<tr><th scope=\"row\">%.1f to %.1f</th>",
                 json_number_value(json_object_get(bin, "from")),
                 json_number_value(json_object_get(bin, "to")));
-        hs__cells_write(out, columns + 1, HS__N(columns) - 1, bin, (hs__place){0});
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, bin, (hs__indices){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -599,7 +598,7 @@ static void heads_write(const json_t *classes, FILE *out)
         const json_t *class = json_array_get(classes, i);
         const json_t *heads = json_object_get(json_object_get(class, "held_out"), "heads");
         name_write(json_object_get(class, "label"), out);
-        hs__cells_write(out, columns + 1, 1, class, (hs__place){0});
+        hs__cells_write(out, columns + 1, 1, class, (hs__indices){0});
         fputs("<td>", out);
         const bool measured = count_of(json_object_get(class, "held_out"), "effect_texts") > 0;
         for (size_t k = 0; measured && k < json_array_size(heads) && k < 5; k++) {
@@ -635,7 +634,7 @@ static void groups_write(const json_t *groups, long long layer, FILE *out)
         const size_t n_layers = json_array_size(json_object_get(group, "layers"));
         name_write(json_object_get(group, "label"), out);
         fprintf(out, "<td>%s</td>", json_is_null(right) ? "all" : json_is_true(right) ? "right" : "wrong");
-        hs__cells_write(out, columns + 2, HS__N(columns) - 2, group, (hs__place){.l = n_layers - 1});
+        hs__cells_write(out, columns + 2, HS__N(columns) - 2, group, (hs__indices){.l = n_layers - 1});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -667,7 +666,7 @@ static bool has_effects(const json_t *classes)
     return n > 0;
 }
 
-static void page(const hs__drawing *d, hs__place at, FILE *out)
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
     const json_t *report = d->report;
     const json_t *labels = json_object_get(report, "labels"), *layers = json_object_get(report, "layers");

@@ -457,7 +457,7 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
     return panel->which == ONE_HIGH || head ? hs_token_text_draw(&text, ret, err) : HS_OK;
 }
 
-static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
+static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
                       hs_error *err)
 {
     (void)at;

@@ -595,7 +595,7 @@ static const char *const ranking_titles[] = {"signal to noise", "effect alone", 
                                              "written norm", "random"};
 
 /* Draws the curves of one kind. which: the kind. */
-static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
+static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
                       hs_error *err)
 {
     const json_t *pruning = json_object_get(d->report, MEMBER), *heads = json_object_get(pruning, "heads");
@@ -649,7 +649,7 @@ static void row_write(const json_t *kinds, const char *title, FILE *out)
     fputs("</tr>\n", out);
 }
 
-static void page(const hs__drawing *d, hs__place at, FILE *out)
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
     static const hs__column columns[] = {
         {"Order", NULL, NULL},

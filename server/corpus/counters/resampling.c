@@ -7,7 +7,6 @@
 
 #include "engine/statistics/focal_chance.h"
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/counters/same_distance.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 
@@ -199,7 +198,8 @@ static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
+    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
+    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
 }
 
 /* ---- draws ---- */

@@ -4,8 +4,6 @@
  * Chance over all pairs of a text (chance in report.json) is too low for a head whose high pairs are near:
  * neighbours are in one sentence more often. The shares at each distance are of engine/statistics/chance.h.
  * Runs of earlier versions lack these counts; one of them that is resumed goes on without. */
-#include "server/corpus/counters/same_distance.h"
-
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -122,7 +120,8 @@ static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
+    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
+    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
 }
 
 /* ---- report ---- */

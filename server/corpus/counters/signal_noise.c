@@ -166,7 +166,8 @@ static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
+    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
+    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
 }
 
 /* ---- sums of all blocks ---- */
@@ -537,7 +538,7 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
 
 /* ---- report.html ---- */
 
-static void page(const hs__drawing *d, hs__place at, FILE *out)
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
     static const hs__column columns[] = {
         {"Head", NULL, NULL},
@@ -568,7 +569,7 @@ static void page(const hs__drawing *d, hs__place at, FILE *out)
     for (size_t i = 0; i < json_array_size(best); i++) {
         const json_t *row = json_array_get(best, i);
         hs__html_filled(out, row, "<tr><th scope=\"row\">{layer}·{head}</th>");
-        hs__cells_write(out, columns + 1, HS__N(columns) - 1, row, (hs__place){0});
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, row, (hs__indices){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);

@@ -82,7 +82,8 @@ static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
-    return hs__sums_load(&kind_of_sums, results, checkpoint, ret, err);
+    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
+    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
 }
 
 /* ---- arrays ---- */

@@ -602,7 +602,7 @@ static void row_write(const json_t *row, FILE *out)
     fputs("</tr>\n", out);
 }
 
-static void page(const hs__drawing *d, hs__place at, FILE *out)
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
     const json_t *report = d->report;
     static const hs__column columns[] = {

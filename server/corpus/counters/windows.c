@@ -2,8 +2,6 @@
  *
  * A text longer than max_tokens becomes several windows (server/corpus/input/text_windows.h), each a text of
  * the statistics. */
-#include "server/corpus/counters/windows.h"
-
 #include "model/base/read_number.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/input/text_windows.h"

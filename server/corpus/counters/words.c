@@ -183,7 +183,7 @@ static bool blocks_read(hs__sums *s, const json_t *saved)
             hs__words_load(json_object_get(saved, s->kind->beside), s->words, s->n_words));
 }
 
-hs_status hs__sums_read(const hs__sums_kind *kind, size_t n_outer, const hs__corpus_results *results,
+hs_status hs__sums_load(const hs__sums_kind *kind, size_t n_outer, const hs__corpus_results *results,
                         const json_t *checkpoint, void **ret_sums, hs_error *err)
 {
     const json_t *saved = json_object_get(checkpoint, kind->member);
@@ -197,11 +197,4 @@ hs_status hs__sums_read(const hs__sums_kind *kind, size_t n_outer, const hs__cor
     }
     *ret_sums = s;
     return HS_OK;
-}
-
-hs_status hs__sums_load(const hs__sums_kind *kind, const hs__corpus_results *results,
-                        const json_t *checkpoint, void **ret_sums, hs_error *err)
-{
-    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
-    return hs__sums_read(kind, n_thresholds, results, checkpoint, ret_sums, err);
 }

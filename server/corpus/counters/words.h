@@ -79,13 +79,11 @@ void hs__sums_measure(const hs__sums_kind *kind, size_t n_outer, size_t n_layers
 /* Moves the sums of a worker. */
 void hs__sums_move(hs__sums *to, hs__sums *from);
 /* Reads the sums of a checkpoint. *ret_sums stays if it has none: those of earlier versions lack them. */
-hs_status hs__sums_read(const hs__sums_kind *kind, size_t n_outer, const hs__corpus_results *results,
+hs_status hs__sums_load(const hs__sums_kind *kind, size_t n_outer, const hs__corpus_results *results,
                         const json_t *checkpoint, void **ret_sums, hs_error *err);
 
 /* Functions of a counter with `sums` whose sums follow from the statistics' thresholds, layers and heads. */
 hs_status hs__sums_begin(hs__counting *counting, bool anew, hs_error *err);
-hs_status hs__sums_load(const hs__sums_kind *kind, const hs__corpus_results *results,
-                        const json_t *checkpoint, void **ret_sums, hs_error *err);
 bool hs__sums_match(const hs__counting *counting);
 /* And of each with sums. If one of two shards lacks them, the whole does, too. */
 hs_status hs__sums_save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err);

@@ -212,7 +212,7 @@ struct hs__record_stream {
     uint64_t line_in_file; /* where the record begins */
     uint64_t last_line;    /* where it ends */
     uint64_t n_newlines;   /* passed in the open file */
-    hs__stream_place place;
+    hs__input_position position;
     hs_digest *digest;
     uint64_t bytes_most;              /* HS_CANCELLED after so many; 0: never */
     double bytes_total, bytes_before; /* of all files as they lie; of those done; total 0: not known */
@@ -314,7 +314,7 @@ static void bytes_pass(hs__record_stream *input, size_t n)
         return;
     }
     hs_digest_add(input->digest, from, n);
-    input->place.n_bytes += n;
+    input->position.n_bytes += n;
     input->bytes_in_file += n;
     input->start += n;
 }
@@ -322,7 +322,7 @@ static void bytes_pass(hs__record_stream *input, size_t n)
 static hs_status buffer_fill(hs__record_stream *input, hs_error *err)
 {
     if ((input->stop && atomic_load(input->stop)) ||
-        (input->bytes_most && input->place.n_bytes >= input->bytes_most))
+        (input->bytes_most && input->position.n_bytes >= input->bytes_most))
         return hs_fail(err, HS_CANCELLED, "stopped");
     input->start = 0;
     const hs_status st = unpacked_read(input->stream, input->buffer, READ_BYTES, &input->end, err);
@@ -486,7 +486,7 @@ static void line_describe(hs__record_stream *input, hs__record *ret_line)
                              .file = input->file,
                              .line = input->line_in_file,
                              .n_lines = input->last_line - ends_line - input->line_in_file + 1,
-                             .number = input->place.n_lines};
+                             .number = input->position.n_lines};
 }
 
 hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line, hs_error *err)
@@ -506,57 +506,58 @@ hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line,
         hs__record line;
         line_describe(input, &line);
         if (!line.too_long && is_blank(line.bytes, line.n_bytes)) {
-            input->place.n_blank++;
+            input->position.n_blank++;
             continue;
         }
         const bool is_header = input->header_due;
         input->header_due = false;
         if (is_header)
             continue;
-        input->place.n_lines++;
+        input->position.n_lines++;
         *ret_line = line;
         return HS_OK;
     }
     return HS_OK;
 }
 
-static bool is_same_place(const hs__stream_place *a, const hs__stream_place *b)
+static bool is_same_position(const hs__input_position *a, const hs__input_position *b)
 {
     return a->n_bytes == b->n_bytes && strcmp(a->sha256, b->sha256) == 0;
 }
 
-hs_status hs__record_stream_skip(hs__record_stream *input, const hs__stream_place *place, hs_error *err)
+hs_status hs__record_stream_skip(hs__record_stream *input, const hs__input_position *position, hs_error *err)
 {
     static const char changed[] =
         "the input changed: %s. Start anew in another folder, or give the same input";
-    hs__stream_place here;
+    hs__input_position here;
     hs__record line;
-    if (!place->n_lines)
+    if (!position->n_lines)
         return HS_OK;
-    while (input->place.n_lines < place->n_lines) {
+    while (input->position.n_lines < position->n_lines) {
         const hs_status st = hs__record_stream_next(input, &line, err);
         if (st)
             return st;
         if (!line.bytes)
             return hs_fail(err, HS_INVALID, changed, "it has fewer lines than were done");
     }
-    hs__record_stream_place(input, &here);
-    if (!is_same_place(&here, place)) { /* unless it is the end, where the stream has closed its last file */
+    hs__record_stream_position(input, &here);
+    if (!is_same_position(&here,
+                          position)) { /* unless it is the end, where the stream has closed its last file */
         const hs_status st = hs__record_stream_next(input, &line, err);
         if (st)
             return st;
         if (!line.bytes)
-            hs__record_stream_place(input, &here);
+            hs__record_stream_position(input, &here);
     }
-    if (!is_same_place(&here, place))
+    if (!is_same_position(&here, position))
         return hs_fail(err, HS_INVALID, changed, "the lines that were done read otherwise now");
     return HS_OK;
 }
 
-void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place)
+void hs__record_stream_position(const hs__record_stream *input, hs__input_position *ret_position)
 {
-    *ret_place = input->place;
-    hs_digest_read(input->digest, ret_place->sha256);
+    *ret_position = input->position;
+    hs_digest_read(input->digest, ret_position->sha256);
 }
 
 json_t *hs__record_stream_formats(const hs__record_stream *input)
@@ -605,12 +606,12 @@ static hs_status texts_look(hs__record_stream *input, const char *path, hs_error
     char why[128] = "", first[128] = "";
     uint64_t first_line = 0;
     input->bytes_most = CHECK_BYTES;
-    while (input->place.n_lines < CHECK_RECORDS) {
+    while (input->position.n_lines < CHECK_RECORDS) {
         hs_status st = hs__record_stream_next(input, &line, err);
         if (st)
             return st == HS_CANCELLED ? HS_OK : st;
         if (!line.bytes)
-            return hs__no_texts(path, input->place.n_lines, first_line, first, err);
+            return hs__no_texts(path, input->position.n_lines, first_line, first, err);
         st = record_check(&line, input->given, why);
         if (st != HS_BAD_REQUEST)
             return st ? hs_fail(err, st, "no memory to look at '%s'", path) : HS_OK;

@@ -47,13 +47,13 @@ typedef struct hs__record {
     uint64_t number;  /* among all records that are not blank, from 0 */
 } hs__record;
 
-/* A position of the stream between two records. */
-typedef struct hs__stream_place {
+/* A position in the input, between two records. */
+typedef struct hs__input_position {
     uint64_t n_lines; /* records that are not blank, passed */
     uint64_t n_blank; /* blank records, passed */
     uint64_t n_bytes; /* passed, unpacked */
     char sha256[HS_SHA256_HEX];
-} hs__stream_place;
+} hs__input_position;
 
 /* Opens a stream. paths and given, the format of the files, must outlive it. HS_IO: a file cannot be read;
  * all are checked now and opened in turn. Reading ends with HS_CANCELLED once *stop is non-zero (stop may be
@@ -68,10 +68,10 @@ void hs__record_stream_close(hs__record_stream *input); /* NULL is fine */
 HS_MUST_USE hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line, hs_error *err);
 
 /* Skips to a position of an earlier session. HS_INVALID: the input has changed. */
-HS_MUST_USE hs_status hs__record_stream_skip(hs__record_stream *input, const hs__stream_place *place,
+HS_MUST_USE hs_status hs__record_stream_skip(hs__record_stream *input, const hs__input_position *position,
                                              hs_error *err);
 
-void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place);
+void hs__record_stream_position(const hs__record_stream *input, hs__input_position *ret_position);
 /* Returns the formats of the files opened so far: ["jsonl", "csv, gzip"]. NULL if memory is short. */
 json_t *hs__record_stream_formats(const hs__record_stream *input);
 

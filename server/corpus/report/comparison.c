@@ -134,7 +134,7 @@ static bool layers_read(compared_run *run, const json_t *layers)
 static bool run_begin(compared_run *run, const json_t *report)
 {
     const json_int_t n_heads = json_integer_value(json_object_get(report, "heads"));
-    const hs__place none = {0};
+    const hs__indices none = {0};
     if (!layers_read(run, json_object_get(report, "layers")) || n_heads < 1 || n_heads > HS_HEADS_MAX ||
         !json_is_string(hs__report_value(report, "provenance.model.name", none)) ||
         !json_is_string(hs__report_value(report, "provenance.input.sha256", none)) ||
@@ -174,7 +174,7 @@ static hs_status threshold_find(hs__comparison *c, const char *name, const json_
 }
 
 /* A layer's figure is the report's own, or the mean of its heads if all have it. */
-static void layer_read(compared_run *run, const json_t *report, size_t f, hs__place at)
+static void layer_read(compared_run *run, const json_t *report, size_t f, hs__indices at)
 {
     const hs__compared_figure *figure = &hs__compared_figures[f];
     const double *heads = run->of_heads + (f * run->n_layers + at.l) * run->n_heads;
@@ -195,14 +195,14 @@ static hs_status figures_read(compared_run *run, const json_t *report, size_t t,
     if (!run->of_layers || !run->of_heads)
         return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
     for (size_t k = 0; k < N_TOTALS; k++)
-        run->totals[k] = hs__report_number_at(report, hs__compared_totals[k].of_layer, (hs__place){0});
+        run->totals[k] = hs__report_number_at(report, hs__compared_totals[k].of_layer, (hs__indices){0});
     for (size_t f = 0; f < N_FIGURES; f++)
         for (size_t l = 0; l < run->n_layers; l++) {
             double *heads = run->of_heads + (f * run->n_layers + l) * run->n_heads;
             for (size_t h = 0; h < run->n_heads; h++)
                 heads[h] =
-                    hs__report_number_at(report, hs__compared_figures[f].of_head, (hs__place){t, l, h});
-            layer_read(run, report, f, (hs__place){t, l, 0});
+                    hs__report_number_at(report, hs__compared_figures[f].of_head, (hs__indices){t, l, h});
+            layer_read(run, report, f, (hs__indices){t, l, 0});
         }
     return HS_OK;
 }
@@ -315,7 +315,7 @@ static common common_of(const hs__comparison *c)
 
 static const char *model_of(const compared_run *run)
 {
-    return json_string_value(hs__report_value(run->provenance, "model.name", (hs__place){0}));
+    return json_string_value(hs__report_value(run->provenance, "model.name", (hs__indices){0}));
 }
 
 /* Returns true if every run has a model name of its own. */
@@ -330,7 +330,7 @@ static bool models_differ(const hs__comparison *c)
 
 static bool run_is_complete(const compared_run *run)
 {
-    const hs__place none = {0};
+    const hs__indices none = {0};
     const json_t *shards = hs__report_value(run->provenance, "shards.included", none);
     const json_t *n = hs__report_value(run->provenance, "shards.n", none);
     return json_is_true(hs__report_value(run->provenance, "input.complete", none)) &&
@@ -354,9 +354,9 @@ static void warn(json_t *warnings, const char *format, ...)
 /* Warns if a member of the provenance differs between the first run and another. */
 static void difference_warn(json_t *warnings, const hs__comparison *c, const char *path, const char *what)
 {
-    const json_t *first = hs__report_value(c->runs[0].provenance, path, (hs__place){0});
+    const json_t *first = hs__report_value(c->runs[0].provenance, path, (hs__indices){0});
     for (size_t r = 1; r < c->n; r++) {
-        const json_t *other = hs__report_value(c->runs[r].provenance, path, (hs__place){0});
+        const json_t *other = hs__report_value(c->runs[r].provenance, path, (hs__indices){0});
         if (json_equal(first, other) || (!first && !other))
             continue;
         char *a = json_dumps(first, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
@@ -388,11 +388,11 @@ static void options_warn(json_t *warnings, const hs__comparison *c)
 static json_t *warnings_json(const hs__comparison *c, const common *shared)
 {
     json_t *warnings = json_array();
-    const json_t *texts = hs__report_value(c->runs[0].provenance, "input.sha256", (hs__place){0});
+    const json_t *texts = hs__report_value(c->runs[0].provenance, "input.sha256", (hs__indices){0});
     bool same_texts = true, same_layers = true;
     for (size_t r = 0; r < c->n; r++) {
         same_texts &=
-            json_equal(texts, hs__report_value(c->runs[r].provenance, "input.sha256", (hs__place){0})) == 1;
+            json_equal(texts, hs__report_value(c->runs[r].provenance, "input.sha256", (hs__indices){0})) == 1;
         same_layers &= c->runs[r].n_layers == shared->n_layers;
         if (!run_is_complete(&c->runs[r]))
             warn(warnings, "Run %zu has not read all of its input.", r);

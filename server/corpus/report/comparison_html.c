@@ -197,7 +197,8 @@ static void layers_fill(view *v, const json_t *of_runs)
 {
     for (size_t l = 0; l < v->n_layers; l++)
         for (size_t r = 0; r < v->n_runs; r++)
-            v->values[l * v->n_runs + r] = hs__report_number_at(of_runs, "T.L", (hs__place){.t = r, .l = l});
+            v->values[l * v->n_runs + r] =
+                hs__report_number_at(of_runs, "T.L", (hs__indices){.t = r, .l = l});
 }
 
 /* Fills v->values and v->cells [layer][head][run]. */
@@ -205,7 +206,7 @@ static void heads_fill(view *v, const json_t *of_runs)
 {
     for (size_t i = 0; i < v->n_layers * v->n_heads * v->n_runs; i++) {
         const size_t r = i % v->n_runs, head = i / v->n_runs;
-        const hs__place at = {.t = r, .l = head / v->n_heads, .h = head % v->n_heads};
+        const hs__indices at = {.t = r, .l = head / v->n_heads, .h = head % v->n_heads};
         v->values[i] = hs__report_number_at(of_runs, "T.L.H", at);
         v->cells[i] = (float)v->values[i];
     }
@@ -254,7 +255,7 @@ static void runs_write(const view *v, FILE *out)
     hs__table_begin(out, columns, HS__N(columns));
     for (size_t r = 0; r < v->n_runs; r++) {
         fprintf(out, "<tr><th scope=\"row\">%zu</th>", r);
-        hs__cells_write(out, columns + 1, HS__N(columns) - 1, json_array_get(v->runs, r), (hs__place){0});
+        hs__cells_write(out, columns + 1, HS__N(columns) - 1, json_array_get(v->runs, r), (hs__indices){0});
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
@@ -316,7 +317,7 @@ static bool total_fill(view *v, const hs__compared_figure *about)
 {
     const json_t *of_runs = json_object_get(json_object_get(v->json, "run_figures"), about->name);
     for (size_t r = 0; r < v->n_runs; r++)
-        v->values[r] = hs__report_number_at(of_runs, "T", (hs__place){.t = r});
+        v->values[r] = hs__report_number_at(of_runs, "T", (hs__indices){.t = r});
     return of_runs != NULL;
 }
 
@@ -361,7 +362,7 @@ static void syntax_write(view *v, FILE *out)
             fputs("<tr>", out);
             text_cell(out, "th scope=\"row\"", json_object_get(row, "relation"));
             for (size_t r = 0; r < v->n_runs; r++)
-                value_write(out, hs__report_number_at(right, "T", (hs__place){.t = r}), "share");
+                value_write(out, hs__report_number_at(right, "T", (hs__indices){.t = r}), "share");
             fputs("</tr>\n", out);
         }
         hs__table_end(out);

@@ -40,9 +40,9 @@ struct hs__report_panel {
         *array; /* that it is drawn from, or its path or part of it in report.json; of a map its unit */
     int which;  /* chooses among the panels of one fill or draw function */
     /* Fills a chart in, which has the panel's texts. Returns false if there is nothing to draw. Or else: */
-    bool (*fill)(hs__drawing *d, const hs__report_panel *panel, hs__place at, struct hs__sheet *sheet);
+    bool (*fill)(hs__drawing *d, const hs__report_panel *panel, hs__indices at, struct hs__sheet *sheet);
     /* Lays a figure out; it stays empty if there is nothing to draw. */
-    hs_status (*draw)(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs_picture *ret,
+    hs_status (*draw)(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
                       hs_error *err);
-    void (*write)(const hs__drawing *d, hs__place at, FILE *out); /* of a table, instead */
+    void (*write)(const hs__drawing *d, hs__indices at, FILE *out); /* of a table, instead */
 };

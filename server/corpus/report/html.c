@@ -52,7 +52,8 @@ static void value_write(FILE *out, const json_t *value, const char *otherwise)
         hs__html_text(out, json_is_string(value) ? json_string_value(value) : otherwise);
 }
 
-void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at)
+void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row,
+                     hs__indices at)
 {
     for (const hs__column *column = columns; column < columns + n_columns; column++) {
         if (column->format) {
@@ -78,7 +79,7 @@ void hs__html_filled(FILE *out, const json_t *object, const char *template)
             return;
         snprintf(path, sizeof path, "%.*s", (int)n_path - 1, at + 1);
         at += n_path + 1;
-        value_write(out, hs__report_value(object, path, (hs__place){0}), "");
+        value_write(out, hs__report_value(object, path, (hs__indices){0}), "");
     }
 }
 

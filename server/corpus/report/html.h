@@ -24,7 +24,8 @@ typedef struct hs__column {
 void hs__table_begin(FILE *out, const hs__column *columns, size_t n_columns);
 void hs__table_end(FILE *out);
 /* Writes the cells of a row. */
-void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row, hs__place at);
+void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row,
+                     hs__indices at);
 /* Writes a cell with a number, or a dash if it is not finite. format is of printf, for one double. */
 void hs__cell_write(FILE *out, double value, const char *format);
 /* Writes a count as 1,234,567. */

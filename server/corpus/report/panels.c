@@ -56,14 +56,14 @@ static double highest(const double *values, size_t n)
 }
 
 /* Returns the number at a path of report.json; "%s" in it is the panel's array. */
-static double number_at(const hs__drawing *d, const hs__report_panel *p, const char *path, hs__place at)
+static double number_at(const hs__drawing *d, const hs__report_panel *p, const char *path, hs__indices at)
 {
     char whole[96];
     snprintf(whole, sizeof whole, path, p->array);
     return hs__report_number_at(d->report, whole, at);
 }
 
-static size_t cell(const hs__drawing *d, hs__place at)
+static size_t cell(const hs__drawing *d, hs__indices at)
 {
     return (at.t * d->o.n_layers + at.l) * d->o.n_heads + at.h;
 }
@@ -87,7 +87,7 @@ struct hs__sheet {
 };
 
 /* Writes "Layer 3, head 5: title", or the title alone: heads and titles where the panel has them. */
-static void title_write(const hs__drawing *d, const hs__report_panel *p, hs__place at, char ret[160])
+static void title_write(const hs__drawing *d, const hs__report_panel *p, hs__indices at, char ret[160])
 {
     int n = 0;
     if (strchr(p->axes, 'l'))
@@ -99,7 +99,7 @@ static void title_write(const hs__drawing *d, const hs__report_panel *p, hs__pla
 }
 
 /* Begins a chart of the default size over the first places and values of d. */
-static void sheet_begin(struct hs__sheet *s, const hs__drawing *d, const hs__report_panel *p, hs__place at)
+static void sheet_begin(struct hs__sheet *s, const hs__drawing *d, const hs__report_panel *p, hs__indices at)
 {
     *s = (struct hs__sheet){.chart = {.title = s->title,
                                       .x_title = p->x_label,
@@ -176,7 +176,7 @@ static const hs__report_map *map_find(const hs__report_maps *maps, const char *n
     return NULL;
 }
 
-static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
+static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                           hs_error *err)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
@@ -206,7 +206,7 @@ static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place a
 
 /* ---- shares in a text, a small chart for each head ---- */
 
-static double texts_least(const hs__drawing *d, hs__place at)
+static double texts_least(const hs__drawing *d, hs__indices at)
 {
     double least = INFINITY;
     numbers_read(d, "texts_with_high", cell(d, at), d->o.n_heads, d->values);
@@ -233,7 +233,7 @@ static size_t bins_fit(double *values, size_t n_heads, size_t n, double least)
     return left;
 }
 
-static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t n = HS_CORPUS_SHARE_BINS, A = d->o.n_heads;
     const double chance = number_at(d, p, "chance.%s_share", at), least = texts_least(d, at);
@@ -272,7 +272,7 @@ static size_t distance_bars(const hs__drawing *d, double *values)
     return n;
 }
 
-static bool distances_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool distances_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
     const size_t T = d->o.tokens_max;
@@ -293,7 +293,7 @@ static bool distances_fill(hs__drawing *d, const hs__report_panel *p, hs__place 
 
 /* ---- focal tokens ---- */
 
-static bool unique_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool unique_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t n = d->o.n_heads + 1;
     const double mean = number_at(d, p, "layer_figures.T.L.%s", at);
@@ -319,7 +319,7 @@ static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES
 }
 
 /* The tokens of a layer that <array>_ids lists, by their share of what <array>_counts adds up to. */
-static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
+static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                              hs_error *err)
 {
     struct hs__sheet s;
@@ -348,7 +348,7 @@ static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__plac
 /* ---- thresholds ---- */
 
 /* A histogram on [0, 1] of all heads of a layer, counted on a logarithmic scale; `which` bins come before. */
-static bool histogram_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool histogram_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t before = (size_t)p->which, n = HS_CORPUS_BINS + before;
     rows_add(d, p->array, at.l * d->o.n_heads, d->o.n_heads, n, d->values);
@@ -372,7 +372,7 @@ static bool histogram_fill(hs__drawing *d, const hs__report_panel *p, hs__place 
     return true;
 }
 
-static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t n = d->o.n_thresholds, A = d->o.n_heads;
     const double chance = number_at(d, p, "chance.%s", at);
@@ -388,7 +388,7 @@ static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__plac
     return true;
 }
 
-static bool stability_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool stability_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t A = d->o.n_heads;
     double *spreads = d->values + A, high = 0;
@@ -423,7 +423,7 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
 
 /* Layers by heads: a share from 0, or of `which` from a half on (1), a number from 0 to the highest (2), or
  * decibels up to 0 or the highest (3). */
-static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
+static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                            hs_error *err)
 {
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
@@ -489,7 +489,7 @@ static const struct layer_lines {
      {"attention_first", "attention_self", "attention_previous", "attention_next"}},
 };
 
-static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__place at, struct hs__sheet *s)
+static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const struct layer_lines *lines = &layer_lines[p->which];
     const size_t L = d->o.n_layers;
@@ -598,7 +598,7 @@ const hs__report_panel *hs__panel_at(size_t k)
     return NULL;
 }
 
-hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs_picture *ret,
+hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                          hs_error *err)
 {
     struct hs__sheet s;

@@ -8,5 +8,5 @@ const hs__report_panel *hs__panel_at(size_t k);
 
 /* Lays out a panel that is no table; the picture stays empty if there is nothing to draw. Release it with
  * hs_picture_finish, also on failure. */
-HS_MUST_USE hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *panel, hs__place at,
+HS_MUST_USE hs_status hs__panel_draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at,
                                      hs_picture *ret, hs_error *err);

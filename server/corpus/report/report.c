@@ -428,9 +428,9 @@ static json_t *input_json(const hs__corpus_results *results)
     json_t *input = json_object();
     member_copy(input, "files", results->names, "inputs");
     member_copy(input, "formats", results->names, "formats");
-    json_object_set_new(input, "sha256", json_string(results->place.sha256));
-    json_object_set_new(input, "bytes", json_integer((json_int_t)results->place.n_bytes));
-    json_object_set_new(input, "lines", json_integer((json_int_t)results->place.n_lines));
+    json_object_set_new(input, "sha256", json_string(results->position.sha256));
+    json_object_set_new(input, "bytes", json_integer((json_int_t)results->position.n_bytes));
+    json_object_set_new(input, "lines", json_integer((json_int_t)results->position.n_lines));
     json_object_set_new(input, "complete", json_boolean(results->done));
     return input;
 }
@@ -476,7 +476,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
         if (hs__counters[c]->report)
             hs__counters[c]->report(results, results->counts[c], report);
     json_object_set_new(report, "empty_texts",
-                        json_integer((json_int_t)results->place.n_blank + (json_int_t)results->n_empty));
+                        json_integer((json_int_t)results->position.n_blank + (json_int_t)results->n_empty));
     json_object_set_new(report, "bad_lines",
                         hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));
     return report;

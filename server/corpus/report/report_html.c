@@ -238,9 +238,9 @@ static const hs__report_panel *panel_find(const char *name, size_t n)
 }
 
 /* Reads ":l:h" of a pattern; *ret_all: there is a star. */
-static hs__place place_read(const char *letters, const hs__pick *pick, bool *ret_all)
+static hs__indices place_read(const char *letters, const hs__pick *pick, bool *ret_all)
 {
-    hs__place at = {0};
+    hs__indices at = {0};
     *ret_all = false;
     for (; *letters == ':'; letters += 2)
         if (letters[1] == '*')
@@ -261,9 +261,9 @@ static bool is_repeated(const char *patterns, const char *word, const hs__pick *
 {
     const size_t n = strcspn(word, ": ");
     bool all;
-    const hs__place at = place_read(word + n, pick, &all);
+    const hs__indices at = place_read(word + n, pick, &all);
     for (const char *other = patterns; other < word; other += strcspn(other, " ") + 1) {
-        const hs__place there = place_read(other + strcspn(other, ": "), pick, &all);
+        const hs__indices there = place_read(other + strcspn(other, ": "), pick, &all);
         if (strcspn(other, ": ") == n && memcmp(other, word, n) == 0 && there.l == at.l && there.h == at.h)
             return true;
     }
@@ -271,7 +271,7 @@ static bool is_repeated(const char *patterns, const char *word, const hs__pick *
 }
 
 /* Writes a panel as it stands in the page: SVG, or a table. */
-static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__place at, FILE *out,
+static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__indices at, FILE *out,
                              hs_error *err)
 {
     if (panel->write) {
@@ -293,7 +293,7 @@ static hs_status figure_write(hs__drawing *d, const report_figure *figure, const
         const size_t n = strcspn(word, ": ");
         const hs__report_panel *panel = panel_find(word, n);
         bool all;
-        hs__place at = place_read(word + n, pick, &all);
+        hs__indices at = place_read(word + n, pick, &all);
         if (panel && !is_repeated(figure->panels, word, pick))
             for (size_t h = 0; !st && h < (all ? d->o.n_heads : 1); h++) {
                 at.h = all ? h : at.h;
@@ -358,8 +358,8 @@ static void caption_write(const hs__drawing *d, const report_figure *figure, con
 /* Every panel there is, in turn; `each` is given its key and its SVG. Stops at the first failure. */
 typedef hs_status panel_visitor(void *data, const char *key, const char *svg, size_t n_svg);
 
-static hs_status panel_visit(hs__drawing *d, const hs__report_panel *panel, hs__place at, panel_visitor *each,
-                             void *data, hs_error *err)
+static hs_status panel_visit(hs__drawing *d, const hs__report_panel *panel, hs__indices at,
+                             panel_visitor *each, void *data, hs_error *err)
 {
     char key[96], *svg = NULL;
     size_t n_svg = 0, n = (size_t)snprintf(key, sizeof key, "%s", panel->name);
@@ -387,8 +387,8 @@ static hs_status panels_visit(hs__drawing *d, panel_visitor *each, void *data, h
                      A = strchr(p->axes, 'h') ? d->o.n_heads : 1,
                      n = L * A * (strchr(p->axes, 't') ? d->o.n_thresholds : 1);
         for (size_t i = 0; !st && i < n; i++)
-            st =
-                panel_visit(d, p, (hs__place){.l = i / A % L, .h = i % A, .t = i / (A * L)}, each, data, err);
+            st = panel_visit(d, p, (hs__indices){.l = i / A % L, .h = i % A, .t = i / (A * L)}, each, data,
+                             err);
     }
     return st;
 }
@@ -419,7 +419,7 @@ static void layer_write(const hs__drawing *d, size_t l, FILE *out)
 #undef HEAD
     fprintf(out, "<details><summary>Layer %d</summary>", d->o.layers[l]);
     hs__table_begin(out, columns, HS__N(columns));
-    for (hs__place at = {.l = l}; at.h < d->o.n_heads; at.h++) {
+    for (hs__indices at = {.l = l}; at.h < d->o.n_heads; at.h++) {
         fprintf(out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", at.h,
                 labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
         hs__cells_write(out, columns + 2, HS__N(columns) - 2, d->report, at);
@@ -596,7 +596,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
 {
     const int layer = d->o.layers[pick->last];
     const double threshold = (double)d->o.thresholds[pick->t];
-    const hs__place at = {.t = pick->t, .l = pick->last};
+    const hs__indices at = {.t = pick->t, .l = pick->last};
     hs__header_write(d->report, out);
     contents_write(d->report, out);
     fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const json_t *hs__report_value(const json_t *json, const char *path, hs__place at)
+const json_t *hs__report_value(const json_t *json, const char *path, hs__indices at)
 {
     while (json && *path) {
         char name[64];
@@ -21,7 +21,7 @@ const json_t *hs__report_value(const json_t *json, const char *path, hs__place a
     return json;
 }
 
-double hs__report_number_at(const json_t *report, const char *path, hs__place at)
+double hs__report_number_at(const json_t *report, const char *path, hs__indices at)
 {
     const json_t *value = path ? hs__report_value(report, path, at) : NULL;
     return json_is_number(value) ? json_number_value(value) : NAN;

@@ -249,7 +249,7 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
         return st;
     if (!from->done || !results->done)
         return hs_fail(err, HS_INVALID, "%s is not finished: complete it with --resume first", where);
-    if (strcmp(results->place.sha256, from->place.sha256) != 0)
+    if (strcmp(results->position.sha256, from->position.sha256) != 0)
         return hs_fail(err, HS_INVALID, "%s has another input", where);
     if (shards_overlap(results->shards, from->shards))
         return hs_fail(err, HS_INVALID, "%s holds a shard that is already merged: name each shard once",

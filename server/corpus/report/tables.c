@@ -42,7 +42,7 @@ hs_status hs__page_write(FILE *file, hs__page_piece piece, hs_error *err)
 
 static const json_t *member(const json_t *object, const char *path)
 {
-    return hs__report_value(object, path, (hs__place){0});
+    return hs__report_value(object, path, (hs__indices){0});
 }
 
 /* ---- header ---- */
@@ -258,7 +258,7 @@ static const hs__column chance_columns[] = {
     {NULL, NULL, NULL},
 };
 
-void hs__heads_write(const hs__drawing *d, hs__place at, FILE *out)
+void hs__heads_write(const hs__drawing *d, hs__indices at, FILE *out)
 {
     hs__table_begin(out, head_columns, HS__N(head_columns));
     for (at.h = 0; at.h < d->o.n_heads; at.h++) {

@@ -24,4 +24,4 @@ void hs__header_write(const json_t *report, FILE *out);
 void hs__findings_write(const json_t *report, FILE *out);
 
 /* Writes the figures of a layer's heads at a threshold. */
-void hs__heads_write(const hs__drawing *drawing, hs__place at, FILE *out);
+void hs__heads_write(const hs__drawing *drawing, hs__indices at, FILE *out);

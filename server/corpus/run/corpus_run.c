@@ -8,7 +8,7 @@
 #include "model/base/bytes.h"
 #include "model/base/clock.h"
 #include "server/base/atomic_files.h"
-#include "server/corpus/counters/windows.h"
+#include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/workers.h"
@@ -198,7 +198,7 @@ static void tell(run *r, bool always)
     const uint64_t done = atomic_load(&r->workers.n_texts);
     const double seconds = t - r->started;
     const uint64_t n_empty = r->empty_before + atomic_load(&r->workers.n_empty),
-                   n_blank = r->results.place.n_blank;
+                   n_blank = r->results.position.n_blank;
     r->job->progress(&(hs__corpus_progress){.texts = r->texts_before + done,
                                             .bad_lines = hs__bad_lines_count(r->results.bad),
                                             .empty_texts = n_blank + n_empty,
@@ -232,7 +232,7 @@ static void hurry(run *r)
 {
     const double now = hs_clock_seconds();
     r->hurried = r->hurried > 0 ? r->hurried : now;
-    if (hs__workers_hurry(&r->workers, now - r->hurried > STOP_SECONDS, &r->results.place))
+    if (hs__workers_hurry(&r->workers, now - r->hurried > STOP_SECONDS, &r->results.position))
         r->results.done = false;
 }
 
@@ -331,12 +331,12 @@ static hs_status block_pass(run *r, hs_error *err)
         if (stopped(r))
             return HS_OK; /* nothing was read */
     }
-    block->before = r->results.place;
+    block->before = r->results.position;
     hs_status st = block_read(r, block, &n, err);
     r->n_pushed += st ? 0 : n;
     hs__workers_block_end(&r->workers, block, !st && n);
     if (!st)
-        hs__record_stream_place(r->input, &r->results.place);
+        hs__record_stream_position(r->input, &r->results.position);
     return st;
 }
 
@@ -344,7 +344,7 @@ static hs_status block_pass(run *r, hs_error *err)
 static hs_status texts_required(const run *r, hs_error *err)
 {
     const json_t *first;
-    const uint64_t n_lines = r->results.place.n_lines;
+    const uint64_t n_lines = r->results.position.n_lines;
     if (hs_corpus_stats_texts(r->workers.stats) || (n_lines && r->job->n_shards > 1))
         return HS_OK;
     json_t *bad = hs__bad_lines_save(r->results.bad, NULL);
@@ -480,7 +480,7 @@ static hs_status input_open(run *r, hs_error *err)
     hs_status st =
         hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &r->input, err);
     if (!st && !r->results.done)
-        st = hs__record_stream_skip(r->input, &r->results.place, err);
+        st = hs__record_stream_skip(r->input, &r->results.position, err);
     if (!st)
         r->share_before = hs__record_stream_progress(r->input);
     return st;
@@ -532,7 +532,7 @@ static hs_status run_begin(run *r, hs_error *err)
         st = workers_start(r, err);
     if (st)
         return st;
-    r->n_blocks = r->results.place.n_lines / HS__CORPUS_BLOCK;
+    r->n_blocks = r->results.position.n_lines / HS__CORPUS_BLOCK;
     r->seconds_before = r->results.seconds;
     r->started = hs_clock_seconds();
     r->saved = r->job->save_first ? -(double)r->job->save_ms : r->started;

@@ -22,10 +22,10 @@ static json_t *results_json(hs__corpus_results *results)
     strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
     return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so}", "identity", results->identity, "names",
                      results->names, "shards", results->shards, "place", "lines",
-                     (json_int_t)results->place.n_lines, "blank", (json_int_t)results->place.n_blank, "bytes",
-                     (json_int_t)results->place.n_bytes, "sha256", results->place.sha256, "empty",
-                     (json_int_t)results->n_empty, "done", results->done, "seconds", results->seconds, "date",
-                     results->date, "bad", hs__bad_lines_save(results->bad, NULL));
+                     (json_int_t)results->position.n_lines, "blank", (json_int_t)results->position.n_blank,
+                     "bytes", (json_int_t)results->position.n_bytes, "sha256", results->position.sha256,
+                     "empty", (json_int_t)results->n_empty, "done", results->done, "seconds",
+                     results->seconds, "date", results->date, "bad", hs__bad_lines_save(results->bad, NULL));
 }
 
 typedef struct checked_size {
@@ -127,11 +127,11 @@ static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret
         !names_are_sound(results->names, n_files) || !shards_are_sound(results->shards, n_shards) ||
         lines < 0 || bytes < 0 || blank < 0 || empty < 0)
         return false;
-    results->place.n_lines = (uint64_t)lines;
-    results->place.n_bytes = (uint64_t)bytes;
-    results->place.n_blank = (uint64_t)blank;
+    results->position.n_lines = (uint64_t)lines;
+    results->position.n_bytes = (uint64_t)bytes;
+    results->position.n_blank = (uint64_t)blank;
     results->n_empty = (uint64_t)empty;
-    snprintf(results->place.sha256, sizeof results->place.sha256, "%s", sha256);
+    snprintf(results->position.sha256, sizeof results->position.sha256, "%s", sha256);
     snprintf(results->date, sizeof results->date, "%s", date);
     results->done = done != 0;
     *ret_n_files = (size_t)n_files;

@@ -155,14 +155,14 @@ void hs__workers_block_end(hs__workers *workers, hs__block *block, bool filled)
         queue_return(&workers->queue, block);
 }
 
-/* Drops all blocks that no worker has taken. Returns true if there were any; *ret_place is where the first of
- * them begins. */
-static bool queue_drop(hs__block_queue *queue, hs__stream_place *ret_place)
+/* Drops all blocks that no worker has taken. Returns true if there were any; *ret_position is where the first
+ * of them begins. */
+static bool queue_drop(hs__block_queue *queue, hs__input_position *ret_position)
 {
     pthread_mutex_lock(&queue->lock);
     const bool any = queue->ready != NULL;
     if (any)
-        *ret_place = queue->ready->before;
+        *ret_position = queue->ready->before;
     for (hs__block *block; (block = queue->ready);) {
         queue->ready = block->next;
         queue->n_bytes -= block->n_bytes;
@@ -768,11 +768,12 @@ hs_status hs__workers_gather(hs__workers *workers, hs_error *err)
     return st;
 }
 
-bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__stream_place *ret_place)
+bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__input_position *ret_position)
 {
     if (abandon)
         atomic_store(&workers->abandoned, 1);
-    const bool dropped = queue_drop(&workers->queue, ret_place); /* before a worker gets time to take more */
+    const bool dropped =
+        queue_drop(&workers->queue, ret_position); /* before a worker gets time to take more */
     for (size_t i = 0; workers->job->yielding && i < workers->job->n_workers; i++)
         (void)pthread_setschedparam(workers->list[i].thread, SCHED_OTHER, &(struct sched_param){0});
     return dropped;

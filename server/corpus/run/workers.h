@@ -11,7 +11,7 @@
 
 typedef struct hs__block {
     struct hs__block *next;
-    hs__stream_place before;          /* where its first line begins */
+    hs__input_position before;        /* where its first line begins */
     hs__text texts[HS__CORPUS_BLOCK]; /* their records; the bytes of these are set when the block is pushed */
     size_t n_lines;
     char *bytes;
@@ -78,6 +78,6 @@ bool hs__workers_idle(hs__workers *workers, unsigned milliseconds);
  * be idle. HS_TOO_LARGE, HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__workers_gather(hs__workers *workers, hs_error *err);
 /* Drops the blocks that no worker has taken and restores the workers' priority, if the system permits it.
- * abandon: also cancels their passes. Returns true if blocks were dropped; *ret_place is where the first of
- * them begins. */
-bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__stream_place *ret_place);
+ * abandon: also cancels their passes. Returns true if blocks were dropped; *ret_position is where the first
+ * of them begins. */
+bool hs__workers_hurry(hs__workers *workers, bool abandon, hs__input_position *ret_position);
