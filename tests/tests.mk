@@ -112,4 +112,4 @@ freeze: packages-test $(BINARY)
 ## make deploy-test     deploy/ for real: systemd, image, package, Slurm, Open MPI; skips what this machine lacks
 .PHONY: deploy-test
 deploy-test: $(BINARY)
-	@set -e; for t in mpi slurm systemd reproducible image; do echo "== $$t"; HEADSCOPE=$(abspath $(BINARY)) tests/deploy/$$t.sh; done
+	@set -e; for t in mpi slurm systemd proxy reproducible image; do echo "== $$t"; HEADSCOPE=$(abspath $(BINARY)) tests/deploy/$$t.sh; done

@@ -131,6 +131,7 @@ static const hs_format formats[HS__FORMAT_COUNT] = {
 
 /* The format of answers to a body of several requests. */
 static const hs_format lines_format = {"ndjson", "application/x-ndjson"};
+static const char *const lines_types[] = {"application/x-ndjson", "application/jsonl", "application/ndjson"};
 
 const char *hs__format_media_type(hs__answer_format format)
 {
@@ -363,11 +364,19 @@ int hs__content_type_check(const char *content_type, hs__problem *problem)
     return charset_check(&it, problem);
 }
 
+/* Returns true if the body is several requests, by any name of the media type that clients use. */
+static bool content_is_lines(const char *content_type, item *ret_item)
+{
+    for (size_t k = 0; k < sizeof lines_types / sizeof *lines_types; k++)
+        if (content_is(content_type, lines_types[k], ret_item))
+            return true;
+    return false;
+}
+
 bool hs_request_is_lines(const hs_request *request)
 {
     item it;
-    return request->operation == HS_ANALYZE &&
-           content_is(request->content_type, lines_format.media_type, &it);
+    return request->operation == HS_ANALYZE && content_is_lines(request->content_type, &it);
 }
 
 bool hs_lines_refused(const hs_request *request, hs_response *ret_response)
@@ -375,7 +384,7 @@ bool hs_lines_refused(const hs_request *request, hs_response *ret_response)
     hs__problem problem = {0};
     item it;
     size_t format;
-    if (!content_is(request->content_type, lines_format.media_type, &it) || charset_check(&it, &problem) ||
+    if (!content_is_lines(request->content_type, &it) || charset_check(&it, &problem) ||
         choose(request->query, request->accept, &lines_format, 1, &format, NULL, &problem)) {
         *ret_response = (hs_response){0};
         hs__problem_write(&problem, request->id, ret_response);

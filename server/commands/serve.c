@@ -16,6 +16,24 @@ static hs_status set_pull(const hs_option *option, const char *value, void *ret,
     return HS_OK;
 }
 
+/* Takes "/lab/headscope", or "/" for none. The path stands in answers, so it has no characters with a
+ * meaning. */
+static hs_status set_root_path(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+    hs_server_options *options = ret;
+    const size_t n = strlen(value);
+    (void)option;
+    if (*value != '/' || n > HS_ROOT_PATH_MAX || strspn(value, plain) != n || strstr(value, "//") ||
+        strstr(value, "/.") || (n > 1 && value[n - 1] == '/'))
+        return hs_fail(
+            err, HS_INVALID,
+            "expected a path such as /lab/headscope: letters, digits and - _ ~ between slashes, at "
+            "most 200 bytes, no slash at its end");
+    options->root_path = n > 1 ? value : NULL;
+    return HS_OK;
+}
+
 #define BY_MEMORY SIZE_MAX
 #define AT(field) offsetof(hs_server_options, field)
 static const hs_option serve_options[] = {
@@ -147,6 +165,11 @@ static const hs_option serve_options[] = {
      .help = "on a loopback address: answer under these names too, with commas between",
      .set = hs__set_string,
      .offset = AT(allow_hosts)},
+    {.name = "root-path",
+     .argument = "PATH",
+     .help = "where a proxy shows this server, /lab/headscope; paths with it and without it are served",
+     .set = set_root_path,
+     .offset = AT(root_path)},
     {.name = "cors",
      .argument = "ORIGIN",
      .help = "web pages of this origin may ask; * for all",

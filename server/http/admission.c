@@ -310,8 +310,8 @@ static bool mhd_0_9_75_refuses(hs_exchange *x, const char *method, const char *t
     } else if (hs__header(x->mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
         hs__exchange_refuse(x, MHD_HTTP_LENGTH_REQUIRED,
                             "This server runs with libmicrohttpd %s, which does not read bodies in chunks "
-                            "safely. Send the body with Content-Length, or run the server with libmicrohttpd "
-                            "1.0 or newer.",
+                            "safely. Send the body with Content-Length, put a proxy in front that gathers "
+                            "bodies, such as nginx, or run the server with libmicrohttpd 1.0 or newer.",
                             MHD_get_version());
     }
     return x->answered;
@@ -411,6 +411,9 @@ static void route_find(hs_exchange *x)
     if (strcmp(x->method, "OPTIONS") == 0 && *x->allow) { /* a preflight request (CORS) */
         x->allow_methods = x->allow;
         hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
+    } else if (!*x->path) { /* the root path: the viewer's own addresses are relative to "root path/" */
+        snprintf(x->location, sizeof x->location, "/");
+        hs__exchange_answer(x, MHD_HTTP_PERMANENT_REDIRECT, NULL, NULL, 0, true);
     } else if (!x->route && !*x->allow) {
         hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND,
                             "Nothing is served at this path. GET /openapi.json lists all paths.");

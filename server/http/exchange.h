@@ -42,7 +42,8 @@ struct hs_exchange {
     char *target;       /* as sent, percent-encoded, cut at the query */
     const char *query;  /* the part after '?', or NULL; points into target */
     const char *method; /* the route's: GET for HEAD */
-    const char *path;   /* decoded; owned by libmicrohttpd */
+    const char *path;   /* decoded, without the server's root path; owned by libmicrohttpd, or own_path */
+    char *own_path;     /* a copy without the slash at its end, or NULL */
     const hs_route *route;
     const char *malformed; /* the fault of the target, or NULL */
     char id[HS_REQUEST_ID_MAX + 1];
@@ -71,8 +72,8 @@ struct hs_exchange {
     const char *cache_control, *security_policy, *retry_after, *authenticate, *allow_methods;
     char allow[64];
     char etag[64];
-    char location[64];
-    char stages[256]; /* Server-Timing; "" without a worker */
+    char location[64]; /* below the server's root path */
+    char stages[256];  /* Server-Timing; "" without a worker */
 };
 
 /* Sets the answer. The body is malloc'ed and now the exchange's, or static. */

@@ -485,7 +485,9 @@ static void on_models_loaded(hs_server *server)
     if (server->runs && hs__runs_start(server->runs, server->api, &server->options->catalog, &err))
         hs__log("error", "corpus runs: %s", err.text);
     start_log(server);
-    dprintf(STDOUT_FILENO, "headscope is ready on %s\n", server->address); /* serves without a reader, too */
+    const char *root = server->options->root_path;
+    dprintf(STDOUT_FILENO, "headscope is ready on %s%s\n", server->address,
+            root ? root : ""); /* serves without a reader, too */
 }
 
 /* Returns the descriptors that a connection may use: its socket, and with corpus runs a report or an upload.

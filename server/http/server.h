@@ -3,6 +3,8 @@
 
 #include "server/base/catalog.h"
 
+enum { HS_ROOT_PATH_MAX = 200 };
+
 typedef struct hs_server_options {
     const char *listen; /* "127.0.0.1:8080", "[::1]:0", ":8080" */
     hs_catalog_options catalog;
@@ -20,6 +22,7 @@ typedef struct hs_server_options {
     uint64_t body_ms;                         /* for its body */
     const char *token_file, *cors_origin;     /* or NULL */
     const char *allow_hosts;                  /* separated by commas, or NULL */
+    const char *root_path;                    /* "/lab/headscope", before every path; NULL: none */
     const char *log;                          /* "text" or "json" */
     bool pull;                                /* models may be fetched from the hub */
 } hs_server_options;

@@ -159,6 +159,7 @@ static void exchange_destroy(hs_exchange *x)
         MHD_destroy_response(x->prepared);
     free(x->body);
     free(x->target);
+    free(x->own_path);
     free(x);
 }
 
@@ -201,6 +202,9 @@ static const char *vary(const hs_exchange *x)
 static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
 {
     const hs_response *r = &x->response;
+    const char *root = x->server->options->root_path;
+    char location[HS_ROOT_PATH_MAX + sizeof x->location];
+    snprintf(location, sizeof location, "%s%s", root ? root : "", x->location);
     const struct {
         const char *name, *value;
     } headers[] = {
@@ -211,7 +215,7 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
         {"ETag", *x->etag ? x->etag : NULL},
         {"Cache-Control", x->cache_control ? x->cache_control : "no-store"},
         {"Retry-After", x->retry_after},
-        {"Location", *x->location ? x->location : NULL},
+        {"Location", *x->location ? location : NULL},
         {"WWW-Authenticate", x->authenticate},
         {"Server-Timing", *x->stages ? x->stages : NULL},
         {"X-Request-Id", x->id},
@@ -389,6 +393,24 @@ static const char *path_of(const char *url)
     return path ? path : "/";
 }
 
+/* Sets the path without the server's root path, which proxies keep or take away, and without a slash at its
+ * end.
+ * "" is the root path itself. Returns false if memory is short. */
+static bool path_set(hs_exchange *x, const char *url)
+{
+    const char *root = x->server->options->root_path ? x->server->options->root_path : "";
+    const size_t n_root = strlen(root);
+    x->path = path_of(url);
+    if (n_root && strncmp(x->path, root, n_root) == 0 && (x->path[n_root] == '/' || !x->path[n_root]))
+        x->path += n_root;
+    const size_t n = strlen(x->path);
+    if (n < 2 || x->path[n - 1] != '/')
+        return true;
+    x->own_path = strndup(x->path, n - 1);
+    x->path = x->own_path ? x->own_path : x->path;
+    return x->own_path != NULL;
+}
+
 static enum MHD_Result reply_and_close(hs_exchange *x)
 {
     x->close = true;
@@ -409,8 +431,11 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
     x->server->metrics.in_flight++;
     x->head = strcmp(method, "HEAD") == 0;
     x->method = x->head ? "GET" : method;
-    x->path = path_of(url);
     hs__connection_expect(x->connection, x->server->options->body_ms);
+    if (!path_set(x, url)) {
+        hs__exchange_refuse_memory(x);
+        return reply_and_close(x);
+    }
     if (hs__admission_refuses(x, method, url, version))
         return reply_and_close(x);
     if (!x->answered && x->route->begin)

@@ -115,7 +115,7 @@ class Server:
             # Raw requests of the tests name the host x.
             env={"HEADSCOPE_DEADLINE": "600", "HEADSCOPE_ALLOW_HOST": "x", **os.environ, **(environment or {})})
         line = self.process.stdout.readline().decode()
-        found = re.fullmatch(r"headscope is ready on http://(\S+):(\d+)\n", line)
+        found = re.fullmatch(r"headscope is ready on http://([^/\s]+):(\d+)(?:/\S*)?\n", line)
         if not found:
             self.process.wait(PATIENCE)
             pytest.fail(f"the server did not get ready: {line!r} {self.log()}")

@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -39,6 +40,36 @@ def test_unknown_path_is_a_problem(server):
     assert answer.status == 404
     assert answer.headers.get_content_type() == "application/problem+json"
     assert answer.json()["status"] == 404
+
+
+def test_a_slash_at_the_end_changes_nothing(server):
+    assert server.get("/models/").json()["models"][0]["name"] == server.get("/models").json()["models"][0]["name"]
+    assert server.post("/analyze/", {"text": "a b"}).json() == server.analyze({"text": "a b"})
+    assert server.get("/models//").status == server.get("//models").status == 404
+
+
+def test_a_root_path_is_left_out(start_server, tmp_path):
+    server = start_server("--root-path", "/lab/headscope", "--state", tmp_path)
+    moved = server.get("/lab/headscope")
+    assert (moved.status, moved.headers["Location"]) == (308, "/lab/headscope/")
+    assert b"<!doctype html>" in server.get("/lab/headscope/").body.lower()
+    assert server.get("/lab/headscope/models").json()["models"][0]["name"] == "mini"
+    assert server.get("/lab/headscopes/models").status == server.get("/lab/headscope/lab/headscope/models").status == 404
+    started = server.request("POST", "/lab/headscope/corpora", b"a b\nc d\n", {"Content-Type": "text/plain"})
+    assert started.headers["Location"] == f"/lab/headscope/corpora/{started.json()['id']}"
+    assert server.get(started.headers["Location"]).status == 200
+
+
+@pytest.mark.parametrize("path", ["", "lab", "/lab/", "//lab", "/lab/../x", "/a b", "/lab?x", "/" + 200 * "a"])
+def test_root_paths_that_are_none_are_refused(headscope, path):
+    done = subprocess.run([headscope, "serve", "--root-path", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--root-path" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["application/x-ndjson", "application/jsonl", "Application/NDJSON; charset=utf-8"])
+def test_lines_have_several_names(server, name):
+    body = '{"text": "a"}\n{"text": "b"}\n'
+    assert len(server.post("/analyze", body, {"Content-Type": name}).body.splitlines()) == 2
 
 
 @pytest.mark.parametrize("method,path,allow", [

@@ -88,11 +88,19 @@ const char *hs__input_format_name(hs__text_format format)
 
 bool hs__input_format_of_type(const char *type, size_t n, hs__text_format *ret)
 {
-    static const char *const packed[] = {"application/gzip", "application/x-gzip", "application/zstd"};
-    *ret = HS__FORMAT_AUTO;
-    for (size_t k = 0; k < sizeof packed / sizeof *packed; k++)
-        if (n == strlen(packed[k]) && strncasecmp(type, packed[k], n) == 0)
+    static const struct {
+        const char *type;
+        hs__text_format format;
+    } others[] = {{"application/gzip", HS__FORMAT_AUTO},
+                  {"application/x-gzip", HS__FORMAT_AUTO},
+                  {"application/zstd", HS__FORMAT_AUTO},
+                  {"application/jsonl", HS__FORMAT_JSONL},
+                  {"application/ndjson", HS__FORMAT_JSONL}};
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (n == strlen(others[k].type) && strncasecmp(type, others[k].type, n) == 0) {
+            *ret = others[k].format;
             return true;
+        }
     for (int k = 0; k < HS__FORMATS; k++)
         if (formats[k].media_type && n == strlen(formats[k].media_type) &&
             strncasecmp(type, formats[k].media_type, n) == 0) {
