@@ -1,6 +1,6 @@
 // Choice of space and of weighted maps: what Head and Text show is what the service answers.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, more, open, readout, reload, test, view } from "./viewer";
+import { colours, expect, more, open, readout, reload, settled, test, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The cat ran.";
 const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
@@ -41,7 +41,7 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   await expect(page.getByRole("heading", { name: "Attention weighted by norms" })).toBeVisible();
 });
 
-test("head: centred similarities in readout, figures, address and request; the thumbnails stay plain", async ({ watched: page, home, request }) => {
+test("head: centred similarities in readout, figures, address and requests", async ({ watched: page, home, request }) => {
   await open(page, home, `view=head&pin=2.9&${QUERY}`);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   const sent: string[] = [];
@@ -61,7 +61,9 @@ test("head: centred similarities in readout, figures, address and request; the t
   const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
   await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
   await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
-  expect(sent.filter((body) => body.includes('"center":"text"'))).toHaveLength(1);
+  const centred = sent.filter((body) => body.includes('"center":"text"'));
+  expect(centred.filter((body) => body.includes('"layers":"all"'))).toHaveLength(1); // for thumbnails and figures
+  expect(centred.filter((body) => body.includes('"layers":[3]'))).toHaveLength(1);
   await reload(page);
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });
@@ -89,4 +91,35 @@ test("text: the lists follow the weights and the space; pairs keep the plain one
   await expect(view(page, "Pairs")).toBeVisible();
   await expect(page.locator("table.pairs tbody tr").first()).toBeVisible();
   expect(sent.filter((body) => body.includes("residual"))).toEqual([]);
+});
+
+test("overview, pairs and compare follow the centring: figures, thumbnails and differences", async ({ watched: page, home, request }) => {
+  const all = await ask(request, home, { layers: "all", heads: "all", outputs: ["summary", "similarities"], center: "text" });
+  await open(page, home, `view=overview&show=similarity&tint=high_pairs&least=0&text=${encodeURIComponent(TEXT)}`);
+  const thumb = page.locator(".thumb[data-head='3.2']");
+  const picture = () => thumb.locator("canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+  await expect.poll(() => colours(page, ".thumb[data-head='3.2'] canvas")).toBeGreaterThan(5);
+  await settled(page);
+  const plain = await picture();
+  await page.getByLabel("Centre outputs").focus();
+  await page.keyboard.press("Space");
+  await expect(page).toHaveURL(/center=1/);
+  await expect(page.locator(".legend")).toContainText("Centred similarity");
+  const high = all.summary[3][2].high_pairs as number;
+  await expect(thumb).toContainText(high.toLocaleString("en"));
+  await expect.poll(picture).not.toBe(plain);
+  await open(page, home, `view=pairs&center=1&${QUERY}`);
+  await expect(page.locator(".pairs-view")).toContainText(`${high.toLocaleString("en")} of ${high.toLocaleString("en")} high pairs`);
+  await expect(page.locator(".pairs-view")).toContainText("centred N");
+  await open(page, home, `view=compare&center=1&what=similarity&layer2=5&head2=1&${QUERY}`);
+  const normalised = (map: number[][]): number[] => {
+    const off = map.map((row, i) => row.map((v, j) => (i === j ? 0 : v)));
+    const top = Math.max(...map.flatMap((row, i) => row.filter((_, j) => i !== j)));
+    return off.flat().map((v) => v / top);
+  };
+  const [a, b] = [normalised(all.similarities[3][2]), normalised(all.similarities[5][1])];
+  const mean = a.reduce((sum, v, k) => sum + Math.abs(v - b[k]!), 0) / a.length;
+  const fact = page.locator(".facts div", { hasText: "Mean |difference|" }).locator("dd");
+  await expect.poll(async () => Math.abs(Number(await fact.textContent()) - mean)).toBeLessThan(0.006 * mean);
+  await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });

@@ -23,6 +23,7 @@ export interface Answer {
   sha256: string;
   request: string;
   truncated: boolean;
+  centred: boolean; // similarities are of outputs without their mean; headOutputs are as they are
   encoding: Encoding;
   layers: number[];
   heads: number[];
@@ -63,6 +64,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     sha256: metadata.model_sha256 ?? "",
     request: metadata.request ?? "",
     truncated: metadata.truncated === "true",
+    centred: (JSON.parse(metadata.request ?? "{}") as { center?: string }).center === "text",
     encoding: {
       ids: list("input_ids"),
       tokens: read<string[]>("tokens").map((token) => readable(token, model)),

@@ -1,6 +1,6 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
 import type { AnalyzeRequest, Model } from "../../../build/openapi";
-import { hasPlainSimilarity, measuredRequest, PLAIN, type Measures } from "../heads/measures";
+import { measuredRequest, PLAIN, type Measures } from "../heads/measures";
 import { SUM } from "../heads/selection";
 import type { State } from "./state";
 
@@ -15,6 +15,7 @@ type Input = Pick<
   | "max_tokens"
   | "split_special_tokens"
   | "special_tokens"
+  | "center"
   | "interventions"
 >;
 
@@ -31,6 +32,7 @@ function inputOf(state: Requested): Input {
     ...(state.max ? { max_tokens: state.max } : {}),
     ...(state.literal ? { split_special_tokens: true } : {}),
     ...(state.special ? {} : { special_tokens: "mask" as const }),
+    ...(state.center ? { center: "text" as const } : {}),
   };
 }
 
@@ -46,14 +48,14 @@ export function overviewRequest(state: Requested, threshold: number): AnalyzeReq
   };
 }
 
-// Outputs that special tokens have a part in, hidden or not.
+// Outputs that special tokens have a part in, hidden or not, and that are not of similarities.
 const wholeRequest = (
   state: Requested,
   layers: AnalyzeRequest["layers"],
   heads: AnalyzeRequest["heads"],
   outputs: AnalyzeRequest["outputs"],
   more: Partial<AnalyzeRequest> = {},
-): AnalyzeRequest => ({ ...inputOf({ ...state, special: true }), layers, heads, outputs, ...more });
+): AnalyzeRequest => ({ ...inputOf({ ...state, special: true, center: false }), layers, heads, outputs, ...more });
 
 // Some layers' attention maps as bytes.
 export const attentionRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
@@ -85,7 +87,7 @@ export function headRequest(state: Requested, layer: number, head: number, measu
     ...inputOf(state),
     layers: [layer],
     heads: summed ? "all" : [head],
-    outputs: summed || !hasPlainSimilarity(measures) ? maps : [...maps, "head_outputs"],
+    outputs: summed || state.center || measures.space !== "head" ? maps : [...maps, "head_outputs"],
     ...(summed ? { reduce: "sum" as const } : {}),
     dtype: "f4",
   };

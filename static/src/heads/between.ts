@@ -1,7 +1,8 @@
 // Each head's attention between two entries of the text, from its maps, and their similarity, from the heads' outputs, as
 // a fraction of the head's largest. Maps and outputs are half-precision: bytes would rank by steps of 1/255.
-import { partAt, type Answer } from "../app/answer";
+import type { Answer } from "../app/answer";
 import { format } from "../maps/scale";
+import { outputsAt } from "./outputs";
 import { fromHalves } from "./similarity";
 
 export const PAIR_RELATIONS = ["to", "from", "similar"] as const; // first to second, second to first, similarity
@@ -48,8 +49,7 @@ export function betweenTokens(
     return overview.heads.map((_, h) => {
       const most = overview.summary![l]![h]!.max_similarity;
       if (!most || most <= 0) return null;
-      const outputs = fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, h));
-      return similarityBetween(outputs, T, a, b) / most;
+      return similarityBetween(outputsAt(overview, l, h), T, a, b) / most;
     });
   });
 }

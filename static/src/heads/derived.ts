@@ -83,7 +83,7 @@ export class Deriver {
 
   // A text of special tokens alone has no pairs.
   private outputsOf(overview: Answer, l: number, withSpecial: boolean) {
-    const { encoding, layers, heads, headOutputs } = overview;
+    const { encoding, layers, heads, headOutputs, centred } = overview;
     const { ids, special } = encoding;
     const stack = headOutputs as Uint16Array;
     const size = stack.length / layers.length;
@@ -92,6 +92,7 @@ export class Deriver {
       key: this.orders++,
       T: ids.length,
       H: heads.length,
+      centred,
       outputs: stack.slice(l * size, (l + 1) * size),
       pooling: this.poolingOf(overview),
       out: special.map((s) => none || (s && !withSpecial)),

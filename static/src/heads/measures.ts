@@ -16,18 +16,16 @@ export interface Measures {
 }
 export const PLAIN: Measures = { space: "head", weigh: false, center: false };
 
-// Returns true if similarities are O·O′, which the overview's outputs and figures are about.
-export const hasPlainSimilarity = ({ space, center }: Pick<Measures, "space" | "center">): boolean =>
-  space === "head" && !center;
-export const isPlain = (measures: Measures): boolean => hasPlainSimilarity(measures) && !measures.weigh;
+// Returns true if similarities are of the head's space, as the overview's outputs and figures are. Both follow centring.
+export const isOfHeadSpace = ({ space }: Pick<Measures, "space">): boolean => space === "head";
+export const isPlain = (measures: Measures): boolean => isOfHeadSpace(measures) && !measures.weigh;
 
-// Adds the measures to a request.
-export function measuredRequest(request: AnalyzeRequest, { space, weigh, center }: Measures): AnalyzeRequest {
+// Adds the measures to a request, which has the centring already.
+export function measuredRequest(request: AnalyzeRequest, { space, weigh }: Omit<Measures, "center">): AnalyzeRequest {
   return {
     ...request,
     ...(weigh ? { outputs: [...(request.outputs ?? []), "weighted_norms"] } : {}),
     ...(space === "residual" ? { similarity_space: space } : {}),
-    ...(center ? { center: "text" as const } : {}),
   };
 }
 

@@ -11,7 +11,7 @@ import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
-import { hasPlainSimilarity } from "./measures";
+import { isOfHeadSpace } from "./measures";
 
 const CHOICES = [
   { value: "to", label: "First attends to second" },
@@ -43,7 +43,7 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
   const labels: Record<PairRelation, string> = {
     to: `Attention of ${i} to ${j}`,
     from: `Attention of ${j} to ${i}`,
-    similar: `Similarity${hasPlainSimilarity(app.state) ? "" : " O·O′ in the head’s space"}, as a fraction of each head’s largest`,
+    similar: `${app.state.center ? "Centred similarity" : "Similarity"}${isOfHeadSpace(app.state) ? "" : " O·O′ in the head’s space"}, as a fraction of each head’s largest`,
   };
   return {
     name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],

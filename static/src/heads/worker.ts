@@ -3,7 +3,7 @@
 import { levelsOf, tokensOf, type Levels } from "./levels";
 import { profileOf, type Kinds, type Profile } from "./patterns";
 import { pool, type Pooled } from "../maps/thumbnail";
-import { fromHalves, leaveOut, signedBytes, similarityOf } from "./similarity";
+import { centre, fromHalves, leaveOut, signedBytes, similarityOf } from "./similarity";
 
 // The thumbnails that are requested of the maps; side 0: none.
 export interface Pooling {
@@ -18,6 +18,7 @@ interface Outputs {
   T: number;
   H: number;
   outputs: Uint16Array<ArrayBuffer>; // [H][T][d]
+  centred: boolean; // similarities are of outputs without their mean
   out: boolean[];
   pooling: Pooling;
 }
@@ -79,7 +80,8 @@ function replyTo(order: Order): Reply {
   }
   if (scratch.length !== T * T) scratch = new Float32Array(T * T);
   const similarity = (halves: Uint16Array): Float32Array => {
-    const S = similarityOf(fromHalves(halves), T, scratch);
+    const outputs = fromHalves(halves);
+    const S = similarityOf(order.centred ? centre(outputs, T) : outputs, T, scratch);
     leaveOut(S, T, order.out);
     return S;
   };
@@ -102,6 +104,7 @@ const bytes = Uint8Array.from({ length: H * T * T }, (_, n) => (n * n) % 8);
 replyTo({
   kind: "similarity",
   ...shape,
+  centred: false,
   outputs: Uint16Array.from({ length: H * T * 64 }, (_, n) => 0x3000 + (n % 999)),
   out: no,
 });

@@ -1,8 +1,9 @@
 // The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
-import { partAt, type Answer, type Encoding } from "../app/answer";
+import type { Answer, Encoding } from "../app/answer";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
 import { joined } from "../app/token-labels";
-import { fromHalves, similarityOf } from "../heads/similarity";
+import { outputsAt } from "../heads/outputs";
+import { similarityOf } from "../heads/similarity";
 import { escapeBidi } from "../app/bidi";
 
 interface Lens {
@@ -119,10 +120,10 @@ export function headOf(answer: Answer, lens: Lens): Head {
 // The same head from the overview, drawn at once while the exact answer is on its way.
 export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
   const T = overview.encoding.ids.length;
-  const halves = overview.headOutputs as Uint16Array | null; // none: of a file without them
-  const outputs = halves && fromHalves(partAt(halves, overview, l, h));
+  const outputs = overview.headOutputs && outputsAt(overview, l, h); // none: of a file without them
   const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
-  return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens, null), exact: false };
+  const own = overview.centred ? null : outputs;
+  return { ...headFrom(attention, 1 / 255, S, own, overview.encoding, lens, null), exact: false };
 }
 
 // The axis entry a token belongs to, or -1 where it is hidden.

@@ -1,11 +1,11 @@
 // Ranks all heads by the change of their maps between the two sides of a comparison.
 import { useRef } from "preact/hooks";
-import { partAt, type Answer } from "../../app/answer";
+import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Requested } from "../../app/requests";
 import { attentionChange, similarityChange } from "../../heads/change";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
-import { fromHalves } from "../../heads/similarity";
+import { outputsAt } from "../../heads/outputs";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { lutOf } from "../../maps/colour";
@@ -45,8 +45,7 @@ function changesOf(
     if (!a || !b) return null;
     return a.map((map, k) => attentionChange(map, b[k] ?? [], T, rows));
   }
-  const outputs = ({ overview }: ChangedSide, k: number): Float32Array =>
-    fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, k));
+  const outputs = ({ overview }: ChangedSide, k: number): Float32Array => outputsAt(overview, l, k);
   return first.overview.heads.map((_, k) => similarityChange(outputs(first, k), outputs(second, k), T, rows));
 }
 

@@ -4,6 +4,7 @@ import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
+import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, titleOf, type Selection } from "../../heads/selection";
 import type { Head } from "../../maps/analysis";
@@ -90,10 +91,11 @@ export function CompareView() {
   useExport(() => (pair ? compareExport(app, trio, pair, sides, numbers.current) : null));
   return (
     <section class="view compare" aria-label="Compare">
-      <Toolbar terms={["against", "normalised", "scale", "head"]}>
+      <Toolbar terms={["against", "normalised", "scale", "head", "centred"]}>
         <StateSegmented legend="Compare with" help={null} field="against" step choices={AGAINST_CHOICES} />
         <QuantityControl similarity="Similarity N" />
         <ScaleControl />
+        {state.what === "similarity" && <CentreToggle />}
       </Toolbar>
       {state.against === "text" && (
         <SecondText label="Second text: change a word of the first, for example" action="Compare" help="against" />

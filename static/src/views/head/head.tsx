@@ -5,7 +5,7 @@ import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { FIGURES, patternHere, patternName, valueOf, type Figure, type Known } from "../../heads/figures";
 import { MeasureControls } from "../../heads/measure-controls";
-import { attentionName, hasPlainSimilarity, measuredRequest } from "../../heads/measures";
+import { attentionName, isOfHeadSpace, measuredRequest } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { PATTERNS } from "../../heads/patterns";
 import { HeadPicker } from "../../heads/picker";
@@ -202,7 +202,7 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const { tau, atau } = app.state;
   const summary = k !== SUM && answer ? app.figures(answer)[layer]?.[k] : undefined;
   const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
-  const known = summary && !hasPlainSimilarity(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
+  const known = summary && !isOfHeadSpace(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
   const similar = hasSimilarities(app.state);
   const facts: (Fact & { similar?: true })[] = [
     ...(summary?.profile ? patternFacts(summary, isFile(app.state.model)) : []),

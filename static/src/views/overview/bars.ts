@@ -21,7 +21,7 @@ const SIGNED_ROOTS: Tick[] = [
 
 // range: of the figure, where there is one.
 export function overviewBars({ state, theme }: App, figure: Figure | null, range: [number, number] | null): Bar[] {
-  const { show, map, small } = state;
+  const { show, map, small, center } = state;
   const bars: Bar[] = [];
   if (show !== "similarity")
     bars.push({
@@ -33,7 +33,7 @@ export function overviewBars({ state, theme }: App, figure: Figure | null, range
   if (show !== "attention")
     bars.push({
       lut: lutOf(map, "signed", theme),
-      label: "Similarity",
+      label: center ? "Centred similarity" : "Similarity",
       ticks: SIGNED_ROOTS,
       words: "square root, of each head’s largest |S|",
     });

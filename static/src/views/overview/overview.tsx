@@ -12,6 +12,7 @@ import {
   type Known,
   type Metric,
 } from "../../heads/figures";
+import { CentreToggle } from "../../heads/measure-controls";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
 import { INITIAL } from "../../app/state";
@@ -162,9 +163,10 @@ function wordsOf(head: Known): string[] {
 function Controls({ like }: { like: string | undefined }) {
   const app = useApp();
   const { state } = app;
-  const { small, show, least, tint } = state;
+  const { small, show, least, tint, center } = state;
   const more = (
     <>
+      {hasSimilarities(state) && <CentreToggle />}
       <StateSelect label="Colour by" help={null} field="tint" step options={metricOptions("none")} />
       <Field label="High pairs at least" class="least" help={null}>
         <Input
@@ -182,9 +184,9 @@ function Controls({ like }: { like: string | undefined }) {
   );
   return (
     <Toolbar
-      terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
+      terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs", "centred"]}
       more={more}
-      changed={tint !== INITIAL.tint || least !== INITIAL.least}
+      changed={tint !== INITIAL.tint || least !== INITIAL.least || center}
     >
       <Segmented
         legend="Heads as"

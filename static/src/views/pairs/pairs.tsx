@@ -5,6 +5,7 @@ import type { App } from "../../app/app";
 import { savedRequest } from "../../app/requests";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
+import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../heads/selection";
 import type { Axis, Head } from "../../maps/analysis";
@@ -66,7 +67,7 @@ function Filters() {
     return Number.isInteger(value) && value > 0 ? value : otherwise;
   };
   return (
-    <Toolbar terms={["pairs", "sentences"]}>
+    <Toolbar terms={["pairs", "sentences", "centred"]}>
       <Field label="Token" help={null}>
         <Input
           type="search"
@@ -98,6 +99,7 @@ function Filters() {
       </div>
       <StateSegmented legend="Same token" help={null} field="same" choices={WISH_CHOICES} />
       <StateSegmented legend="Same sentence" help={null} field="within" choices={WISH_CHOICES} />
+      <CentreToggle />
     </Toolbar>
   );
 }
@@ -129,7 +131,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   };
   const caption =
     `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
-    ` · ${selection.head === SUM ? "heads summed" : `head ${selection.head}`} · N ≥ ${tau}`;
+    ` · ${selection.head === SUM ? "heads summed" : `head ${selection.head}`} · ${state.center ? "centred " : ""}N ≥ ${tau}`;
   const mates = useMemo(() => matesOf(listed, pointed), [order, pointed]);
   const point = (t: number): void => {
     setPointed(t);
