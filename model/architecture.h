@@ -95,7 +95,11 @@ typedef enum hs_activation {
  * projected if E != H.
  *
  * If position_offset > 0, the id position_offset - 1 is padding, even if the user writes that token. Padding
- * takes row position_offset - 1, and t does not count it.
+ * takes row position_offset - 1, and t does not count it. With counts_padding it is a token like others.
+ *
+ * Sinusoids replace the table of positions. Row p has sin(p r^k) in its first half and cos(p r^k) in its
+ * second one, with k = 0, 1, ... and r = 10000^(-1 / (E / 2 - 1)), in float32 as in HuggingFace's models. An
+ * odd E has a 0 at its end. The row of padding is 0.
  *
  * If token_dropout > 0 (ESM), the word rows of mask_id are 0. The other rows are scaled by (1 -
  * token_dropout) / (1 - f), where f is the fraction of the text's tokens that are mask_id. */
@@ -104,10 +108,12 @@ typedef struct hs_embedding {
     hs_tensor word;         /* [vocab_size][E] */
     hs_tensor position;     /* [position_offset + n_positions][E] */
     size_t position_offset; /* row of the first token */
-    bool unpositioned;      /* ignore a position table in the file */
-    hs_tensor type;         /* [n_types][E] */
-    hs_norm norm;           /* over E */
-    hs_dense projection;    /* [H][E] */
+    bool counts_padding, sinusoids;
+    double scale;        /* of the word rows; 0: none */
+    bool unpositioned;   /* ignore a position table in the file */
+    hs_tensor type;      /* [n_types][E] */
+    hs_norm norm;        /* over E */
+    hs_dense projection; /* [H][E] */
     double token_dropout;
     int32_t mask_id;
 } hs_embedding;

@@ -276,6 +276,7 @@ size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITI
         const char *name;
     } schemes[HS_POSITION_SCHEMES] = {
         {architecture->embedding.position.data != NULL, "learned"},
+        {architecture->embedding.sinusoids, "sinusoids"},
         {architecture->layers[0].rotation_base > 0, "rotary"},
         {architecture->score_bias.table.data != NULL || architecture->alibi, "bias"},
         {architecture->relative.table.data != NULL, "relative"},

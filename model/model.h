@@ -37,9 +37,9 @@ bool hs_model_predicts_masks(const hs_model *model);
 const hs_architecture *hs_model_architecture(const hs_model *model);
 const hs_shape *hs_model_shape(const hs_model *model); /* the architecture's */
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
-/* Lists how the model encodes positions: "learned", "rotary", "bias", "relative", as many as apply. Returns
- * how many. */
-#define HS_POSITION_SCHEMES 4
+/* Lists how the model encodes positions: "learned", "sinusoids", "rotary", "bias", "relative", as many as
+ * apply. Returns how many. */
+#define HS_POSITION_SCHEMES 5
 size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES]);
 /* Returns HuggingFace's name of the task that the checkpoint's head serves, such as "text-classification", or
  * NULL. */

@@ -18,22 +18,22 @@ static void add_row(const hs_tensor *table, size_t row, float *scratch, float *x
         x[j] += scratch[j];
 }
 
-/* Returns the factor of all word rows; 1 without token dropout (ESM). A text of masks only has no rows to
- * scale. */
-static float dropout_scale(const hs_embedding *weights, const hs_sequence *sequence)
+/* Returns the factor of all word rows: the architecture's, or that of token dropout (ESM), or 1. A text of
+ * masks only has no rows to scale. */
+static float words_scale(const hs_embedding *weights, const hs_sequence *sequence)
 {
     size_t n_kept = 0;
     for (size_t i = 0; i < sequence->n_tokens; i++)
         n_kept += sequence->ids[i] != weights->mask_id;
     if (weights->token_dropout <= 0 || n_kept == 0)
-        return 1;
+        return weights->scale > 0 ? (float)weights->scale : 1;
     return (float)((1 - weights->token_dropout) * (double)sequence->n_tokens / (double)n_kept);
 }
 
 static void read_words(const hs_embedding *weights, const hs_sequence *sequence, float *x)
 {
     const size_t E = weights->width;
-    const float scale = dropout_scale(weights, sequence);
+    const float scale = words_scale(weights, sequence);
     for (size_t i = 0; i < sequence->n_tokens; i++, x += E) {
         if (weights->token_dropout > 0 && sequence->ids[i] == weights->mask_id)
             memset(x, 0, E * sizeof *x);
@@ -53,9 +53,11 @@ static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence,
     size_t position = offset;
     read_words(weights, sequence, x);
     for (size_t i = 0; i < T; i++) {
-        const bool padding = offset > 0 && (size_t)sequence->ids[i] == offset - 1;
+        const bool padding = offset > 0 && !weights->counts_padding && (size_t)sequence->ids[i] == offset - 1;
         if (weights->position.data)
             add_row(&weights->position, padding ? offset - 1 : position, scratch, x + i * E);
+        if (engine->sinusoids && !padding)
+            engine->kernels->add_bias(1, E, engine->sinusoids + (position - offset) * E, x + i * E, E);
         position += !padding;
         if (weights->type.data)
             add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);

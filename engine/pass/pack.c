@@ -174,6 +174,23 @@ static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_
     }
 }
 
+/* Fills the rows of sinusoids that tokens take, in float32 as architecture.h says. */
+static void sinusoids_fill(const hs_architecture *architecture, float *rows)
+{
+    const size_t E = architecture->embedding.width, half = E / 2,
+                 first = architecture->embedding.position_offset;
+    const float step = (float)(-log(10000) / (double)(half - 1));
+    memset(rows, 0, architecture->shape.n_positions * E * sizeof *rows);
+    for (size_t k = 0; k < half; k++) {
+        const float rate = (float)exp((double)((float)k * step));
+        for (size_t t = 0; t < architecture->shape.n_positions; t++) {
+            const float angle = (float)(first + t) * rate;
+            rows[t * E + k] = (float)sin((double)angle);
+            rows[t * E + half + k] = (float)cos((double)angle);
+        }
+    }
+}
+
 /* Returns the bucket of a distance m, as architecture.h says; ahead: the key comes after the query. */
 static size_t distance_bucket(const hs_score_bias *bias, bool causal, size_t m, bool ahead)
 {
@@ -412,6 +429,8 @@ static void block_layout(hs_engine *engine, hs__arena *arena)
     norm_layout(&architecture->convolution.norm, &engine->convolution_norm, arena);
     if (engine->relative.n_rows > 0)
         relative_layout(engine, arena);
+    if (architecture->embedding.sinusoids)
+        engine->sinusoids = hs__arena_floats(arena, shape->n_positions * architecture->embedding.width);
     if (is_biased(architecture))
         engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
 }
@@ -441,6 +460,8 @@ static void block_fill(hs_engine *engine)
     norm_read(&architecture->convolution.norm, &engine->convolution_norm);
     if (engine->relative.n_rows > 0)
         hs__relative_rows_fill(architecture, engine->relative.rows);
+    if (architecture->embedding.sinusoids)
+        sinusoids_fill(architecture, engine->sinusoids);
     if (is_biased(architecture))
         score_bias_fill(architecture, engine->score_bias);
 }

@@ -99,6 +99,7 @@ struct hs_engine {
     hs__packed_norm convolution_norm;
     float *score_bias; /* [n_heads][2 n_positions - 1], index j - i + n_positions - 1, divided by score_scale;
                           or NULL */
+    float *sinusoids;  /* [n_positions][E], from the first token's position on; or NULL */
     hs__packed_predictor predictor;
     hs__packed_head task_head, next_sentence;
     hs__linear *sentence[HS_SENTENCE_DENSE_MAX]; /* dense layers of a sentence encoder, in fp32 */

@@ -25,7 +25,10 @@
     X(mistral)                                                                                               \
     X(qwen2)                                                                                                 \
     X(qwen3)                                                                                                 \
-    X(t5)
+    X(t5)                                                                                                    \
+    X(bart)                                                                                                  \
+    X(mbart)                                                                                                 \
+    X(m2m_100)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)

@@ -19,6 +19,7 @@ import analysis  # noqa: E402
 import checkpoint  # noqa: E402
 import encoder  # noqa: E402
 import family_albert  # noqa: E402
+import family_bart  # noqa: E402
 import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
@@ -39,7 +40,7 @@ MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
             "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gpt_neox": family_gpt_neox, "llama": family_llama,
-            "t5": family_t5}
+            "t5": family_t5, "bart": family_bart}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
@@ -254,12 +255,12 @@ def t5_tokenizer(folder):
 
 
 def test_t5_with_its_tokenizer(start_server, tmp_path):
-    """Tokens and offsets are those of the Rust library: one special token, behind the text; sentinels within."""
+    """Ids and offsets are those of the Rust library: one special token, behind the text; sentinels within."""
     folder = family_t5.write_random(tmp_path / "t5", vocab=20)
     t5_tokenizer(folder)
     server = start_server("--model", f"x={folder}")
     answer = server.post("/tokenize", {"text": "the  wars <extra_id_0> long x"}).json()
-    assert answer["tokens"] == ["▁the", "▁war", "s", "<extra_id_0>", "▁long", "▁", "x", "</s>"]
+    assert answer["tokens"] == ["▁the", "▁war", "s", "<extra_id_0>", "▁long", "▁", "<unk>", "</s>"]
     assert answer["input_ids"] == [5, 4, 6, 11, 9, 3, 2, 1]
     assert answer["offset_mapping"] == [[0, 3], [5, 8], [8, 9], [10, 22], [23, 27], [28, 29], [28, 29], [0, 0]]
     pair = dict(npz(server, {"text": "the war", "text_pair": "wars", "layers": "all",
@@ -353,7 +354,7 @@ def test_models_tells_the_family(folder_of, family):
     header, row = done.stdout.splitlines()
     said = dict(zip(header.split(), row.split()))
     assert (said["NAME"], said["TYPE"], said["TOKENIZER"]) == (folder.name, family, "WordPiece")
-    assert set(said["POSITIONS"].split("+")) <= {"learned", "rotary", "bias", "relative"} and said["MLM"] in ("yes", "no")
+    assert set(said["POSITIONS"].split("+")) <= {"learned", "sinusoids", "rotary", "bias", "relative"} and said["MLM"] in ("yes", "no")
     assert said["WINDOW"] == ("8" if family == "modernbert" else "-")
 
 
@@ -376,12 +377,13 @@ def test_a_protein_is_read_letter_by_letter(tmp_path):
     ("bert", "relu", ["learned"], [None] * 3),
     ("mpnet", "base", ["learned", "bias"], [None] * 3),
     ("t5", "base", ["bias"], [None] * 3),
+    ("m2m_100", "m2m_100", ["sinusoids"], [None] * 3),
     ("modernbert", "old_keys", ["rotary"], [None, 8, 8, None, 8]),
     ("deberta-v2", "v3", ["relative"], [None] * 3),
     ("deberta-v2", "own_keys", ["learned", "relative"], [None] * 3),
 ])
 def test_models_tells_positions_and_windows(folder_of, start_server, family, variant, positions, windows):
-    server = start_server("--model", f"x={folder_of(family, variant)}")
+    server = start_server("--model", f"x={folder_of({'m2m_100': 'bart'}.get(family, family), variant)}")
     model, = server.get("/models").json()["models"]
     assert (model["type"], model["positions"], model["windows"]) == (family, positions, windows)
 

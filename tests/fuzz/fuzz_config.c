@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(architecture.shape.n_layers >= 1 && architecture.shape.n_layers <= HS_LAYERS_MAX);
     require(architecture.shape.n_heads >= 1 && architecture.shape.n_heads <= HS_HEADS_MAX);
     require(architecture.shape.hidden >= 1 && architecture.shape.hidden <= HS_HIDDEN_MAX);
-    require(architecture.shape.hidden == architecture.shape.n_heads * architecture.shape.head_width);
+    const size_t width = hs_shape_attention_width(&architecture.shape); /* not always the hidden one */
+    require(width >= architecture.shape.n_heads && width <= HS_HIDDEN_MAX);
     require(architecture.shape.ffn >= 1 && architecture.shape.ffn <= HS_FFN_MAX);
     require(architecture.shape.n_positions >= 3 && architecture.shape.n_positions <= HS_POSITIONS_MAX);
     require(architecture.shape.vocab_size >= 1 && architecture.shape.vocab_size <= HS_VOCAB_MAX);

@@ -76,6 +76,8 @@ static const char *const configs[] = {
     "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3," SIZES("3", "1"),
     "{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-gelu\",\"relative_attention_num_buckets\":4,"
     "\"num_layers\":1,\"num_heads\":1,\"d_model\":2,\"d_kv\":1,\"d_ff\":1,\"vocab_size\":4}",
+    "{\"model_type\":\"mbart\",\"encoder_layers\":1,\"encoder_attention_heads\":1,\"d_model\":2,"
+    "\"encoder_ffn_dim\":1,\"max_position_embeddings\":3,\"vocab_size\":4}",
 };
 
 static void bind_smallest(const hs__shards *shards, const char *config)

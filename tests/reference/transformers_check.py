@@ -42,13 +42,15 @@ UNREAD = {"bert model_prefix", "nomic_bert authors", "nomic_bert authors_pretrai
 LIMIT = 1e-5
 
 
-# Model types of which the program reads the encoder, with transformers' class for it.
-ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel}
+# Model types of which the program reads the encoder, with transformers' class for it, or for the whole model.
+ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel, "bart": transformers.BartModel,
+            "mbart": transformers.MBartModel, "m2m_100": transformers.M2M100Model}
 
 
 def huggingface(folder, ids, types):
     kind = ENCODERS.get(json.loads((folder / "config.json").read_text())["model_type"], transformers.AutoModel)
     model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
+    model = model.get_encoder() if hasattr(model, "decoder") and kind in ENCODERS.values() else model
     more = {"token_type_ids": torch.tensor(types)[None]} if "token_type_ids" in model.forward.__code__.co_varnames else {}
     with torch.no_grad():
         output = model.eval()(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long),
@@ -85,6 +87,8 @@ def check(module, variant, scratch):
 # Tiny configs of every model_type, under the names of their own configuration classes.
 SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=300,
              max_position_embeddings=200, initializer_range=0.3, pad_token_id=0)
+BART_SIZES = dict(d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+                  encoder_ffn_dim=48, decoder_ffn_dim=48, vocab_size=300, max_position_embeddings=200, init_std=0.3)
 T5_SIZES = dict(d_model=32, d_kv=10, d_ff=48, num_layers=2, num_heads=4, vocab_size=300, initializer_factor=1.0)
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
@@ -121,6 +125,12 @@ SAVED = {
     "t5 few buckets": {**T5_SIZES, "relative_attention_num_buckets": 10, "relative_attention_max_distance": 20,
                        "feed_forward_proj": "gelu_new", "layer_norm_epsilon": 1e-3},
     "mt5": {**T5_SIZES, "feed_forward_proj": "gated-gelu"},
+    "bart": BART_SIZES,
+    "bart scaled": {**BART_SIZES, "scale_embedding": True, "activation_function": "relu"},
+    "mbart": {**BART_SIZES, "scale_embedding": True},
+    "m2m_100": BART_SIZES,
+    "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
+                         "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
 CAUSAL = {"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
 
@@ -196,7 +206,7 @@ def check_every_head():
         prefix = type(transformers.AutoConfig.for_model(name.split()[0])).__name__.removesuffix("Config")
         for task, (_, _, numbers) in HEADS.items():
             kind = getattr(transformers, f"{prefix}For{task}", None)
-            if name.split()[0] in ENCODERS and task != "TokenClassification":
+            if name.split()[0] in ENCODERS and kind and task != "TokenClassification":
                 continue  # these classes read the decoder
             for n_classes in numbers if kind else ():
                 with tempfile.TemporaryDirectory() as scratch:

@@ -134,6 +134,15 @@ static double activate(hs_activation activation, double x)
     return NAN;
 }
 
+/* Returns element i of the sinusoids at a position, whose angle is rounded to float. */
+static double sinusoid(size_t width, size_t position, size_t i)
+{
+    const size_t half = width / 2;
+    const float step = (float)(-log(10000) / (double)(half - 1));
+    const float angle = (float)position * (float)exp((double)((float)(i % half) * step));
+    return i >= 2 * half ? 0 : i < half ? sin((double)angle) : cos((double)angle);
+}
+
 static double *embed(const hs_architecture *architecture, const hs_sequence *s)
 {
     const hs_embedding *e = &architecture->embedding;
@@ -142,14 +151,16 @@ static double *embed(const hs_architecture *architecture, const hs_sequence *s)
     for (size_t t = 0; t < T; t++)
         n_masked += s->ids[t] == e->mask_id;
     for (size_t t = 0, position = e->position_offset; t < T; t++) {
-        const bool padding = e->position_offset > 0 && s->ids[t] == (int32_t)e->position_offset - 1;
+        const bool padding =
+            e->position_offset > 0 && !e->counts_padding && s->ids[t] == (int32_t)e->position_offset - 1;
         for (size_t i = 0; i < E; i++) {
-            x[t * E + i] = at(&e->word, (size_t)s->ids[t], i);
+            x[t * E + i] = at(&e->word, (size_t)s->ids[t], i) * (e->scale > 0 ? e->scale : 1);
             if (e->token_dropout > 0)
                 x[t * E + i] *=
                     s->ids[t] == e->mask_id ? 0 : (1 - e->token_dropout) / (1 - n_masked / (double)T);
             x[t * E + i] +=
                 e->position.data ? at(&e->position, padding ? e->position_offset - 1 : position, i) : 0;
+            x[t * E + i] += e->sinusoids && !padding ? sinusoid(E, position, i) : 0;
             x[t * E + i] += e->type.data ? at(&e->type, s->types ? s->types[t] : 0, i) : 0;
         }
         position += !padding;

@@ -212,6 +212,26 @@ static hs_architecture architecture_padding(void)
     return architecture;
 }
 
+/* BART: id 3 is a token like others; words are scaled. */
+static hs_architecture architecture_counted_padding(void)
+{
+    hs_architecture architecture = architecture_padding();
+    architecture.embedding.counts_padding = true;
+    architecture.embedding.scale = 7;
+    return architecture;
+}
+
+/* M2M100: id 3 is padding, whose row is 0. */
+static hs_architecture architecture_sinusoids(void)
+{
+    hs_architecture architecture = architecture_plain();
+    architecture.embedding.position = (hs_tensor){0};
+    architecture.embedding.sinusoids = true;
+    architecture.embedding.position_offset = 4;
+    architecture.embedding.norm = (hs_norm){0};
+    return architecture;
+}
+
 static hs_architecture architecture_token_dropout(void)
 {
     hs_architecture architecture = architecture_plain();
@@ -392,6 +412,8 @@ static const struct {
     {"projected from wide", architecture_projected_from_wide},
     {"bare", architecture_bare},
     {"padding", architecture_padding},
+    {"counted padding", architecture_counted_padding},
+    {"sinusoids", architecture_sinusoids},
     {"token dropout", architecture_token_dropout},
     {"distance bias", architecture_distance_bias},
     {"t5", architecture_t5},

@@ -130,6 +130,25 @@ START_TEST(t5_keys)
 }
 END_TEST
 
+#define BART_SIZES                                                                                           \
+    "\"encoder_layers\":3,\"encoder_attention_heads\":4,\"d_model\":64,\"encoder_ffn_dim\":70,"              \
+    "\"max_position_embeddings\":40,\"vocab_size\":300"
+
+START_TEST(bart_keys)
+{
+    accept("{\"model_type\":\"bart\",\"is_encoder_decoder\":true," BART_SIZES "}");
+    ck_assert_uint_eq(architecture.embedding.position_offset, 2);
+    ck_assert(architecture.embedding.counts_padding && !architecture.norms_before);
+    ck_assert(architecture.embedding.scale == 0 && architecture.activation == HS_GELU);
+    accept("{\"model_type\":\"mbart\",\"scale_embedding\":true," BART_SIZES "}");
+    ck_assert(architecture.embedding.scale == 8 && architecture.norms_before);
+    accept("{\"model_type\":\"m2m_100\",\"pad_token_id\":4," BART_SIZES "}");
+    ck_assert_uint_eq(architecture.embedding.position_offset, 5);
+    ck_assert(architecture.embedding.sinusoids && !architecture.embedding.counts_padding);
+    ck_assert(architecture.embedding.scale == 8 && architecture.activation == HS_RELU);
+}
+END_TEST
+
 START_TEST(albert_keys)
 {
     accept("{\"model_type\":\"albert\"," BERT_SIZES "}");
@@ -311,8 +330,12 @@ static const struct {
     {BERT("") " x", "end of file expected"},
     {"{}", "model_type is missing"},
     {"{\"model_type\":7," BERT_SIZES "}", "model_type"},
-    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\", "},
-    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "not supported: \"bart\""},
+    {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\", "},
+    {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "not supported: \"xlnet\""},
+    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "encoder_layers is missing"},
+    {"{\"model_type\":\"m2m_100\",\"pad_token_id\":null," BART_SIZES "}", "pad_token_id must be"},
+    {"{\"model_type\":\"mbart\",\"activation_function\":\"glu\"," BART_SIZES "}", "not supported: \"glu\""},
+    {"{\"model_type\":\"bart\",\"is_decoder\":true," BART_SIZES "}", "is_decoder is not supported"},
     {"{\"model_type\":\"electra\"," BERT_SIZES "}", "embedding_size is missing"},
     {"{\"model_type\":\"xlm-roberta-xl\"," BERT_SIZES "}", "not supported: \"xlm-roberta-xl\""},
     {"{\"model_type\":\"roberta\",\"pad_token_id\":37," BERT_SIZES "}", "40 positions are too few"},
@@ -495,6 +518,7 @@ int main(void)
     tcase_add_test(tests, roberta_keys);
     tcase_add_test(tests, mpnet_keys);
     tcase_add_test(tests, t5_keys);
+    tcase_add_test(tests, bart_keys);
     tcase_add_test(tests, albert_keys);
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
