@@ -560,11 +560,13 @@ static json_t *curve_json(const counts *c, size_t ranking, size_t kind)
  */
 static uint64_t orders_count(const counts *c)
 {
-    const uint64_t n = c->curve.n_maps, places = n * (n - 1) / 2;
+    const uint64_t n = c->curve.n_maps;
     uint64_t sum = 0;
+    if (n < 2)
+        return 1;
     for (size_t map = 0; map < n; map++)
         sum += (uint64_t)*hs__pruning_rank(&c->curve, 0, map);
-    return places ? sum / places : 1;
+    return sum / (n * (n - 1) / 2);
 }
 
 static void report(const hs__corpus_results *results, void *data, json_t *to)
