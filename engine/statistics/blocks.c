@@ -11,17 +11,24 @@
 
 /* ---- blocks ---- */
 
-size_t hs_blocks_bytes(size_t n_words)
+size_t hs_blocks_bytes(size_t n_max, size_t n_words)
 {
-    return sizeof(hs_blocks) + HS_BLOCKS_MAX * n_words * sizeof(int64_t);
+    return sizeof(hs_blocks) + n_max * n_words * sizeof(int64_t);
+}
+
+hs_blocks *hs_blocks_create_few(size_t n_max, size_t n_words)
+{
+    hs_blocks *blocks = calloc(1, hs_blocks_bytes(n_max, n_words));
+    if (blocks) {
+        blocks->n_max = n_max;
+        blocks->n_words = n_words;
+    }
+    return blocks;
 }
 
 hs_blocks *hs_blocks_create(size_t n_words)
 {
-    hs_blocks *blocks = calloc(1, hs_blocks_bytes(n_words));
-    if (blocks)
-        blocks->n_words = n_words;
-    return blocks;
+    return hs_blocks_create_few(HS_BLOCKS_MAX, n_words);
 }
 
 /* Unsigned: sums of a damaged checkpoint may wrap around. */
@@ -35,18 +42,18 @@ static void words_add(int64_t *words, const int64_t *from, size_t n)
 static void coarsen(hs_blocks *blocks)
 {
     const size_t n = blocks->n_words;
-    for (size_t b = 0; b < HS_BLOCKS_MAX / 2; b++) {
+    for (size_t b = 0; b < blocks->n_max / 2; b++) {
         int64_t *to = blocks->words + b * n;
         memmove(to, blocks->words + 2 * b * n, n * sizeof *to);
         words_add(to, blocks->words + (2 * b + 1) * n, n);
     }
-    memset(blocks->words + HS_BLOCKS_MAX / 2 * n, 0, HS_BLOCKS_MAX / 2 * n * sizeof *blocks->words);
+    memset(blocks->words + blocks->n_max / 2 * n, 0, blocks->n_max / 2 * n * sizeof *blocks->words);
     blocks->shift++;
 }
 
 int64_t *hs_blocks_at(hs_blocks *blocks, uint64_t number)
 {
-    while (number >> blocks->shift >= HS_BLOCKS_MAX)
+    while (number >> blocks->shift >= blocks->n_max)
         coarsen(blocks);
     return blocks->words + (number >> blocks->shift) * blocks->n_words;
 }
@@ -55,7 +62,7 @@ void hs_blocks_merge(hs_blocks *blocks, const hs_blocks *from)
 {
     while (blocks->shift < from->shift)
         coarsen(blocks);
-    for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
+    for (size_t b = 0; b < blocks->n_max; b++)
         words_add(blocks->words + (b >> (blocks->shift - from->shift)) * blocks->n_words,
                   from->words + b * from->n_words, from->n_words);
 }
@@ -63,7 +70,7 @@ void hs_blocks_merge(hs_blocks *blocks, const hs_blocks *from)
 void hs_blocks_clear(hs_blocks *blocks)
 {
     blocks->shift = 0;
-    memset(blocks->words, 0, HS_BLOCKS_MAX * blocks->n_words * sizeof *blocks->words);
+    memset(blocks->words, 0, blocks->n_max * blocks->n_words * sizeof *blocks->words);
 }
 
 /* ---- draws ---- */
@@ -82,7 +89,7 @@ static void times_draw(hs_bootstrap *bootstrap, const size_t *used, uint64_t dra
 void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word)
 {
     size_t used[HS_BLOCKS_MAX] = {0}, n = 0;
-    for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
+    for (size_t b = 0; b < blocks->n_max; b++)
         if (blocks->words[b * blocks->n_words + word])
             used[n++] = b;
     *bootstrap = (hs_bootstrap){.n_blocks = n, .run = (size_t)fmax(1, nearbyint(cbrt((double)n)))};
@@ -102,7 +109,8 @@ void hs_bootstrap_draw(const hs_bootstrap *bootstrap, const double by_block[HS_B
 {
     memset(ret, 0, sizeof(hs_draws));
     for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
-        products_add(bootstrap->times[b], by_block[b], ret);
+        if (by_block[b] != 0)
+            products_add(bootstrap->times[b], by_block[b], ret);
 }
 
 /* ---- intervals ---- */

@@ -19,17 +19,20 @@
 
 typedef struct hs_blocks {
     uint64_t shift;
+    size_t n_max;    /* blocks, a power of 2 up to HS_BLOCKS_MAX */
     size_t n_words;  /* of a block */
-    int64_t words[]; /* [HS_BLOCKS_MAX][n_words] */
+    int64_t words[]; /* [n_max][n_words] */
 } hs_blocks;
 
-/* Creates empty blocks, for free; NULL if memory is short. */
+/* Creates empty blocks, HS_BLOCKS_MAX of them, for free; NULL if memory is short. */
 hs_blocks *hs_blocks_create(size_t n_words);
-size_t hs_blocks_bytes(size_t n_words);
+/* Creates fewer blocks, for many words. */
+hs_blocks *hs_blocks_create_few(size_t n_max, size_t n_words);
+size_t hs_blocks_bytes(size_t n_max, size_t n_words);
 /* Returns the words of a text's block, after all others have been made coarse enough. Borrowed until the next
  * call. */
 int64_t *hs_blocks_at(hs_blocks *blocks, uint64_t number);
-/* Adds the sums of `from`, which has as many words. */
+/* Adds the sums of `from`, which has as many blocks and words. */
 void hs_blocks_merge(hs_blocks *blocks, const hs_blocks *from);
 /* Sets all sums to 0. */
 void hs_blocks_clear(hs_blocks *blocks);

@@ -356,6 +356,7 @@ def test_a_run_of_an_earlier_version_lacks_the_inference(headscope, run, tmp_pat
     said = report(tmp_path / "old")
     assert "expected_repeated" not in said and "repeated_lift_same_distance" not in said["head_figures"][2][1][5]
     assert "block_texts" not in arrays(tmp_path / "old") and "blocks" not in said
+    assert "intervals" not in said["head_figures"][2][1][5]
     assert {f["verdict"] for f in said["findings"]} == {"not decided", "does not apply"}
 
 
@@ -401,6 +402,42 @@ def test_signal_and_noise_within_distances(run):
         head = said["head_figures"][MAIN][l][h]
         assert head["auc_within_distances"] == pytest.approx(np.average(areas, weights=weights), rel=1e-9)
         assert head["dprime_within_distances"] == pytest.approx(np.average(distances, weights=weights), rel=1e-5)
+
+
+GROUPS = [0, 1, 2, 3, 5, 8, 11, 16, 21, 26, 31, 37, 44, 53, 64, 79]  # bins of N are put together from each on
+
+
+def test_figures_within_distances_have_intervals(run):
+    """From 16 blocks at most: four neighbouring texts are one of the 9 blocks."""
+    folder, maps = run
+    said, n = report(folder / "out"), N_TEXTS // 4
+    times, length = drawn(n)
+    for l, h in [(0, 3), (1, 5)]:
+        sums = np.zeros((n, 2, 8, 3))  # pairs, N, N^2
+        groups = np.zeros((n, 2, 8, 16))
+        for number, text in enumerate(maps):
+            values = text.n[l, h].astype(float)
+            kind, at = (text.kinds["repeated"] | text.kinds["same_sentence"]).astype(int), stratum(text.distance)
+            bins = np.where(values < 0, 0, 1 + np.minimum((text.n[l, h] * np.float32(100)).astype(int), 99))
+            for power in range(3):
+                np.add.at(sums[number // 4, ..., power], (kind, at), values**power)
+            np.add.at(groups[number // 4], (kind, at, np.searchsorted(GROUPS, bins, "right") - 1), 1)
+        sums, groups = np.tensordot(times, sums, 1), np.tensordot(times, groups, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            pairs, mean = sums[..., 0], sums[..., 1] / sums[..., 0]
+            variance = sums[..., 2] / pairs - mean**2
+            apart_by = (mean[:, 1] - mean[:, 0]) / np.sqrt((variance[:, 1] + variance[:, 0]) / 2)
+            noise = groups[:, 0]
+            areas = (groups[:, 1] * (np.cumsum(noise, -1) - noise / 2)).sum(-1) / pairs[:, 0] / pairs[:, 1]
+        head = said["head_figures"][MAIN][l][h]
+        for name, values in (("dprime_within_distances", apart_by), ("auc_within_distances", areas)):
+            weights = np.where(np.isfinite(values), pairs[:, 1], 0)
+            draws = (weights * np.where(weights > 0, values, 0)).sum(-1) / weights.sum(-1)
+            draws += head[name] - draws[0]
+            given = head["intervals"][name]
+            assert given["low"] < head[name] < given["high"]
+            reach = given["high"] - given["low"]
+            assert (given["low"], given["high"]) == pytest.approx(interval(draws, n, length), abs=0.02 * reach)
 
 
 def test_strata_add_up_to_all_distances(run):

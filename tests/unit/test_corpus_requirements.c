@@ -99,7 +99,7 @@ static const struct {
 } sizes[] = {{1, 8}, {2, 64}, {12, 32}, {12, 128}};
 
 /* The memory above that of the least run, which allows for the longest lines and is mostly unused, is near
- * the truth. */
+ * the truth. The text of a checkpoint and the reports are counted both, but they are not there together. */
 START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
 {
     const char *const inputs[] = {input};
@@ -116,7 +116,7 @@ START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
     const uint64_t reports = file_bytes("report.npz") + file_bytes("report.html") + file_bytes("report.json");
     if (!SHADOWED) {
         ck_assert_uint_le(taken, said);
-        ck_assert_uint_le(said - least, 3 * taken / 2);
+        ck_assert_uint_le(said - least, 7 * taken / 4);
     }
     ck_assert_uint_le(state + (state > reports ? state : reports), needs.disk);
     ck_assert_uint_ge(needs.disk, 2 * state);

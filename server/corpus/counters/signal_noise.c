@@ -56,7 +56,8 @@ static size_t maps_of(const counts *c)
 static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
 {
     (void)n_thresholds;
-    return (hs__sums_size){nulls_words(n_layers * n_heads), block_words(n_layers * n_heads)};
+    return (hs__sums_size){.words = nulls_words(n_layers * n_heads),
+                           .block_words = block_words(n_layers * n_heads)};
 }
 
 static const hs__sums_kind kind_of_sums = {

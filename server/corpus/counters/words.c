@@ -56,11 +56,16 @@ bool hs__numbers_load(const json_t *list, int64_t least, int64_t *ret_numbers, s
 
 /* ---- sums ---- */
 
+static size_t blocks_of(hs__sums_size size)
+{
+    return size.n_blocks ? size.n_blocks : HS_BLOCKS_MAX;
+}
+
 hs__sums *hs__sums_create(const hs__sums_kind *kind, size_t n_outer, size_t n_layers, size_t n_heads,
                           hs_error *err)
 {
     const hs__sums_size size = kind->size(n_outer, n_layers, n_heads);
-    hs_blocks *blocks = size.block_words ? hs_blocks_create(size.block_words) : NULL;
+    hs_blocks *blocks = size.block_words ? hs_blocks_create_few(blocks_of(size), size.block_words) : NULL;
     hs__sums *s = calloc(1, sizeof *s + size.words * sizeof *s->words);
     if (!s || (size.block_words && !blocks)) {
         free(s);
@@ -95,10 +100,10 @@ void hs__sums_measure(const hs__sums_kind *kind, size_t n_outer, size_t n_layers
 {
     const hs__sums_size n = kind->size(n_outer, n_layers, n_heads);
     const size_t bytes =
-        sizeof(hs__sums) + n.words * sizeof(int64_t) + (n.block_words ? hs_blocks_bytes(n.block_words) : 0);
+        sizeof(hs__sums) + n.words * sizeof(int64_t) + hs_blocks_bytes(blocks_of(n), n.block_words);
     size->shared += bytes;
     size->worker += bytes;
-    size->saved_words += n.words + HS_BLOCKS_MAX * n.block_words;
+    size->saved_words += n.words + blocks_of(n) * n.block_words;
 }
 
 static void sums_add(hs__sums *to, const hs__sums *from)
@@ -151,7 +156,7 @@ static json_t *blocks_json(const hs__sums *s)
     json_t *saved = json_object();
     int failed = json_object_set_new(saved, "shift", json_integer((json_int_t)s->blocks->shift)) |
                  json_object_set_new(saved, "blocks",
-                                     hs__words_save(s->blocks->words, HS_BLOCKS_MAX * s->blocks->n_words));
+                                     hs__words_save(s->blocks->words, s->blocks->n_max * s->blocks->n_words));
     if (s->kind->beside)
         failed |= json_object_set_new(saved, s->kind->beside, hs__words_save(s->words, s->n_words));
     if (!failed)
@@ -178,7 +183,7 @@ static bool blocks_read(hs__sums *s, const json_t *saved)
     s->blocks->shift = (uint64_t)json_integer_value(shift);
     return json_is_integer(shift) && s->blocks->shift <= HS_BLOCKS_SHIFT_MAX &&
            hs__words_load(json_object_get(saved, "blocks"), s->blocks->words,
-                          HS_BLOCKS_MAX * s->blocks->n_words) &&
+                          s->blocks->n_max * s->blocks->n_words) &&
            (!s->kind->beside ||
             hs__words_load(json_object_get(saved, s->kind->beside), s->words, s->n_words));
 }

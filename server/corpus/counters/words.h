@@ -50,6 +50,7 @@ static inline double hs__real_at(const int64_t words[2])
 
 typedef struct hs__sums_size {
     size_t words, block_words; /* the latter of a block; 0: no blocks */
+    size_t n_blocks;           /* 0: HS_BLOCKS_MAX */
 } hs__sums_size;
 
 struct hs__sums_kind {
