@@ -237,8 +237,9 @@ static void finish_sentencepiece(hs__sentencepiece_model *model)
     }
 #define TYPES 2
 
-/* The kinds of classes with a sentencepiece model. XLM-RoBERTa and CamemBERT are FAIRSEQ. */
-typedef enum sentencepiece_kind { FAIRSEQ, ALBERT, DEBERTA } sentencepiece_kind;
+/* The kinds of classes with a sentencepiece model. XLM-RoBERTa and CamemBERT are FAIRSEQ. T5 is like them and
+ * has sentinels behind its pieces. */
+typedef enum sentencepiece_kind { FAIRSEQ, ALBERT, DEBERTA, T5 } sentencepiece_kind;
 
 typedef struct old_class {
     const char *name;         /* tokenizer_class, without "Fast" at its end */
@@ -486,6 +487,25 @@ static hs_status check_piece(const hs__sentencepiece *piece, hs_error *err)
     return st;
 }
 
+/* Puts T5's sentinels behind the pieces: <extra_id_99> to <extra_id_0>, or as many as extra_ids says. */
+static hs_status put_sentinels(const hs__description *d, pieces *p, hs_error *err)
+{
+    enum { DEFAULT = 100, MOST = 10000 };
+    const json_t *value =
+        json_object_get(d->config, "extra_ids"); /* integers of this file are read as reals */
+    const bool absent = !value || json_is_null(value);
+    const double n = absent ? DEFAULT : json_number_value(value);
+    if ((!absent && !json_is_number(value)) || !(n >= 0 && n <= MOST) || n != floor(n))
+        return hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": extra_ids must be an integer from 0 to %d",
+                       MOST);
+    for (unsigned i = (unsigned)n; i > 0; i--) {
+        char text[40];
+        const int n_bytes = snprintf(text, sizeof text, "<extra_id_%u>", i - 1);
+        put_piece(p, text, (size_t)n_bytes, 0, true, true);
+    }
+    return HS_OK;
+}
+
 static hs_status put_pieces(const old_class *class, const hs__sentencepiece_model *model, pieces *p,
                             hs_error *err)
 {
@@ -544,14 +564,15 @@ static hs_status put_normalizers(const old_class *class, const hs__description *
     if (st)
         return st;
     bool ok = class->kind != ALBERT || put_albert(list, accents);
-    if (class->kind != FAIRSEQ && lower)
+    const bool fairseq = class->kind == FAIRSEQ || class->kind == T5;
+    if (!fairseq && lower)
         ok = ok && put_named(list, "Lowercase");
     if (class->kind == DEBERTA)
         ok = ok && put_named(list, "Strip");
     ok = ok && put_precompiled(list, charsmap);
-    if (class->kind == FAIRSEQ)
+    if (fairseq)
         ok = ok && append(list, json_pack("{s:s, s:b}", "type", "Strip", "strip_left", 0));
-    ok = ok && append(list, replace("Regex", " {2,}", class->kind == FAIRSEQ ? MARK : " "));
+    ok = ok && append(list, replace("Regex", " {2,}", fairseq ? MARK : " "));
     return ok ? HS_OK : no_memory(err);
 }
 
@@ -562,6 +583,8 @@ static hs_status describe(const old_class *class, const hs__sentencepiece_model 
     json_t *normalizers = json_array();
     const size_t unknown = class->before[0] ? 3 : model->unknown;
     hs_status st = put_pieces(class, model, &p, err);
+    if (!st && class->kind == T5)
+        st = put_sentinels(d, &p, err);
     if (!st)
         st = put_normalizers(class, d, &model->charsmap, normalizers, err);
     d->json = json_pack("{s:{s:s, s:o}, s:{s:s, s:s, s:s}, s:{s:s, s:I, s:o}, s:o}", "normalizer", "type",
@@ -597,14 +620,15 @@ static json_t *step(const char *kind, const char *id, int type)
     return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
 }
 
-/* Returns the template [CLS] A [SEP], [CLS] A [SEP] B [SEP]. */
+/* Returns the template [CLS] A [SEP], [CLS] A [SEP] B [SEP]. cls may be NULL: there is none. */
 static json_t *template_of(const old_class *class, const char *cls, const char *sep)
 {
     const int type = !class->one_type;
-    json_t *single = json_pack("[o, o, o]", step("SpecialToken", cls, 0), step("Sequence", "A", 0),
-                               step("SpecialToken", sep, 0));
+    json_t *single = cls ? json_pack("[o]", step("SpecialToken", cls, 0)) : json_array();
+    const bool began =
+        append(single, step("Sequence", "A", 0)) && append(single, step("SpecialToken", sep, 0));
     json_t *pair = json_deep_copy(single);
-    bool ok = !class->pairs_apart || append(pair, step("SpecialToken", sep, 0));
+    bool ok = began && (!class->pairs_apart || append(pair, step("SpecialToken", sep, 0)));
     ok = ok && append(pair, step("Sequence", "B", type)) && append(pair, step("SpecialToken", sep, type));
     json_t *made = json_pack("{s:s, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair);
     if (ok)
@@ -664,6 +688,13 @@ static const old_class classes[] = {
      {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", true},
      .read = read_sentencepiece,
      .kind = ALBERT},
+    {"T5Tokenizer",
+     {"t5", "mt5"},
+     {NULL, "</s>", "<unk>", "<pad>", NULL, false},
+     .read = read_sentencepiece,
+     .end_key = "eos_token",
+     .one_type = true,
+     .kind = T5},
     {"DebertaV2Tokenizer", {"deberta-v2"}, BERT_NAMES, .read = read_sentencepiece, .kind = DEBERTA},
     {"EsmTokenizer",
      {"esm"},

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -267,6 +268,37 @@ def test_t5_with_its_tokenizer(start_server, tmp_path):
                              "outputs": ["attentions", "similarities", "head_outputs", "hidden_states"]}))
     assert pair["tokens"].tolist() == ["▁the", "▁war", "</s>", "▁war", "s", "</s>"]
     check_heads(pair, family_t5.forward(folder, pair["input_ids"]))
+
+
+def sentencepiece_model(pieces):
+    """A Unigram of SentencePiece without a table of characters: pieces with their types, in falling score."""
+    def field(number, data):
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    listed = b"".join(field(1, field(1, piece.encode()) + b"\x15" + struct.pack("<f", -rank) + bytes([0x18, kind]))
+                      for rank, (piece, kind) in enumerate(pieces))
+    unigram, unknown = b"\x18\x01", b"\xc0\x02\x02"  # model_type 1, unk_id 2
+    return listed + field(2, unigram + unknown)
+
+
+@pytest.mark.parametrize("kind, extra, sentinel", [
+    ("t5", {}, [109]), ("mt5", {"extra_ids": 0}, None), ("t5", {"extra_ids": 2}, [11])])
+def test_t5_with_its_sentencepiece_model(start_server, tmp_path, kind, extra, sentinel):
+    """Ids are those of transformers 5.24: the pieces, then the sentinels from the last one to <extra_id_0>."""
+    folder = family_t5.write_random(tmp_path / "t5", kind=kind, vocab=128)
+    (folder / "vocab.txt").unlink()
+    normal, unknown, control = 1, 2, 3
+    types = {"<pad>": control, "</s>": control, "<unk>": unknown}
+    pieces = [(piece, types.get(piece, normal)) for piece in T5_PIECES[:-2]]
+    (folder / "spiece.model").write_bytes(sentencepiece_model(pieces))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", **extra}))
+    server = start_server("--model", f"x={folder}")
+    for text, ids in (("the  wars long x", [5, 4, 6, 9, 3, 2, 1]), ("", [1]), ("</s> s ", [1, 3, 6, 1])):
+        assert server.post("/tokenize", {"text": text}).json()["input_ids"] == ids
+    found = server.post("/tokenize", {"text": "war<extra_id_0>"}).json()["input_ids"]
+    assert found == ([4, *sentinel, 1] if sentinel else [4, 2, 7, 2, 1])
+    assert server.post("/tokenize", {"text": "war", "text_pair": "the"}).json()["input_ids"] == [4, 1, 5, 1]
 
 
 @pytest.mark.parametrize("variant", ["base", "gated", "few_buckets"])

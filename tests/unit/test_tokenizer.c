@@ -471,6 +471,12 @@ static const struct {
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a")},
      "split_by_punct is not supported"},
+    {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":-1}"),
+      .sentencepiece = FILE_OF(PIECE PIECE PIECE)},
+     "extra_ids must be an integer from 0 to 10000"},
+    {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"T5TokenizerFast\",\"extra_ids\":1.5}"),
+      .sentencepiece = FILE_OF(PIECE PIECE PIECE)},
+     "extra_ids must be an integer from 0 to 10000"},
     {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
      "a model of type 'modernbert' needs tokenizer.json"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
