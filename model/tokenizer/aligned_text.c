@@ -37,7 +37,7 @@ bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more)
     return true;
 }
 
-bool hs__spans_grow(hs__spans *spans)
+static bool spans_grow(hs__spans *spans)
 {
     const size_t capacity = 2 * spans->capacity + 64;
     hs__span *items = realloc(spans->items, capacity * sizeof *items);
@@ -45,6 +45,16 @@ bool hs__spans_grow(hs__spans *spans)
         return false;
     spans->items = items;
     spans->capacity = capacity;
+    return true;
+}
+
+bool hs__spans_put(hs__spans *spans, size_t start, size_t end)
+{
+    if (start == end)
+        return true;
+    if (spans->n == spans->capacity && !spans_grow(spans))
+        return false;
+    spans->items[spans->n++] = (hs__span){start, end};
     return true;
 }
 

@@ -121,19 +121,8 @@ typedef struct hs__spans {
     size_t n, capacity;
 } hs__spans;
 
-/* Reserves capacity for one more span. Returns false if memory is short. */
-bool hs__spans_grow(hs__spans *spans);
-
 /* Appends a span unless it is empty. Returns false if memory is short. */
-static inline bool hs__spans_put(hs__spans *spans, size_t start, size_t end)
-{
-    if (start == end)
-        return true;
-    if (spans->n == spans->capacity && !hs__spans_grow(spans))
-        return false;
-    spans->items[spans->n++] = (hs__span){start, end};
-    return true;
-}
+bool hs__spans_put(hs__spans *spans, size_t start, size_t end);
 
 /* ---- the sources of changed characters ----
  *

@@ -594,6 +594,18 @@ static int models_check(const hs_command *command, const corpus_options *o, char
                     : HS_EXIT_DONE;
 }
 
+static hs_status comparison_write(const json_t *comparison, const char *dir, hs_error *err)
+{
+    static const char *const names[] = {HS__COMPARISON_JSON, HS__COMPARISON_CSV, HS__COMPARISON_HTML};
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !st; i++) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        st = hs__comparison_write(comparison, path, err);
+    }
+    return st;
+}
+
 /* Writes the comparison of the models' runs into their common folder. */
 static int models_compare(const hs_command *command, const corpus_options *o)
 {
@@ -609,7 +621,7 @@ static int models_compare(const hs_command *command, const corpus_options *o)
     if (!st)
         st = hs__folders_compare((const char *const *)dirs, o->catalog.n_places, &comparison, &err);
     if (!st)
-        st = hs__comparison_write_all(comparison, o->dir, &err);
+        st = comparison_write(comparison, o->dir, &err);
     if (!st)
         hs__comparison_warnings_print(comparison, command->name);
     json_decref(comparison);

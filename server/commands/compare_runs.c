@@ -72,12 +72,3 @@ void hs__comparison_warnings_print(const json_t *comparison, const char *command
     for (size_t i = 0; i < json_array_size(warnings); i++)
         hs__print(stderr, "headscope %s: %s\n", command, json_string_value(json_array_get(warnings, i)));
 }
-
-hs_status hs__comparison_write_all(const json_t *comparison, const char *dir, hs_error *err)
-{
-    json_t *data = (json_t *)comparison;
-    hs_status st = hs__file_replace(dir, HS__COMPARISON_JSON, NULL, json_write, data, err);
-    if (!st)
-        st = hs__file_replace(dir, HS__COMPARISON_CSV, NULL, rows_write, data, err);
-    return st ? st : hs__file_replace(dir, HS__COMPARISON_HTML, NULL, page_write, data, err);
-}

@@ -15,6 +15,3 @@ HS_MUST_USE hs_status hs__comparison_write(const json_t *comparison, const char 
 
 /* Prints the warnings of a comparison on standard error. command: the program's subcommand. */
 void hs__comparison_warnings_print(const json_t *comparison, const char *command);
-
-/* Writes comparison.html, comparison.json and comparison.csv into a folder. */
-HS_MUST_USE hs_status hs__comparison_write_all(const json_t *comparison, const char *dir, hs_error *err);

@@ -355,7 +355,9 @@ static void disk_done(hs_disk_call *call)
 
 static void disk_end(hs_exchange *x, hs_work_end why)
 {
-    hs__disk_cancel(&x->disk_call, why);
+    hs_disk_call *call = &x->disk_call;
+    if (call->disk)
+        (void)hs__work_cancel(&call->disk->queue, &call->work, why);
 }
 
 /* Suspends the exchange for a disk call. Returns false if it refused the exchange instead. Only a client

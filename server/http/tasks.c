@@ -82,12 +82,6 @@ void hs__disk_continue(hs_disk *disk, hs_disk_call *call)
     (void)submit(disk, call);
 }
 
-void hs__disk_cancel(hs_disk_call *call, hs_work_end end)
-{
-    if (call->disk)
-        (void)hs__work_cancel(&call->disk->queue, &call->work, end);
-}
-
 /* ---- batch ----
  *
  * Answers several requests on one worker, short texts in one pass.

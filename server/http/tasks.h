@@ -34,7 +34,7 @@ struct hs_disk_call {
     void *data; /* the caller's */
     bool ran;
     uv_work_t request;
-    hs_disk *disk;
+    hs_disk *disk; /* NULL while it is outside; hs__work_cancel on its queue ends it early */
 };
 
 struct hs_disk {
@@ -50,10 +50,6 @@ HS_MUST_USE bool hs__disk_submit(hs_disk *disk, hs_disk_call *call);
 
 /* Does the same with a call that continues admitted work, which is never refused. */
 void hs__disk_continue(hs_disk *disk, hs_disk_call *call);
-
-/* Ends a call early; `done` follows. A waiting call ends at once, a running one when it looks at
- * work.cancelled. Ignores calls that are outside. */
-void hs__disk_cancel(hs_disk_call *call, hs_work_end end);
 
 typedef struct hs_task hs_task;
 

@@ -340,7 +340,7 @@ START_TEST(disk_calls_leave_a_thread_to_others_and_end_early)
     ck_assert(guest.ran && calls[2].ran && !calls[3].ran);
     wait_inside(HS_DISK_THREADS);
     for (int i = 4; i < N; i++)
-        hs__disk_cancel(&calls[i], HS_WORK_ABANDONED);
+        (void)hs__work_cancel(&disk.queue, &calls[i].work, HS_WORK_ABANDONED);
     ck_assert_int_eq(n_done, N - 4); /* without a thread */
     gate_open();
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
@@ -364,8 +364,8 @@ START_TEST(a_running_disk_call_sees_that_it_is_cancelled)
     ck_assert(hs__disk_submit(&disk, &call));
     hs__disk_continue(&disk, &more);
     wait_inside(2);
-    hs__disk_cancel(&call, HS_WORK_TIMED_OUT);
-    hs__disk_cancel(&more, HS_WORK_ABANDONED);
+    (void)hs__work_cancel(&disk.queue, &call.work, HS_WORK_TIMED_OUT);
+    (void)hs__work_cancel(&disk.queue, &more.work, HS_WORK_ABANDONED);
     ck_assert_int_eq(n_done, 0); /* their threads have them */
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(n_done, 2);

@@ -12,51 +12,6 @@
 
 enum { TOGETHER = 16 }; /* positions whose logits are there at a time */
 
-/* ---- the curve ---- */
-
-enum { HEADER_WORDS = 2, POINT_WORDS = 3 };
-
-size_t hs__pruning_points(size_t n_maps, size_t ret[HS__PRUNING_POINTS_MAX])
-{
-    size_t n = 0;
-    ret[n++] = 0;
-    for (size_t k = 1; k < n_maps; k *= 2)
-        ret[n++] = k;
-    ret[n++] = n_maps;
-    return n;
-}
-
-static size_t points_words(void)
-{
-    return (size_t)HS__PRUNING_RANKINGS * HS__PRUNING_KINDS * HS__PRUNING_POINTS_MAX * POINT_WORDS;
-}
-
-size_t hs__pruning_words(size_t n_maps)
-{
-    return HEADER_WORDS + points_words() + HS__PRUNING_RANKINGS * n_maps;
-}
-
-int64_t *hs__pruning_texts(const hs__pruning_curve *curve)
-{
-    return curve->words;
-}
-
-int64_t *hs__pruning_predictions(const hs__pruning_curve *curve)
-{
-    return curve->words + 1;
-}
-
-int64_t *hs__pruning_point(const hs__pruning_curve *curve, size_t ranking, size_t kind, size_t point)
-{
-    return curve->words + HEADER_WORDS +
-           ((ranking * HS__PRUNING_KINDS + kind) * HS__PRUNING_POINTS_MAX + point) * POINT_WORDS;
-}
-
-int64_t *hs__pruning_rank(const hs__pruning_curve *curve, size_t ranking, size_t map)
-{
-    return curve->words + HEADER_WORDS + points_words() + ranking * curve->n_maps + map;
-}
-
 /* ---- memory ---- */
 
 typedef struct tally {

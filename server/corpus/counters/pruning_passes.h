@@ -40,22 +40,56 @@ typedef struct hs__pruning_text {
 #define HS__PRUNING_POINTS_MAX 24
 
 /* Writes 0, 1, 2, 4, ... and the number of all heads, and returns how many there are. */
-size_t hs__pruning_points(size_t n_maps, size_t ret_points[HS__PRUNING_POINTS_MAX]);
+static inline size_t hs__pruning_points(size_t n_maps, size_t ret_points[HS__PRUNING_POINTS_MAX])
+{
+    size_t n = 0;
+    ret_points[n++] = 0;
+    for (size_t k = 1; k < n_maps; k *= 2)
+        ret_points[n++] = k;
+    ret_points[n++] = n_maps;
+    return n;
+}
 
-/* Sums that add up over shards. */
+/* Sums that add up over shards: the number of texts, and of predictions; a point's loss (two words, as
+ * hs__real_add has them) and right predictions; the rank of each head. */
 typedef struct hs__pruning_curve {
     size_t n_maps, n_points;
     size_t points[HS__PRUNING_POINTS_MAX];
     int64_t *words; /* [hs__pruning_words]; owned */
 } hs__pruning_curve;
 
-size_t hs__pruning_words(size_t n_maps);
-/* Parts of the words: the number of texts, and of predictions; a point's loss (two words, as hs__real_add has
- * them) and right predictions; the rank of a head. */
-int64_t *hs__pruning_texts(const hs__pruning_curve *curve);
-int64_t *hs__pruning_predictions(const hs__pruning_curve *curve);
-int64_t *hs__pruning_point(const hs__pruning_curve *curve, size_t ranking, size_t kind, size_t point);
-int64_t *hs__pruning_rank(const hs__pruning_curve *curve, size_t ranking, size_t map);
+enum {
+    HS__PRUNING_POINT = 3, /* words of a point */
+    HS__PRUNING_ROW = HS__PRUNING_POINTS_MAX * HS__PRUNING_POINT,
+    HS__PRUNING_RANKS = 2 + HS__PRUNING_RANKINGS * HS__PRUNING_KINDS * HS__PRUNING_ROW
+};
+
+static inline size_t hs__pruning_words(size_t n_maps)
+{
+    return HS__PRUNING_RANKS + HS__PRUNING_RANKINGS * n_maps;
+}
+
+static inline int64_t *hs__pruning_texts(const hs__pruning_curve *curve)
+{
+    return curve->words;
+}
+
+static inline int64_t *hs__pruning_predictions(const hs__pruning_curve *curve)
+{
+    return curve->words + 1;
+}
+
+static inline int64_t *hs__pruning_point(const hs__pruning_curve *curve, size_t ranking, size_t kind,
+                                         size_t point)
+{
+    return curve->words + 2 + (ranking * HS__PRUNING_KINDS + kind) * HS__PRUNING_ROW +
+           point * HS__PRUNING_POINT;
+}
+
+static inline int64_t *hs__pruning_rank(const hs__pruning_curve *curve, size_t ranking, size_t map)
+{
+    return curve->words + HS__PRUNING_RANKS + ranking * curve->n_maps + map;
+}
 
 typedef struct hs__pruning_job {
     const hs__corpus_job *job;

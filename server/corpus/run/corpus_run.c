@@ -298,6 +298,31 @@ static hs_status save(run *r, hs_error *err)
     return st;
 }
 
+/* Copies a line into the block. */
+static hs_status block_add(hs__block *block, const hs__record *line, hs_error *err)
+{
+    const size_t n = line->too_long ? 0 : line->n_bytes; /* nobody looks at the beginning of such a line */
+    if (block->n_bytes + n > block->capacity) {
+        size_t capacity = block->capacity ? block->capacity : 16384;
+        while (capacity < block->n_bytes + n && capacity < HS__BLOCK_KEPT_BYTES)
+            capacity *= 2;
+        if (capacity < block->n_bytes + n)
+            capacity = block->n_bytes + n;
+        char *more = realloc(block->bytes, capacity);
+        if (!more)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for texts");
+        block->bytes = more;
+        block->capacity = capacity;
+    }
+    if (n)
+        memcpy(block->bytes + block->n_bytes, line->bytes, n);
+    hs__text *text = &block->texts[block->n_lines++];
+    *text = (hs__text){.record = *line};
+    text->record.n_bytes = n;
+    block->n_bytes += n;
+    return HS_OK;
+}
+
 /* Reads the next block. *ret_n is its number of lines: 0 at the end of the input and for blocks of other
  * shards. */
 static hs_status block_read(run *r, hs__block *block, size_t *ret_n, hs_error *err)
@@ -313,7 +338,7 @@ static hs_status block_read(run *r, hs__block *block, size_t *ret_n, hs_error *e
             r->results.done = true;
             break;
         }
-        st = ours ? hs__block_add(block, &line, err) : HS_OK;
+        st = ours ? block_add(block, &line, err) : HS_OK;
         if (st)
             return st;
     }

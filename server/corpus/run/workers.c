@@ -22,9 +22,6 @@
  * take blocks in order, so the blocks left in the queue are always the last ones read. One lock and one
  * condition suffice, because blocks change hands a few hundred times a second at most. */
 
-/* A free block keeps at most this much memory. */
-#define KEPT_BYTES ((size_t)1 << 20)
-
 /* Fails with HS_NO_MEMORY; then nothing is to be finished. */
 static hs_status queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err)
 {
@@ -75,30 +72,6 @@ hs__block *hs__workers_block(hs__workers *workers, unsigned milliseconds)
     return block;
 }
 
-hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err)
-{
-    const size_t n = line->too_long ? 0 : line->n_bytes; /* nobody looks at the beginning of such a line */
-    if (block->n_bytes + n > block->capacity) {
-        size_t capacity = block->capacity ? block->capacity : 16384;
-        while (capacity < block->n_bytes + n && capacity < KEPT_BYTES)
-            capacity *= 2;
-        if (capacity < block->n_bytes + n)
-            capacity = block->n_bytes + n;
-        char *more = realloc(block->bytes, capacity);
-        if (!more)
-            return hs_fail(err, HS_NO_MEMORY, "no memory for texts");
-        block->bytes = more;
-        block->capacity = capacity;
-    }
-    if (n)
-        memcpy(block->bytes + block->n_bytes, line->bytes, n);
-    hs__text *text = &block->texts[block->n_lines++];
-    *text = (hs__text){.record = *line};
-    text->record.n_bytes = n;
-    block->n_bytes += n;
-    return HS_OK;
-}
-
 /* Points the records to their bytes, which no longer move. */
 static void records_place(hs__block *block)
 {
@@ -127,7 +100,7 @@ static void queue_push(hs__block_queue *queue, hs__block *block)
 /* Frees a block, with the lock held. */
 static void block_free(hs__block_queue *queue, hs__block *block)
 {
-    if (block->capacity > KEPT_BYTES) {
+    if (block->capacity > HS__BLOCK_KEPT_BYTES) {
         free(block->bytes);
         block->bytes = NULL;
         block->capacity = 0;

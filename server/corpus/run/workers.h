@@ -9,6 +9,9 @@
 /* Limit on the bytes of blocks that are ready or with a worker. One more block may exceed it. */
 #define HS__QUEUE_BYTES ((size_t)16 << 20)
 
+/* A free block keeps at most this much memory. */
+#define HS__BLOCK_KEPT_BYTES ((size_t)1 << 20)
+
 typedef struct hs__block {
     struct hs__block *next;
     hs__input_position before;        /* where its first line begins */
@@ -67,8 +70,6 @@ void hs__workers_stop(hs__workers *workers);
 
 /* Returns a free block, or NULL if there is none with capacity for its bytes within this time. */
 hs__block *hs__workers_block(hs__workers *workers, unsigned milliseconds);
-/* Copies a line into the block. Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__block_add(hs__block *block, const hs__record *line, hs_error *err);
 /* Hands a filled block to the workers, or takes back one that is not to be counted. */
 void hs__workers_block_end(hs__workers *workers, hs__block *block, bool filled);
 /* Waits, at most this long, until no block is ready or with a worker. Returns true if it is so. */
