@@ -1,5 +1,6 @@
 /* Blocks of neighbouring texts, intervals from them, and p-values of many comparisons. */
 #include "engine/statistics/blocks.h"
+#include "engine/statistics/statistics.h"
 #include "model/base/bytes.h"
 #include "suite.h"
 
@@ -155,6 +156,69 @@ START_TEST(intervals_cover_the_truth)
 }
 END_TEST
 
+enum { FEW_BLOCKS = 16, KIND_WORDS = 3 }; /* pairs, N and N^2 of noise, then of signal */
+
+/* Adds documents of 1 to 4 texts with 20 noise and 20 signal pairs each. A document's signal is 0 to 1 above
+ * its noise. */
+static void pairs_add(hs_blocks *blocks, uint64_t n_texts)
+{
+    for (uint64_t number = 0; number < n_texts;) {
+        const uint64_t length = 1 + (uint64_t)(random_number() * 4);
+        const double effect = random_number();
+        for (uint64_t i = 0; i < length && number < n_texts; i++, number++)
+            for (size_t k = 0; k < 40; k++) {
+                int64_t *words = hs_blocks_at(blocks, number) + k % 2 * KIND_WORDS;
+                const double value =
+                    (random_number() + random_number() + random_number() - 1.5) * 2 + (k % 2 ? effect : 0);
+                words[0]++;
+                words[1] += (int64_t)nearbyint(value * 0x1p30);
+                words[2] += (int64_t)nearbyint(value * value * 0x1p30);
+            }
+    }
+}
+
+static void dprime_draw(const hs_blocks *blocks, hs_bootstrap *bootstrap, hs_draws ret)
+{
+    hs_draws sums[2 * KIND_WORDS];
+    hs_bootstrap_init(bootstrap, blocks, 0);
+    for (size_t word = 0; word < 2 * KIND_WORDS; word++) {
+        double by_block[HS_BLOCKS_MAX] = {0};
+        for (size_t b = 0; b < FEW_BLOCKS; b++)
+            by_block[b] =
+                (double)blocks->words[b * 2 * KIND_WORDS + word] * (word % KIND_WORDS ? 0x1p-30 : 1);
+        hs_bootstrap_draw(bootstrap, by_block, sums[word]);
+    }
+    for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++) {
+        const hs_corpus_pairs noise = {.n = sums[0][k], .sum = sums[1][k], .squares = sums[2][k]};
+        const hs_corpus_pairs signal = {.n = sums[3][k], .sum = sums[4][k], .squares = sums[5][k]};
+        ret[k] = hs_corpus_dprime(&signal, &noise);
+    }
+}
+
+/* d' from 16 blocks. Its truth is 1 / 2, in standard deviations of noise, which has variance 1, and of
+ * signal, which has 1 / 12 more. */
+START_TEST(intervals_of_dprime_cover_the_truth)
+{
+    const double dprime = 0.5 / sqrt((1 + 1 + 1.0 / 12) / 2);
+    hs_blocks *blocks = hs_blocks_create_few(FEW_BLOCKS, 2 * KIND_WORDS);
+    hs_bootstrap *bootstrap = malloc(sizeof *bootstrap);
+    size_t n_covered = 0;
+    seed = 42;
+    for (size_t run = 0; run < RUNS; run++) {
+        hs_draws draws;
+        hs_blocks_clear(blocks);
+        pairs_add(blocks, 500);
+        dprime_draw(blocks, bootstrap, draws);
+        const hs_interval interval = hs_bootstrap_interval(bootstrap, draws);
+        n_covered += interval.low < dprime && dprime < interval.high;
+    }
+    ck_assert_msg(n_covered >= RUNS * 93 / 100 && n_covered <= RUNS * 97 / 100,
+                  "%zu of %d intervals cover %g", n_covered, RUNS, dprime);
+    free(blocks);
+    free(bootstrap);
+}
+END_TEST
+
 START_TEST(a_few_texts_have_no_interval)
 {
     hs_blocks *blocks = hs_blocks_create(WORDS);
@@ -200,6 +264,7 @@ int main(void)
     tcase_add_test(tc, blocks_do_not_depend_on_order_or_shards);
     tcase_add_test(tc, any_number_has_a_block);
     tcase_add_loop_test(tc, intervals_cover_the_truth, 0, 3);
+    tcase_add_test(tc, intervals_of_dprime_cover_the_truth);
     tcase_add_test(tc, a_few_texts_have_no_interval);
     tcase_add_test(tc, p_values_are_adjusted);
     return tests_run(suite);
