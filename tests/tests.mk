@@ -56,7 +56,7 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 
 ## make test-slow       tests that take minutes: kill at every call, all backends, notebooks, a soak
 .PHONY: test-slow
-SOAK_MINUTES ?= 2
+SOAK_MINUTES ?= 1
 test-slow: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(PASSES)
 	$(PYTEST) -m slow || $(AGAIN)

@@ -27,7 +27,7 @@ import pytest
 HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" / "headscope"))
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 SANITIZED = not re.search(r"build/(coverage/)?headscope$", HEADSCOPE)  # slow, and memory of its own
-unsanitized = pytest.mark.skipif(SANITIZED, reason="a sanitizer finds nothing here: nothing of the program runs, or it is killed")
+unsanitized = pytest.mark.skipif(SANITIZED, reason="a sanitizer finds nothing here: the program is killed, or does what it does in other tests")
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
 # Tests run in a process for each core: NumPy's products take one core each. It reads this when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import unsanitized
 
+pytestmark = unsanitized
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 import machine  # noqa: E402

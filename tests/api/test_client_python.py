@@ -20,9 +20,10 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from conftest import occupied, until
+from conftest import occupied, unsanitized, until
 from test_methods import documented
 
+pytestmark = unsanitized
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 sys.path.insert(0, str(CLIENT))
 import headscope as package  # noqa: E402

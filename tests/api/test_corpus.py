@@ -672,7 +672,7 @@ def long_run(headscope, tmp_path_factory):
 
 
 @unsanitized
-@pytest.mark.parametrize("least", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("least", [3, pytest.param(15, marks=pytest.mark.slow)])
 def test_kills_change_nothing(headscope, long_run, tmp_path, least):
     rng = random.Random(3)
     seconds = float(long_run.joinpath("seconds").read_text())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import HEADSCOPE, Server
+from conftest import HEADSCOPE, Server, unsanitized
 
+pytestmark = unsanitized
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from conftest import unsanitized
 
+pytestmark = unsanitized
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES, MINI = ROOT / "examples", ROOT / "model" / "mini"
 sys.path.insert(0, str(ROOT / "tests" / "reference"))

@@ -163,7 +163,7 @@ def finished(server, runs):
 
 
 @unsanitized
-@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_nothing_acknowledged_is_lost_in_kills(tmp_path, kills):
     rng = random.Random(14)
     state, acknowledged = tmp_path / "state", []

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, PATIENCE, Server
+from conftest import HEADSCOPE, PATIENCE, Server, unsanitized
 from corpus_runs import corpus, ndjson, texts
 from hub import Hub
 
+pytestmark = unsanitized
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), ROOT / "clients" / "python" / "README.md"]
 BLOCK = re.compile(r"(?:<!-- not pasted: ([^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)

@@ -140,7 +140,7 @@ def test_the_disk_drops_what_was_not_synced(disk):
     assert not (disk.path / "unsynced").exists()
 
 
-@pytest.mark.parametrize("cuts", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cuts", [3, pytest.param(15, marks=pytest.mark.slow)])
 def test_acknowledged_runs_are_there_when_power_is_back(disk, cuts):
     """Power is lost while runs are taken and counted."""
     rng = random.Random(24)
@@ -174,7 +174,7 @@ def saved(state):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cuts", [30])
+@pytest.mark.parametrize("cuts", [15])
 def test_a_run_goes_on_when_power_is_back(disk, headscope, tmp_path, cuts):
     """Power is lost after a save, or in the next one. The results are those of a run in one piece."""
     lines = ndjson(tmp_path / "in.jsonl", texts(3000))

@@ -278,7 +278,7 @@ LARGE = ["mini", "deep"]
 
 
 @pytest.mark.parametrize(("model", "backend"), [
-    *(slow_if(model == "deep", model, "default") for model in MODELS),
+    *(slow_if(model in LARGE, model, "default") for model in MODELS),
     *(slow_if(model not in PORTABLE, model, "cblas") for model in MODELS)])
 def test_every_figure(analyze, folders, model, backend):
     options = [] if backend == "default" else ["--backend", backend]
