@@ -70,7 +70,6 @@ static hs_status engine_build(hs_runtime *runtime, const hs_architecture *archit
                           .measured = measured};
     engine->n_threads = hs_runtime_cores(runtime);
     engine->shape = architecture->shape;
-    engine->score_scale = 1 / (float)hs__score_divisor(architecture);
     engine->kernels = runtime->kernels;
     engine->add_norm =
         architecture->norm_kind == HS_NORM_RMS ? engine->kernels->add_rms_norm : engine->kernels->add_norm;

@@ -216,7 +216,7 @@ static double alibi_slope(size_t head, size_t n_heads)
 }
 
 /* Returns what q k' and the other addends of a score are divided by. */
-double hs__score_divisor(const hs_architecture *architecture)
+static double score_divisor(const hs_architecture *architecture)
 {
     const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
     return architecture->scores_unscaled ? 1 : sqrt((double)(architecture->shape.head_width * n_addends));
@@ -226,7 +226,7 @@ static void score_bias_fill(const hs_architecture *architecture, float *bias)
 {
     const hs_shape *shape = &architecture->shape;
     const size_t n_heads = shape->n_heads, last = shape->n_positions - 1;
-    const double factor = hs__score_divisor(architecture); /* the kernels multiply the sum by its inverse */
+    const double factor = score_divisor(architecture); /* the kernels multiply the sum by its inverse */
     float row[HS_HEADS_MAX] = {0};
     for (size_t k = 0; k <= 2 * last; k++) { /* distance k - last */
         const size_t m = k > last ? k - last : last - k;
@@ -685,6 +685,7 @@ static void heads_unpack(hs_engine *engine)
 
 hs_status hs__weights_init(hs_engine *engine, hs_error *err)
 {
+    engine->score_scale = 1 / (float)score_divisor(engine->architecture);
     hs_status st = engine_allocate(engine, err);
     if (st)
         return st;

@@ -113,7 +113,6 @@ struct hs_engine {
 hs_status hs__weights_init(hs_engine *engine, hs_error *err);
 
 void hs__weights_finish(hs_engine *engine);
-double hs__score_divisor(const hs_architecture *architecture);
 void hs__relative_rows_fill(const hs_architecture *architecture, int32_t *rows);
 /* Scratch of one thread for one head, T = min(N, n_positions). */
 typedef struct hs__attention_scratch {
