@@ -162,14 +162,17 @@ static void upload_begin(hs_exchange *x, const hs_query *q)
     for (size_t k = 0; k < n; k++)
         request.settings[k] = given(q, k);
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
+    int64_t n_bytes = 0;
+    if (length)
+        (void)hs_integer_read(length, NULL, 0, INT64_MAX, &n_bytes);
     hs_error err = {0};
     receiving *r = calloc(1, sizeof *r);
     if (!r) {
         hs__exchange_refuse_memory(x);
         return;
     }
-    const hs_status st = hs__upload_begin(x->server->runs, &request, length ? strtoull(length, NULL, 10) : 0,
-                                          &r->upload, &option, &err);
+    const hs_status st =
+        hs__upload_begin(x->server->runs, &request, (uint64_t)n_bytes, &r->upload, &option, &err);
     r->disk = &x->server->disk;
     x->user_data = r;
     x->user_data_free = receiving_end;

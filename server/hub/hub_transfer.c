@@ -1,6 +1,7 @@
 /* hub_transfer.c - transfers of one file from a hub, by libcurl, which is loaded when it is used. */
 #include "server/hub/hub_transfer.h"
 
+#include "model/base/read_number.h"
 #include "model/base/status.h"
 #include "server/base/version.h"
 
@@ -204,6 +205,14 @@ static bool header_take(const char *line, size_t n_bytes, const char *name, char
     return true;
 }
 
+/* Returns the number of a header; 0 if it has none. */
+static uint64_t size_read(const char *number)
+{
+    int64_t n_bytes = 0;
+    (void)hs_integer_read(number, NULL, 0, INT64_MAX, &n_bytes);
+    return (uint64_t)n_bytes;
+}
+
 static size_t on_header(char *line, size_t one, size_t n_bytes, void *context)
 {
     (void)one;
@@ -212,9 +221,9 @@ static size_t on_header(char *line, size_t one, size_t n_bytes, void *context)
     if (n_bytes > 5 && memcmp(line, "HTTP/", 5) == 0) /* a new answer: after "100 Continue", say */
         *a->location = *a->etag = *a->linked_etag = *a->error_code = '\0';
     else if (header_take(line, n_bytes, "Content-Length", number, sizeof number))
-        a->n_bytes = strtoull(number, NULL, 10);
+        a->n_bytes = size_read(number);
     else if (header_take(line, n_bytes, "X-Linked-Size", number, sizeof number))
-        a->linked_bytes = strtoull(number, NULL, 10);
+        a->linked_bytes = size_read(number);
     else if (!header_take(line, n_bytes, "Location", a->location, sizeof a->location) &&
              !header_take(line, n_bytes, "ETag", a->etag, sizeof a->etag) &&
              !header_take(line, n_bytes, "X-Linked-ETag", a->linked_etag, sizeof a->linked_etag))

@@ -1,5 +1,6 @@
 /* records.c - what a record holds: its text, its label, its words. */
 #include "server/corpus/input/records.h"
+#include "model/base/read_number.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,20 +49,23 @@ static hs__conllu_part conllu_column(const hs__conllu_part *line, size_t k)
 
 /* Reads a number and what follows it in the column, of which the caller keeps a copy. */
 static bool number_copy(const hs__conllu_part *column, char copy[48], unsigned long *ret_number,
-                        char **ret_rest)
+                        const char **ret_rest)
 {
+    int64_t number = 0;
     if (column->n == 0 || column->n >= 48 || *column->bytes < '0' || *column->bytes > '9')
         return false;
     memcpy(copy, column->bytes, column->n);
     copy[column->n] = '\0';
-    *ret_number = strtoul(copy, ret_rest, 10);
+    (void)hs_integer_read(copy, ret_rest, 0, INT64_MAX, &number);
+    *ret_number = (unsigned long)number;
     return true;
 }
 
 /* Returns true if the column is the number of a word; 0 is the root. */
 static bool conllu_number_read(const hs__conllu_part *column, unsigned long *ret_number)
 {
-    char copy[48], *rest;
+    char copy[48];
+    const char *rest;
     return number_copy(column, copy, ret_number, &rest) && !*rest;
 }
 
@@ -69,11 +73,15 @@ static bool conllu_number_read(const hs__conllu_part *column, unsigned long *ret
 static bool conllu_range_read(const hs__conllu_part *line, hs__conllu_range *ret_range)
 {
     const hs__conllu_part id = conllu_column(line, 0);
-    char copy[48], *rest;
+    char copy[48];
+    const char *rest;
     if (line->n == 0 || *line->bytes == '#' || !number_copy(&id, copy, &ret_range->first, &rest) ||
         (*rest && *rest != '-'))
         return false;
-    ret_range->last = *rest == '-' ? strtoul(rest + 1, NULL, 10) : ret_range->first;
+    int64_t last = 0; /* of a malformed one: a range that ends before it begins is refused */
+    if (*rest == '-')
+        (void)hs_integer_read(rest + 1, NULL, 0, INT64_MAX, &last);
+    ret_range->last = *rest == '-' ? (unsigned long)last : ret_range->first;
     return true;
 }
 
