@@ -13,10 +13,19 @@
 #include <unistd.h>
 
 enum { COMMANDS_MAX = 16 };
-static const hs_command *const commands[COMMANDS_MAX] = {
-    &hs__command_serve,  &hs__command_analyze, &hs__command_plot,  &hs__command_corpus,
-    &hs__command_merge,  &hs__command_report,  &hs__command_pull,  &hs__command_models,
-    &hs__command_scores, &hs__command_search,  &hs__command_bench, NULL};
+static const hs_command *const commands[COMMANDS_MAX] = {&hs__command_serve,
+                                                         &hs__command_view,
+                                                         &hs__command_analyze,
+                                                         &hs__command_plot,
+                                                         &hs__command_corpus,
+                                                         &hs__command_merge,
+                                                         &hs__command_report,
+                                                         &hs__command_pull,
+                                                         &hs__command_models,
+                                                         &hs__command_scores,
+                                                         &hs__command_search,
+                                                         &hs__command_bench,
+                                                         NULL};
 
 static const hs_command *command_find(const char *name)
 {

@@ -1,12 +1,18 @@
-/* serve.c - `headscope serve`: options, and limits that follow the memory there is where none were given. */
+/* serve.c - `headscope serve` and `headscope view`: options, and limits that follow the memory there is where
+ * none were given. */
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static hs_status set_pull(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
@@ -167,7 +173,7 @@ static const hs_option serve_options[] = {
      .offset = AT(allow_hosts)},
     {.name = "root-path",
      .argument = "PATH",
-     .help = "where a proxy shows this server, /lab/headscope; paths with it and without it are served",
+     .help = "where a proxy shows this server, /lab/headscope; paths without it work, too",
      .set = set_root_path,
      .offset = AT(root_path)},
     {.name = "cors",
@@ -237,9 +243,9 @@ static void heaps_limit(size_t n_workers)
 #endif
 }
 
-static int serve_main(const hs_command *command, int argc, char **argv)
+static hs_server_options options_ordinary(void)
 {
-    hs_server_options options = {
+    return (hs_server_options){
         .listen = "127.0.0.1:8080",
         .n_workers = hs__cores_usable(),
         .queue_max = 64,
@@ -253,26 +259,37 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         .catalog.n_threads = hs__cores_usable(),
         .catalog.api.cache_bytes_max = BY_MEMORY,
     };
-    int operand, exit_code;
+}
+
+/* Serves with options that were parsed. Returns the exit code. */
+static int serve(const hs_command *command, hs_server_options *options)
+{
     hs_error err = {0};
+    heaps_limit(options->n_workers);
+    if (hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, &err))
+        return hs__command_failed(command, &err);
+    memory_share(options);
+    if (!options->connections_max)
+        options->connections_max = connections_by_descriptors(options);
+    const int exit_code = hs__server_run(options, &err);
+    hs_runtime_destroy(options->catalog.runtime);
+    if (!err.status)
+        return exit_code;
+    if (strcmp(options->log, "json") != 0)
+        return hs__command_failed(command, &err);
+    hs__log("error", "%s", *err.text ? err.text : hs_status_text(err.status));
+    return HS_EXIT_FAILED;
+}
+
+static int serve_main(const hs_command *command, int argc, char **argv)
+{
+    hs_server_options options = options_ordinary();
+    int operand, exit_code;
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
     if (operand < argc)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
-    heaps_limit(options.n_workers);
-    if (hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err))
-        return hs__command_failed(command, &err);
-    memory_share(&options);
-    if (!options.connections_max)
-        options.connections_max = connections_by_descriptors(&options);
-    exit_code = hs__server_run(&options, &err);
-    hs_runtime_destroy(options.catalog.runtime);
-    if (!err.status)
-        return exit_code;
-    if (strcmp(options.log, "json") != 0)
-        return hs__command_failed(command, &err);
-    hs__log("error", "%s", *err.text ? err.text : hs_status_text(err.status));
-    return HS_EXIT_FAILED;
+    return serve(command, &options);
 }
 
 const hs_command hs__command_serve = {
@@ -284,4 +301,99 @@ const hs_command hs__command_serve = {
     .n_options = sizeof serve_options / sizeof *serve_options,
     .environment = true,
     .main = serve_main,
+};
+
+/* ---- view ----
+ *
+ * `headscope view FILE`: the viewer shows the file. The page reads its arrays; here they are only bytes. */
+
+enum { VIEWED_BYTES_MAX = 1 << 30 }; /* the page takes no more */
+
+static hs_status fail_file(const char *path, int error, hs_error *err)
+{
+    char text[128];
+    return hs_fail(err, HS_IO, "%s: %s", path, strerror_r(error, text, sizeof text));
+}
+
+/* Returns true if the file can be one of arrays: a ZIP archive, or safetensors, whose header is JSON. */
+static bool holds_arrays(const char *data, size_t n_bytes)
+{
+    return n_bytes > 8 && (memcmp(data, "PK", 2) == 0 || data[8] == '{');
+}
+
+/* Reads n_bytes of an open file into memory. The caller frees *ret_data, even after an error. */
+static hs_status bytes_read(int fd, const char *path, size_t n_bytes, char **ret_data, hs_error *err)
+{
+    char *data = *ret_data = malloc(n_bytes + 1);
+    if (!data)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to read %s, %zu bytes", path, n_bytes);
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = read(fd, data + done, n_bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_file(path, errno, err);
+        if (n == 0)
+            return hs_fail(err, HS_IO, "%s: changed while it was read; try again", path);
+        done += (size_t)n;
+    }
+    return HS_OK;
+}
+
+static hs_status arrays_read(int fd, const char *path, char **ret_data, size_t *ret_n_bytes, hs_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info))
+        return fail_file(path, errno, err);
+    if (!S_ISREG(info.st_mode))
+        return hs_fail(err, HS_IO, "%s: not a regular file", path);
+    if (info.st_size > VIEWED_BYTES_MAX)
+        return hs_fail(err, HS_IO, "%s: larger than 1 GiB; save fewer layers, or the maps as float16", path);
+    *ret_n_bytes = (size_t)info.st_size;
+    const hs_status st = bytes_read(fd, path, *ret_n_bytes, ret_data, err);
+    if (st)
+        return st;
+    if (!holds_arrays(*ret_data, *ret_n_bytes))
+        return hs_fail(err, HS_IO, "%s: neither .npz nor .safetensors; save named arrays with numpy.savez",
+                       path);
+    return HS_OK;
+}
+
+static int view_main(const hs_command *command, int argc, char **argv)
+{
+    hs_server_options options = options_ordinary();
+    int operand, exit_code;
+    hs_error err = {0};
+    char *data = NULL;
+    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+        return exit_code;
+    if (operand + 1 != argc)
+        return hs__usage_error(command, "%s",
+                               operand < argc ? "one FILE at a time" : "name the FILE to show");
+    const char *path = argv[operand], *slash = strrchr(path, '/');
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const hs_status st =
+        fd < 0 ? fail_file(path, errno, &err) : arrays_read(fd, path, &data, &options.opened.size, &err);
+    if (fd >= 0)
+        close(fd);
+    options.opened.data = data;
+    options.opened_name = slash ? slash + 1 : path;
+    exit_code = st ? hs__command_failed(command, &err) : serve(command, &options);
+    free(data);
+    return exit_code;
+}
+
+const hs_command hs__command_view = {
+    .name = "view",
+    .operands = "FILE",
+    .operand_words = "file|open|arrays",
+    .operand_help = "name the FILE without an option",
+    .summary = "Shows attention arrays of another program in the viewer",
+    .details =
+        "FILE is .npz or .safetensors with attentions [layers][heads][T][T], tokens and, for similarities,\n"
+        "head_outputs. Prints the address of the page that shows it. All options are those of serve.",
+    .options = serve_options,
+    .n_options = sizeof serve_options / sizeof *serve_options,
+    .environment = true,
+    .main = view_main,
 };

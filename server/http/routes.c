@@ -155,6 +155,22 @@ static void viewer_answer(hs_exchange *x)
     x->response.vary_encoding = true;
 }
 
+/* ---- opened file ---- */
+
+#define OPENED "/opened/"
+
+/* Answers with the file of arrays that `headscope view` was started with. */
+static void opened_answer(hs_exchange *x)
+{
+    const hs_server_options *options = x->server->options;
+    if (!options->opened_name || strcmp(x->path + sizeof OPENED - 1, options->opened_name) != 0)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND,
+                            "No file of this name is open. 'headscope view FILE' opens one.");
+    else
+        hs__exchange_answer(x, MHD_HTTP_OK, "application/octet-stream", (char *)options->opened.data,
+                            options->opened.size, true);
+}
+
 /* ---- routes ----
  *
  * All routes: the loop answers from memory, disk calls use files and the database, workers
@@ -172,6 +188,7 @@ static const hs_route first_rows[] = {
     {.method = "GET", .path = "/health", .executor = HS_ON_LOOP, .answer = probe_answer_health, .open = true},
     {.method = "GET", .path = "/ready", .executor = HS_ON_LOOP, .answer = probe_answer_ready, .open = true},
     {.method = "GET", .path = "/metrics", .executor = HS_ON_LOOP, .answer = probe_answer_metrics},
+    {.method = "GET", .path = OPENED "{id}", .executor = HS_ON_LOOP, .answer = opened_answer},
 };
 
 static const hs_route last_rows[] = {

@@ -15,6 +15,7 @@
 #include "server/hub/hub_pull.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -471,6 +472,19 @@ static void start_log(const hs_server *server)
     hs__log_fields("ready", fields, sizeof fields / sizeof *fields);
 }
 
+/* Prints the address of the page that shows the opened file, whose name is percent-encoded. */
+static void opened_print(const hs_server *server)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    const char *root = server->options->root_path;
+    char name[3 * NAME_MAX + 1] = "";
+    size_t used = 0;
+    for (const char *c = server->options->opened_name; *c && used + 4 <= sizeof name; c++)
+        used += (size_t)snprintf(name + used, sizeof name - used, strchr(plain, *c) ? "%c" : "%%%02X",
+                                 (unsigned char)*c);
+    dprintf(STDOUT_FILENO, "Open %s%s/#model=file%%3A%s\n", server->address, root ? root : "", name);
+}
+
 /* Starts to serve the loaded models, or ends with their error. */
 static void on_models_loaded(hs_server *server)
 {
@@ -488,6 +502,8 @@ static void on_models_loaded(hs_server *server)
     const char *root = server->options->root_path;
     dprintf(STDOUT_FILENO, "headscope is ready on %s%s\n", server->address,
             root ? root : ""); /* serves without a reader, too */
+    if (server->options->opened_name)
+        opened_print(server);
 }
 
 /* Returns the descriptors that a connection may use: its socket, and with corpus runs a report or an upload.

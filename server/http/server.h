@@ -1,6 +1,7 @@
 /* server.h - `headscope serve`: one libuv loop drives libmicrohttpd and passes requests to workers. */
 #pragma once
 
+#include "model/base/bytes.h"
 #include "server/base/catalog.h"
 
 enum { HS_ROOT_PATH_MAX = 200 };
@@ -25,6 +26,8 @@ typedef struct hs_server_options {
     const char *root_path;                    /* "/lab/headscope", before every path; NULL: none */
     const char *log;                          /* "text" or "json" */
     bool pull;                                /* models may be fetched from the hub */
+    const char *opened_name;                  /* of the file that `headscope view` shows, or NULL */
+    hs_bytes opened;
 } hs_server_options;
 
 /* Returns the largest connections_max for which this process may open enough file descriptors, at least 1. */

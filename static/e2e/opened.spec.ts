@@ -1,5 +1,5 @@
 // Attention arrays of another program: opened by chooser and by drop, shown in Overview, Head and Text, refused in words.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { colours, drawn, expect, findings, open, readout, reload, saved, settled, test, view } from "./viewer";
@@ -130,3 +130,27 @@ for (const [scheme, forced] of [
       expect(await findings(page)).toEqual([]);
     }
   });
+
+test("headscope view: the printed address shows the file, also after a reload", async ({ watched: page }) => {
+  const binary = process.env.HEADSCOPE ?? "../build/headscope";
+  const server = spawn(binary, ["view", "--listen", "127.0.0.1:0", fileOf("other.npz")], { stdio: ["ignore", "pipe", "ignore"] });
+  try {
+    const address = await new Promise<string>((ready) => {
+      let said = "";
+      server.stdout.on("data", (data) => {
+        said += data;
+        const printed = /Open (\S+)\n/.exec(said)?.[1];
+        if (printed) ready(printed);
+      });
+    });
+    const other = await page.context().newPage(); // the watched one belongs to another server
+    await other.goto(address);
+    for (let visit = 0; visit < 2; visit++) {
+      await expect(other.locator(".file-card")).toContainText("3 × 4 heads, 11 tokens");
+      await expect(other.locator(".thumb")).toHaveCount(12);
+      await other.reload();
+    }
+  } finally {
+    server.kill("SIGTERM");
+  }
+});

@@ -53,7 +53,7 @@ def test_a_list_of_strings_may_be_json():
 
 
 OPTIONS = Path(__file__).parents[2] / "docs/reference/options.md"
-COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
+COMMANDS = ["serve", "view", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -74,7 +74,7 @@ def test_help_of_a_command(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_reference_lists_every_option(command):
     parts = dict(re.findall(r"^## headscope (\w+)\n(.*?)(?=^## |\Z)", OPTIONS.read_text(encoding="utf-8"), re.M | re.S))
-    documented = parts[command] + (parts["analyze"] if command == "plot" else "")
+    documented = parts[command] + parts.get({"plot": "analyze", "view": "serve"}.get(command), "")
     for option in re.findall(r"^ {2,6}(?:-\w, )?(--[\w-]+)", headscope(command, "--help").stdout.decode(), re.M):
         assert option == "--help" or re.search(rf"{option}[ `]", documented), option
 
