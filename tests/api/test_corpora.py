@@ -839,12 +839,12 @@ def test_analyze_is_answered_while_a_run_goes_on(keeping):
 
 @pytest.fixture
 def small_group():
-    """A memory control group of 400 MB, a little more than a run of the default settings needs beside the server."""
+    """A memory control group of 448 MB, a little more than a run of the default settings needs beside the server."""
     v1 = Path("/sys/fs/cgroup/memory")
     group = (v1 if v1.is_dir() else v1.parent) / f"headscope-test-{os.getpid()}"
     try:
         group.mkdir()
-        (group / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(400 << 20))
+        (group / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(448 << 20))
     except OSError as error:
         pytest.skip(f"no memory control group can be made: {error}")
     yield group
