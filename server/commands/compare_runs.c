@@ -6,6 +6,7 @@
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ static hs_status run_add(hs__comparison *comparison, const char *dir, hs_error *
 
 hs_status hs__folders_compare(const char *const *dirs, size_t n, json_t **ret_comparison, hs_error *err)
 {
-    hs__comparison *comparison = hs__comparison_create();
+    hs__comparison *comparison = hs__comparison_create(NAN);
     hs_status st = comparison ? HS_OK : HS_NO_MEMORY;
     for (size_t i = 0; !st && i < n; i++)
         st = run_add(comparison, dirs[i], err);

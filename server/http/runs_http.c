@@ -10,6 +10,7 @@
 #include "server/http/stream.h"
 #include "server/runs/runs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -447,7 +448,7 @@ static void run_answer_report(hs_exchange *x)
 
 /* ---- comparisons ---- */
 
-enum { COMPARE_WITH, COMPARE_FORMAT, COMPARE_PARAMETERS };
+enum { COMPARE_WITH, COMPARE_THRESHOLD, COMPARE_FORMAT, COMPARE_PARAMETERS };
 enum { COMPARISON_JSON, COMPARISON_HTML, COMPARISON_CSV, COMPARISON_FORMATS };
 
 static const hs_format comparison_formats[COMPARISON_FORMATS] = {
@@ -495,8 +496,21 @@ static void answer_compared(hs_exchange *x, const compared *comparison, size_t f
         x->security_policy = report_policy;
 }
 
+/* Reads a threshold; NAN without one. */
+static bool threshold_read(hs_exchange *x, const char *text, double *ret)
+{
+    *ret = NAN;
+    if (!text || (!hs_real_read(text, NULL, ret) && *ret > 0 && *ret < 1))
+        return true;
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "/threshold",
+                           "threshold is \"%.40s\"; it must be a number above 0 and below 1, at which all "
+                           "runs counted",
+                           text);
+    return false;
+}
+
 /* Compares the run of the path with those of the parameter `with`. */
-static void compare(hs_exchange *x, const char *with, size_t format)
+static void compare(hs_exchange *x, const char *with, double threshold, size_t format)
 {
     char id[HS_RUN_ID_MAX + 1], ids[HS_RUN_ID_MAX + 1 + HS_QUERY_VALUE_BYTES];
     hs_error err = {0};
@@ -508,7 +522,7 @@ static void compare(hs_exchange *x, const char *with, size_t format)
     }
     snprintf(ids, sizeof ids, "%s,%s", id, with);
     const hs__read_check check = {allow, x};
-    const hs_status st = hs__runs_compare(x->server->runs, ids, &check, &comparison, &err);
+    const hs_status st = hs__runs_compare(x->server->runs, ids, threshold, &check, &comparison, &err);
     if (st)
         refuse(x, st, st == HS_NO_MEMORY || st == HS_IO || st == HS_CANCELLED ? NULL : "with", &err);
     else
@@ -518,9 +532,10 @@ static void compare(hs_exchange *x, const char *with, size_t format)
 
 static void answer_comparison(hs_exchange *x)
 {
-    static const char *const names[COMPARE_PARAMETERS] = {"with", "format"};
+    static const char *const names[COMPARE_PARAMETERS] = {"with", "threshold", "format"};
     hs_query query = {0};
     char format_query[64];
+    double threshold;
     if (!kept(x))
         return;
     x->answered = !hs_query_read(x->query, names, COMPARE_PARAMETERS, &query, &x->response);
@@ -531,11 +546,8 @@ static void answer_comparison(hs_exchange *x)
             hs_format_choose(comparison_formats, COMPARISON_FORMATS, given_format ? format_query : NULL,
                              hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT), &x->response);
         x->answered = format == COMPARISON_FORMATS;
-        if (!x->answered && !query.values[COMPARE_WITH])
-            hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "/with",
-                                   "with must name the other runs: their ids, separated by commas");
-        else if (!x->answered)
-            compare(x, query.values[COMPARE_WITH], format);
+        if (!x->answered && threshold_read(x, query.values[COMPARE_THRESHOLD], &threshold))
+            compare(x, query.values[COMPARE_WITH] ? query.values[COMPARE_WITH] : "", threshold, format);
     }
     hs_query_finish(&query);
 }

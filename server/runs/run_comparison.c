@@ -63,7 +63,6 @@ static bool is_named_before(const char *ids, const char *at, const char *id)
 static hs_status runs_add(hs_runs *runs, const char *ids, making *m, hs_error *err)
 {
     hs_status st = HS_OK;
-    size_t n_runs = 0;
     for (const char *at = ids; !st && *at;) {
         const size_t n = strcspn(at, ",");
         char id[40];
@@ -72,17 +71,14 @@ static hs_status runs_add(hs_runs *runs, const char *ids, making *m, hs_error *e
             return hs_fail(err, HS_INVALID, "The run '%.32s' is named twice.", id);
         st = run_add(runs, id, m, err);
         at += n + (at[n] == ',');
-        n_runs++;
     }
-    if (!st && n_runs < 2)
-        return hs_fail(err, HS_INVALID, "A comparison needs at least two runs.");
     return st;
 }
 
-hs_status hs__runs_compare(hs_runs *runs, const char *ids, const hs__read_check *check,
+hs_status hs__runs_compare(hs_runs *runs, const char *ids, double threshold, const hs__read_check *check,
                            json_t **ret_comparison, hs_error *err)
 {
-    making m = {.comparison = hs__comparison_create(), .check = check};
+    making m = {.comparison = hs__comparison_create(threshold), .check = check};
     hs_status st = m.comparison ? runs_add(runs, ids, &m, err)
                                 : hs_fail(err, HS_NO_MEMORY, "No memory to compare runs.");
     *ret_comparison = st ? NULL : hs__comparison_json(m.comparison);

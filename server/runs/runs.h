@@ -102,11 +102,12 @@ HS_MUST_USE hs_status hs__run_search(hs_runs *runs, const char *id, hs__run_read
                                      const hs__search_query *query, json_t **ret_answer,
                                      const char **ret_wrong, hs_error *err);
 
-/* Compares runs that are done (comparison.h). ids: hexadecimal ids separated by commas. HS_NOT_FOUND: an id
- * is unknown. HS_INVALID: a run is not done or is named twice, there is only one, or they cannot be compared.
+/* Compares runs that are done (comparison.h). ids: hexadecimal ids separated by commas; one alone is its own
+ * comparison. threshold: NAN for the first run's main one. HS_NOT_FOUND: an id is unknown. HS_INVALID: a run
+ * is not done or is named twice, or they cannot be compared.
  * HS_TOO_LARGE, HS_NO_MEMORY, HS_IO, or what the check returns. Release *ret_comparison with json_decref. */
-HS_MUST_USE hs_status hs__runs_compare(hs_runs *runs, const char *ids, const hs__read_check *check,
-                                       json_t **ret_comparison, hs_error *err);
+HS_MUST_USE hs_status hs__runs_compare(hs_runs *runs, const char *ids, double threshold,
+                                       const hs__read_check *check, json_t **ret_comparison, hs_error *err);
 
 /* Opens a report of an ended run. Returns a descriptor that the caller closes; below 0 if there is none. */
 int hs__run_report_open(hs_runs *runs, const char *id, const char *name, uint64_t *ret_bytes);

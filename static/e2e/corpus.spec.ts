@@ -111,7 +111,9 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   const reports = await Promise.all(runs.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()));
   await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
   await reload(page);
-  await expect(page.locator(".plot canvas")).toHaveCount(13);
+  const figures = view(page, "Corpus").getByRole("figure");
+  await expect(figures).toHaveCount(22);
+  for (const figure of await figures.all()) await expect(figure.getByRole("img")).toBeVisible(); // the server's charts
   const rows = page.locator(".run-table tbody tr");
   await expect(rows).toHaveCount(12);
   const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
@@ -127,12 +129,16 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
     .filter((t) => t !== "–")
     .map((t) => Math.abs(Number(t.replace("−", "-"))));
   expect(sizes).toEqual([...sizes].sort((p, q) => q - p));
-  await page.getByLabel("Figure in the table").selectOption({ label: "On the next token" });
+  await page.getByRole("button", { name: "Attention on the next token" }).click();
   await expect(rows.locator("td:last-child", { hasText: /^<\s0.1\spp$/ }).first()).toBeAttached(); // without a sign
-  await page.getByLabel("Chart of Mean distance").focus();
-  await page.keyboard.press("ArrowRight");
-  await expect(readout(page)).toContainText("layer 0 head 0");
-  await expect(readout(page)).toContainText("stories.jsonl");
+  await expect(page.getByRole("region", { name: "Attention on the next token", exact: true }).getByRole("img")).toHaveCount(2);
+  await page.getByRole("combobox", { name: "Threshold", exact: true }).selectOption("0.5");
+  await expect(page).toHaveURL(/level=0.5/);
+  await page.getByRole("radio", { name: "Layers" }).check();
+  await page.getByRole("button", { name: "Mean distance of high pairs" }).click();
+  const t = reports[0].thresholds.findIndex((tau: number) => Math.abs(tau - 0.5) < 1e-6);
+  const place = page.getByRole("row", { name: "layer 4 " }).locator("td").first();
+  await expect.poll(async () => Math.abs(Number(await place.textContent()) / reports[0].layer_figures[t][4].mean_distance - 1)).toBeLessThan(0.006);
   const [header] = (await saved(page, "CSV")).bytes.toString().split("\r\n");
   expect(header).toBe("figure,threshold,layer,head,first,second,difference");
 });
@@ -147,6 +153,19 @@ async function made(request: APIRequestContext, home: string, query: string): Pr
   await expect.poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state).toBe("done");
   return id;
 }
+
+test("the pruning curve is the server's figure, with its table", async ({ watched: page, home, request }) => {
+  const id = await made(request, home, "name=pruned&pruning_share=0.4&masked_share=0.2&layers=11");
+  const { pruning } = await (await request.get(`${home}corpora/${id}/report`)).json();
+  await open(page, home, `view=corpus&run=${id}&run2=-`);
+  const part = view(page, "Corpus").locator("details", { hasText: "Pruning curve of pruned" });
+  await expect(part.getByRole("img")).toHaveCount(2);
+  await expect(part.getByRole("row")).toHaveCount(1 + Object.keys(pruning.rankings).length);
+  await expect(part).toContainText(`${pruning.texts} texts`);
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await settled(page);
+  expect(await findings(page)).toEqual([]);
+});
 
 test("one head on its twelve most typical texts: from the head, to the analysis of a text", async ({
   watched: page,
@@ -198,7 +217,7 @@ test("Export that is opened early offers the typical texts once they are here", 
   const held = new Promise<void>((done) => (answer = done));
   await page.route("**/examples?*", (route) => held.then(() => route.continue()));
   await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
-  await expect(page.locator(".plots canvas").first()).toBeVisible();
+  await expect(view(page, "Corpus").getByRole("figure").first()).toBeVisible();
   await page.locator(".menu summary").click();
   const item = page.getByRole("button", { name: "SVG of texts" });
   await expect(page.getByRole("button", { name: /^SVG/ })).toBeVisible();
@@ -261,14 +280,9 @@ test(
     const expected = reports.map((r) => r.layer_figures[2][4].mean_distance);
     expected.forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.006 * value));
     expect(Math.abs(cells[3]! - (expected[2] - expected[0]))).toBeLessThan(0.02);
-    await page.getByRole("radio", { name: "Layers over runs" }).check();
-    await expect(page).toHaveURL(/by=runs/);
-    await page.getByLabel("Chart of Mean distance").focus();
-    await page.keyboard.press("End");
-    await expect(readout(page)).toContainText("run 2 later-2.txt");
-    await expect(readout(page)).toContainText("layer 11");
-    await page.getByRole("radio", { name: "Heads over runs" }).check();
-    await expect(rows).toHaveCount(12);
+    await expect(page.getByRole("region", { name: "Mean distance of high pairs", exact: true }).getByRole("img")).toHaveCount(3); // by layer, over the runs, heads
+    await page.getByRole("radio", { name: "Every head" }).check();
+    await expect(rows).toHaveCount(144);
     const opened = context.waitForEvent("page");
     await page.getByRole("link", { name: "Open the comparison" }).click();
     const comparison = await opened;

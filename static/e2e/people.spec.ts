@@ -177,7 +177,7 @@ test("runs of one name carry their date; narrow windows hold the comparison", { 
     await page.setViewportSize({ width, height: 800 });
     await open(page, home, "view=corpus");
     await expect(page.getByRole("heading", { name: /^same-name · 20\d\d-\d\d-\d\d \d\d:\d\d/ })).toHaveCount(2);
-    await expect(page.locator(".plot canvas").first()).toBeVisible();
+    await expect(view(page, "Corpus").getByRole("figure").first()).toBeVisible();
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     const main = await view(page, "Corpus").locator(".corpus-main").evaluate((e) => e.getBoundingClientRect().width);
     expect(main).toBeGreaterThan(600);

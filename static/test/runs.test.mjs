@@ -1,25 +1,16 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { linesOf } from "../src/views/corpus/api.ts";
-import { columnOfRun, commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/views/corpus/figures.ts";
+import { columnOfRun, commonThresholds, rankRows, rowsOf } from "../src/views/corpus/figures.ts";
 import { chooseHeads, headsOf, sortHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
-// One threshold of two, two heads a layer; figures that differ by layer and head.
-const head = (v) => ({ mean_distance: { value: v, spread: 0 }, repeated_share: { value: v / 10, spread: 0 } });
-const report = (layers, from) => ({
-  thresholds: [0.1, 0.3],
+// A comparison of runs, two heads a layer; figures that differ by run, layer and head.
+const comparison = (layers, ...runs) => ({
   layers,
-  heads: 2,
-  chance: { repeated_share: 0.05 },
-  head_figures: [[], layers.map((_, l) => [head(from + l), head(from + l + 0.5)])],
-  layer_figures: [[], layers.map((_, l) => ({ mean_distance: from + l, repeated_share: 0.1 }))],
-  focal_share_sum: [[], layers.map(() => [1, 2])],
-  texts_with_high: [[], layers.map(() => [4, 8])],
-  attention_mass: layers.map(() => [
-    [1, 1, 1, 0, 1],
-    [0, 0, 0, 2, 2],
-  ]),
+  runs: runs.map(() => ({ provenance: { options: { thresholds: [0.1, 0.30000001] } } })),
+  layer_figures: { mean_distance: runs.map((run) => layers.map((_, l) => run[l])) },
+  head_figures: { mean_distance: runs.map((run) => layers.map((_, l) => [run[l], run[l] === null ? null : run[l] + 0.5])) },
 });
 
 test("runs: the file's beginning decides what a line is", () => {
@@ -35,61 +26,41 @@ test("runs: the file's beginning decides what a line is", () => {
   assert.equal(linesOf("\x1f\x8b", "x.jsonl.gz"), "application/octet-stream");
 });
 
-test("runs: figures of layers and heads, by the layers' numbers", () => {
-  const a = report([0, 11], 3);
-  const at = (layer, k) => ({ layer, head: k, x: 0 });
-  assert.equal(valueAt(a, "mean_distance", 0.3, at(11, null)), 4);
-  assert.equal(valueAt(a, "mean_distance", 0.3, at(11, 1)), 4.5);
-  assert.equal(valueAt(a, "mean_distance", 0.3, at(5, null)), null);
-  assert.equal(valueAt(a, "mean_distance", 0.2, at(0, null)), null);
-  assert.equal(valueAt(a, "repeated_lift", 0.3, at(0, null)), 2);
-  assert.equal(valueAt(a, "focal_share", 0.3, at(0, null)), 0.25);
-  assert.equal(valueAt(a, "separator_attention", 0.3, at(0, 0)), 0.75);
-  assert.equal(valueAt(a, "separator_attention", 0.3, at(0, null)), 0.375);
-  assert.equal(valueAt(a, "unique_focal", 0.3, at(0, 0)), null);
-  assert.equal(valueAt(a, "attention_previous", 0.3, at(0, 0)), null); // of an earlier version
-  const withProfiles = { ...a, profiles_previous: [[0.5, 0.25], [null, 1]] };
-  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(0, null)), 0.375);
-  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(0, 1)), 0.25);
-  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(11, null)), null);
-});
-
 test("runs: two beside each other, ranked by difference, what one lacks last", () => {
-  const both = [report([0, 11], 3), report([0, 5, 11], 5)];
+  const both = comparison([0, 5, 11], [3, null, 4], [5, 6, 7]);
   assert.deepEqual(commonThresholds(both), [0.1, 0.3]);
+  const other = { provenance: { options: { thresholds: [0.3] } } };
+  assert.deepEqual(commonThresholds({ runs: [...both.runs, other] }), [0.3]);
+  const rows = rowsOf(both, "mean_distance", "layers");
   assert.deepEqual(
-    placesOf(both, "layers", 0).map(({ layer }) => layer),
-    [0, 5, 11],
-  );
-  assert.equal(placesOf(both, "heads", 0).length, 6);
-  assert.deepEqual(
-    placesOf(both, "layer", 5).map(({ x }) => x),
-    [0, 1],
-  );
-  const rows = rowsOf(both, "mean_distance", 0.3, placesOf(both, "layers", 0));
-  assert.deepEqual(
-    rows.map(({ values, difference }) => [...values, difference]),
+    rows.map(({ layer, head, values, difference }) => [layer, head, ...values, difference]),
     [
-      [3, 5, -2],
-      [null, 6, null],
-      [4, 7, -3],
+      [0, null, 3, 5, -2],
+      [5, null, null, 6, null],
+      [11, null, 4, 7, -3],
     ],
   );
-  const order = (rank) => rankRows(rows, rank).map(({ place }) => place.layer);
+  const order = (rank) => rankRows(rows, rank).map(({ layer }) => layer);
   assert.deepEqual(order("-difference"), [11, 0, 5]);
   assert.deepEqual(order("difference"), [0, 11, 5]);
   assert.deepEqual(order("-place"), [11, 5, 0]);
   assert.deepEqual(order("second"), [0, 5, 11]);
 });
 
-test("runs: more than two, with the last minus the first", () => {
-  const three = [report([0, 11], 3), report([0, 11], 9), report([0, 11], 5)];
-  const rows = rowsOf(three, "mean_distance", 0.3, placesOf(three, "runs", 0));
+test("runs: more than two, with the last minus the first; heads; a figure that only layers have", () => {
+  const three = comparison([0, 11], [3, 4], [9, 10], [5, 6]);
+  const rows = rowsOf(three, "mean_distance", "layers");
   assert.deepEqual(rows.map(({ values, difference }) => [...values, difference]), [[3, 9, 5, 2], [4, 10, 6, 2]]);
-  const heads = rowsOf(three, "mean_distance", 0.3, placesOf(three, "runheads", 11));
-  assert.deepEqual(heads.map(({ place, values }) => [place.head, ...values]), [[0, 4, 10, 6], [1, 4.5, 10.5, 6.5]]);
-  assert.deepEqual(rankRows(rows, "-run3").map(({ place }) => place.layer), [11, 0]);
+  const heads = rowsOf(three, "mean_distance", "heads");
+  assert.deepEqual(heads.map(({ layer, head, values }) => [layer, head, ...values]), [
+    [0, 0, 3, 9, 5],
+    [0, 1, 3.5, 9.5, 5.5],
+    [11, 0, 4, 10, 6],
+    [11, 1, 4.5, 10.5, 6.5],
+  ]);
+  assert.deepEqual(rankRows(rows, "-run3").map(({ layer }) => layer), [11, 0]);
   assert.deepEqual([0, 1, 2].map(columnOfRun), ["first", "second", "run3"]);
+  assert.deepEqual(rowsOf({ ...three, head_figures: {} }, "mean_distance", "heads"), []);
 });
 
 test("runs: progress in words", () => {

@@ -144,7 +144,7 @@ def test_the_page_has_a_column_for_each_run(training, compared):
     page = Page((training / "comparison.html").read_text())
     figures = [attrs["id"] for tag, attrs in page.tags if tag == "figure"]
     assert figures == [f"figure-{name}" for name in compared["layer_figures"]]
-    assert sum(tag == "svg" for tag, _ in page.tags) == 22 + 18 + 2
+    assert sum(tag == "svg" for tag, _ in page.tags) == 2 * 22 + 18 + 2  # over layers and over runs; maps; whole runs
     assert ["Layer", *NAMES] in page.rows and ["Claim", *NAMES] in page.rows
     loss = compared["run_figures"]["masked_loss"]
     assert ["Loss of masked tokens", *(f"{value:.3f}" for value in loss)] in page.rows
@@ -210,7 +210,7 @@ def test_other_texts_are_warned_of_and_other_thresholds_refused(headscope, train
     assert code == 0 and errors == "headscope report: The runs read different texts, so figures differ for that reason too.\n"
     code, _, errors = compare(headscope, training / "zero", tmp_path / "thresholds", "-o", tmp_path / "d.json")
     assert code == 1 and not (tmp_path / "d.json").exists()
-    assert "has no threshold 0.3, at which the first run is shown; it has [0.2,0.4]. Run it again with --thresholds" in errors
+    assert "has no threshold 0.3, at which runs are shown; it has [0.2,0.4]. Run it again with --thresholds" in errors
 
 
 def test_syntax_is_followed_over_runs(headscope, models, tmp_path):
@@ -366,9 +366,21 @@ def test_the_service_compares_runs_as_the_command_does(keeping, runs, compared):
     assert rows.headers["Content-Type"] == "text/csv" and rows.body.startswith(b"run,name,figure,layer,head,value\n0,zero,")
 
 
+@pytest.mark.parametrize("query", ["", "?with="])
+def test_a_run_alone_is_its_own_comparison(keeping, runs, query):
+    path = f"/corpora/{runs['zero']}/comparison{query}"
+    alone = keeping.get(path).json()
+    assert [run["name"] for run in alone["runs"]] == ["zero"] and alone["heads"] == 4
+    assert [figure["name"] for figure in alone["figures"]] == list(alone["layer_figures"])
+    assert {"name": "attention_entropy", "title": "Entropy of attention", "unit": "nats"} in alone["figures"]
+    page = Page(keeping.get(path, {"Accept": "text/html"}).body.decode())
+    assert sum(tag == "svg" for tag, _ in page.tags) == 22 + 18  # lines over layers, a map of layers and heads
+
+
 @pytest.mark.parametrize(("query", "status", "pointer", "why"), [
-    ("", 422, "/with", "with must name the other runs"),
-    ("?with=", 422, "/with", "at least two runs"),
+    ("?with={one}&threshold=2", 422, "/threshold", "a number above 0 and below 1"),
+    ("?with={one}&threshold=x", 422, "/threshold", "a number above 0 and below 1"),
+    ("?with={one}&threshold=0.77", 422, "/with", "has no threshold 0.77"),
     ("?with={zero}", 422, "/with", "is named twice"),
     ("?with={one},{one}", 422, "/with", "is named twice"),
     ("?with=0123456789abcdef", 404, "/with", "There is no run '0123456789abcdef'"),
@@ -406,9 +418,14 @@ def test_the_client_compares_runs(keeping, runs, compared):
     assert mine.names == NAMES and mine.warnings == [] and mine.layers.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(mine.head_figures["auc"], np.array(compared["head_figures"]["auc"], float))
     assert mine.layer_figures["unique_focal"].shape == (3, 3) and mine.run_figures["masked_loss"].shape == (3,)
-    with pytest.raises(headscope_client.HeadscopeError) as refused:
-        first.compare()
-    assert refused.value.status == 422
+    alone = first.compare()
+    np.testing.assert_array_equal(alone.head_figures["auc"][0], mine.head_figures["auc"][0])
+    other = first.compare(*others, threshold=0.5)
+    report = first.report()
+    t = report["thresholds"].index(0.5)
+    shares = [[head["repeated_share"]["value"] for head in layer] for layer in report["head_figures"][t]]
+    np.testing.assert_array_equal(other.head_figures["repeated_share"][0], np.array(shares, float))
+    assert other.fields["threshold"] == 0.5 != mine.fields["threshold"]
 
 
 def test_a_comparison_as_tables_of_pandas(keeping, runs, compared):

@@ -6,6 +6,7 @@
 #include "server/corpus/report/comparison.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 static void comparison_write(const json_t *json, bool with_page)
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size)
         return 0;
     const char *bytes = (const char *)data + 1;
-    hs__comparison *comparison = hs__comparison_create();
+    hs__comparison *comparison = hs__comparison_create(NAN);
     hs_error err = {0};
     require(comparison);
     const hs_status st = hs__comparison_add(comparison, "first", bytes, size - 1, &err);

@@ -111,9 +111,13 @@ class Run:
         """Every sum of the run: report.npz."""
         return read_arrays(self._client.request("GET", f"{self._path}/report?format=npz"))
 
-    def compare(self, *others: Run) -> Comparison:
-        """Figures of this run and others, in this order: checkpoints of one training, seeds, or models."""
-        return self._ask("comparison", {"with": ",".join(run.id for run in others)}, Comparison)
+    def compare(self, *others: Run, threshold: float | None = None) -> Comparison:
+        """Figures of this run and others, in this order: checkpoints of one training, seeds, or models.
+
+        They are those at a threshold that all runs counted at, by default this run's main one.
+        """
+        query: dict[str, Any] = {"with": ",".join(run.id for run in others)}
+        return self._ask("comparison", query if threshold is None else {**query, "threshold": threshold}, Comparison)
 
     def search(self, layer: int, head: int, **conditions: Any) -> dict[str, Any]:
         """Pairs of tokens of a head, the strongest first. conditions: from_, to, of, min, distance, limit.

@@ -90,7 +90,7 @@ typedef struct compared_run {
 struct hs__comparison {
     compared_run runs[HS__COMPARED_RUNS_MAX];
     size_t n, n_heads; /* of all runs */
-    double threshold;
+    double threshold;  /* NAN until the first run chooses its main one */
 };
 
 static void run_finish(compared_run *run)
@@ -103,9 +103,12 @@ static void run_finish(compared_run *run)
     free(run->of_heads);
 }
 
-hs__comparison *hs__comparison_create(void)
+hs__comparison *hs__comparison_create(double threshold)
 {
-    return calloc(1, sizeof(hs__comparison));
+    hs__comparison *comparison = calloc(1, sizeof *comparison);
+    if (comparison)
+        comparison->threshold = threshold;
+    return comparison;
 }
 
 void hs__comparison_destroy(hs__comparison *comparison)
@@ -151,13 +154,14 @@ static bool run_begin(compared_run *run, const json_t *report)
     return true;
 }
 
-/* Finds the index of a threshold; the first run chooses its main one. */
+/* Finds the index of the threshold. */
 static hs_status threshold_find(hs__comparison *c, const char *name, const json_t *report, size_t *ret_t,
                                 hs_error *err)
 {
     const json_t *options = json_object_get(json_object_get(report, "provenance"), "options");
     const json_t *thresholds = json_object_get(options, "thresholds");
-    const double threshold = c->n ? c->threshold : json_number_value(json_object_get(options, "threshold"));
+    const double threshold =
+        isnan(c->threshold) ? json_number_value(json_object_get(options, "threshold")) : c->threshold;
     for (size_t t = 0; t < json_array_size(thresholds); t++)
         if (fabs(json_number_value(json_array_get(thresholds, t)) - threshold) < 1e-6) {
             *ret_t = t;
@@ -166,7 +170,7 @@ static hs_status threshold_find(hs__comparison *c, const char *name, const json_
         }
     char *listed = json_dumps(thresholds, JSON_COMPACT | JSON_REAL_PRECISION(6));
     const hs_status st = hs_fail(err, HS_INVALID,
-                                 "the run '%.200s' has no threshold %g, at which the first run is shown; it "
+                                 "the run '%.200s' has no threshold %g, at which runs are shown; it "
                                  "has %.100s. Run it again with --thresholds",
                                  name, threshold, listed ? listed : "none");
     free(listed);
@@ -440,6 +444,17 @@ static json_t *totals_json(const hs__comparison *c)
     return totals;
 }
 
+/* Returns [{name, title, unit}] of all figures. */
+static json_t *titles_json(void)
+{
+    json_t *titles = json_array();
+    for (size_t f = 0; f < N_FIGURES; f++)
+        json_array_append_new(titles,
+                              json_pack("{ss ss ss}", "name", hs__compared_figures[f].name, "title",
+                                        hs__compared_figures[f].title, "unit", hs__compared_figures[f].unit));
+    return titles;
+}
+
 /* Returns n numbers as a list. */
 static json_t *numbers_json(const double *values, size_t n)
 {
@@ -546,9 +561,9 @@ json_t *hs__comparison_json(const hs__comparison *c)
     }
     for (size_t k = 0; k < shared.n_layers; k++)
         json_array_append_new(layers, json_integer(shared.layers[k]));
-    json_t *json = json_pack("{ss so so sf so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
+    json_t *json = json_pack("{ss so so sf so so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
                              "warnings", warnings_json(c, &shared), "threshold", c->threshold, "layers",
-                             layers, "run_figures", totals_json(c), "layer_figures",
+                             layers, "figures", titles_json(), "run_figures", totals_json(c), "layer_figures",
                              figures_json(c, &shared, false), "findings", findings_json(c));
     if (!json)
         return NULL;

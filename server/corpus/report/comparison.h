@@ -1,7 +1,8 @@
 /* comparison.h - the figures of several runs side by side: checkpoints of one training, seeds, or models.
  *
- * A comparison reads the report.json of each run and keeps its figures at one threshold, the first run's main
- * one. Its JSON has an array for each figure, with the axes [run], [run][layer] or [run][layer][head]. */
+ * A comparison reads the report.json of each run and keeps its figures at one threshold: the first run's main
+ * one, if none is chosen. Its JSON has an array for each figure, with the axes [run], [run][layer] or
+ * [run][layer][head]. */
 #pragma once
 
 #include "server/base/read_check.h"
@@ -20,10 +21,11 @@
 #define HS__COMPARED_PARSED    13 /* times its bytes: what a report takes while it is read */
 typedef struct hs__comparison hs__comparison;
 
-hs__comparison *hs__comparison_create(void);             /* NULL if memory is short */
+/* threshold: NAN for the first run's main one. Returns NULL if memory is short. */
+hs__comparison *hs__comparison_create(double threshold);
 void hs__comparison_destroy(hs__comparison *comparison); /* NULL is fine */
 /* Adds a run from the bytes of its report.json, which may be anything. name: what messages call the run, and
- * the comparison if several runs have one model. HS_INVALID: they are no report, or it lacks the first run's
+ * the comparison if several runs have one model. HS_INVALID: they are no report, or it lacks the
  * threshold. HS_TOO_LARGE: too many runs or heads. HS_NO_MEMORY. A failure adds nothing. */
 HS_MUST_USE hs_status hs__comparison_add(hs__comparison *comparison, const char *name, const char *bytes,
                                          size_t n_bytes, hs_error *err);

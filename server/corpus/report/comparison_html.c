@@ -13,7 +13,8 @@
 #define MAPS_WIDE  200.0
 
 enum {
-    CELLS_MAX = 6000, /* of one figure's table of heads; comparison.csv has all */
+    OVER_RUNS_LEAST = 3, /* runs of which a chart over the runs is drawn */
+    CELLS_MAX = 6000,    /* of one figure's table of heads; comparison.csv has all */
     NAME_BYTES = 24
 };
 
@@ -21,11 +22,12 @@ enum {
 typedef struct view {
     const json_t *json, *runs, *layers;
     size_t n_runs, n_layers, n_heads; /* n_heads: 0 without figures of heads */
-    char (*names)[NAME_BYTES];        /* of runs, then of layers: "0", "layer 3" */
+    char (*names)[NAME_BYTES];        /* of runs, then of layers: "run 0", "layer 3" */
     const char **labels;              /* the same */
-    double *xs;                       /* [run] */
+    double *xs;                       /* [run], then [layer]: its number */
+    double *chance;                   /* [run] or [layer] */
     double *values;                   /* [layer][head][run], or less */
-    float *cells;                     /* [layer][head][run] */
+    float *cells;                     /* of the maps, as many */
 } view;
 
 static void view_finish(view *v)
@@ -33,6 +35,7 @@ static void view_finish(view *v)
     free(v->names);
     free(v->labels);
     free(v->xs);
+    free(v->chance);
     free(v->values);
     free(v->cells);
 }
@@ -49,86 +52,103 @@ static hs_status view_init(view *v, const json_t *json, hs_error *err)
     const size_t n_values = v->n_runs * (v->n_layers + 1) * (v->n_heads + 1);
     v->names = calloc(n_names, sizeof *v->names);
     v->labels = calloc(n_names, sizeof *v->labels);
-    v->xs = calloc(v->n_runs, sizeof *v->xs);
+    v->xs = calloc(n_names, sizeof *v->xs);
+    v->chance = calloc(n_names, sizeof *v->chance);
     v->values = calloc(n_values, sizeof *v->values);
     v->cells = calloc(n_values, sizeof *v->cells);
-    if (!v->names || !v->labels || !v->xs || !v->values || !v->cells)
+    if (!v->names || !v->labels || !v->xs || !v->chance || !v->values || !v->cells)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < n_names; i++) {
-        const size_t l = i - v->n_runs;
-        if (i < v->n_runs)
-            snprintf(v->names[i], NAME_BYTES, "%zu", i);
-        else
-            snprintf(v->names[i], NAME_BYTES, "layer %lld",
-                     (long long)json_integer_value(json_array_get(v->layers, l)));
+        const bool is_run = i < v->n_runs;
+        const long long number =
+            is_run ? (long long)i : (long long)json_integer_value(json_array_get(v->layers, i - v->n_runs));
+        snprintf(v->names[i], NAME_BYTES, "%s %lld", is_run ? "run" : "layer", number);
         v->labels[i] = v->names[i];
+        v->xs[i] = (double)number;
     }
-    for (size_t r = 0; r < v->n_runs; r++)
-        v->xs[r] = (double)r;
     return HS_OK;
 }
 
 /* ---- drawing ---- */
 
-/* Draws n_series lines of v->values [series][run] over the runs. */
-static hs_status chart_write(const view *v, const hs__compared_figure *figure, size_t n_series,
-                             const char *const *names, FILE *out, hs_error *err)
+/* The lines of a chart: v->values [n_series][n]. */
+typedef struct lines {
+    const char *x_title;
+    const double *xs, *chance;
+    const char *const *names;
+    size_t n, n_series;
+} lines;
+
+/* Draws lines of v->values, each over xs. chance: NULL for none. */
+static hs_status chart_write(const view *v, const hs__compared_figure *figure, const lines *of, FILE *out,
+                             hs_error *err)
 {
     hs_picture picture = {0};
     hs_chart chart = {.kind = HS_CHART_LINES,
                       .title = figure->title,
-                      .x_title = "run",
+                      .x_title = of->x_title,
                       .y_title = figure->unit,
-                      .xs = v->xs,
+                      .xs = of->xs,
                       .values = v->values,
-                      .n = v->n_runs,
-                      .n_series = n_series,
-                      .names = names,
+                      .chance = of->chance,
+                      .n = of->n,
+                      .n_series = of->n_series,
+                      .names = of->names,
                       .colour = HS_CHART_COLD,
                       .mark_x = NAN,
                       .mark_y = NAN,
                       .width_mm = CHART_WIDE,
                       .height_mm = 70,
                       .font_pt = FONT};
-    for (size_t i = 0; i < n_series * v->n_runs; i++) {
+    for (size_t i = 0; i < of->n_series * of->n; i++) {
         chart.y_low = fmin(chart.y_low, v->values[i]); /* pass over NAN */
         chart.y_high = fmax(chart.y_high, v->values[i]);
     }
+    for (size_t i = 0; of->chance && i < of->n; i++)
+        chart.y_high = fmax(chart.y_high, of->chance[i]);
     chart.y_high = chart.y_high > chart.y_low ? chart.y_high + 0.08 * (chart.y_high - chart.y_low) : 1;
     return hs__svg_write(hs_chart_draw(&chart, &picture, err), &picture, out, err);
 }
 
-/* Draws a map of heads x runs for each layer. */
-static hs_status maps_write(const view *v, const hs__compared_figure *about, FILE *out, hs_error *err)
+/* Draws a map of layers x heads for each of a few runs, or of heads x runs for each layer. */
+static hs_status maps_write(const view *v, const hs__compared_figure *about, const json_t *of_heads,
+                            FILE *out, hs_error *err)
 {
+    const bool by_run = v->n_runs < OVER_RUNS_LEAST;
+    const size_t n_panels = by_run ? v->n_runs : v->n_layers;
+    const size_t n_rows = by_run ? v->n_layers : v->n_heads, n_columns = by_run ? v->n_heads : v->n_runs;
     hs_picture picture = {0};
-    hs_panel *panels = calloc(v->n_layers, sizeof *panels);
+    hs_panel *panels = calloc(n_panels, sizeof *panels);
     float low = 0, high = 0;
     if (!panels)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
-    for (size_t i = 0; i < v->n_layers * v->n_heads * v->n_runs; i++) {
+    for (size_t i = 0; i < n_panels * n_rows * n_columns; i++) {
+        const size_t panel = i / (n_rows * n_columns), row = i / n_columns % n_rows, column = i % n_columns;
+        const hs__indices at = by_run ? (hs__indices){.t = panel, .l = row, .h = column}
+                                      : (hs__indices){.t = column, .l = panel, .h = row};
+        v->cells[i] = (float)hs__report_number_at(of_heads, "T.L.H", at);
         low = fminf(low, v->cells[i]);
         high = fmaxf(high, v->cells[i]);
     }
     const float most = fmaxf(fmaxf(high, -low), 1e-6f);
-    for (size_t l = 0; l < v->n_layers; l++) {
-        panels[l] = (hs_panel){.n_rows = v->n_heads,
-                               .n_columns = v->n_runs,
-                               .values = v->cells + l * v->n_heads * v->n_runs,
-                               .row_title = "head",
-                               .column_title = "run",
+    for (size_t k = 0; k < n_panels; k++) {
+        panels[k] = (hs_panel){.n_rows = n_rows,
+                               .n_columns = n_columns,
+                               .values = v->cells + k * n_rows * n_columns,
+                               .row_title = by_run ? "layer" : "head",
+                               .column_title = by_run ? "head" : "run",
                                .unit = about->unit,
                                .palette = low < 0 ? HS_PALETTE_SIGNED : HS_PALETTE_GREEN,
                                .low = low < 0 ? -most : 0,
                                .high = most};
-        snprintf(panels[l].title, sizeof panels[l].title, "%s", v->labels[v->n_runs + l]);
+        snprintf(panels[k].title, sizeof panels[k].title, "%s", v->labels[by_run ? k : v->n_runs + k]);
     }
     const hs_figure figure = {.title = about->title,
-                              .caption = "heads by runs",
+                              .caption = by_run ? "layers by heads" : "heads by runs",
                               .panels = panels,
-                              .n_panels = v->n_layers,
-                              .n_across = v->n_layers < 4 ? v->n_layers : 4,
-                              .width_mm = MAPS_WIDE,
+                              .n_panels = n_panels,
+                              .n_across = n_panels < 4 ? n_panels : 4,
+                              .width_mm = by_run ? CHART_WIDE : MAPS_WIDE,
                               .font_pt = FONT};
     const hs_status st = hs__svg_write(hs_figure_draw(&figure, &picture, err), &picture, out, err);
     free(panels);
@@ -192,6 +212,15 @@ static void heads_table(const view *v, const hs__compared_figure *figure, FILE *
 
 /* ---- sections ---- */
 
+/* Fills v->values [run][layer] of a figure. */
+static void runs_fill(view *v, const json_t *of_runs)
+{
+    for (size_t r = 0; r < v->n_runs; r++)
+        for (size_t l = 0; l < v->n_layers; l++)
+            v->values[r * v->n_layers + l] =
+                hs__report_number_at(of_runs, "T.L", (hs__indices){.t = r, .l = l});
+}
+
 /* Fills v->values [layer][run] of a figure. */
 static void layers_fill(view *v, const json_t *of_runs)
 {
@@ -201,14 +230,60 @@ static void layers_fill(view *v, const json_t *of_runs)
                 hs__report_number_at(of_runs, "T.L", (hs__indices){.t = r, .l = l});
 }
 
-/* Fills v->values and v->cells [layer][head][run]. */
+/* Returns the chance of a figure in each run, or NULL. Over layers: that of the runs if all agree. */
+static const double *chance_fill(view *v, const hs__compared_figure *figure, bool over_layers)
+{
+    char name[64];
+    snprintf(name, sizeof name, "chance_%s", figure->name);
+    const json_t *of_runs = json_object_get(json_object_get(v->json, "run_figures"), name);
+    const double first = hs__report_number_at(of_runs, "T", (hs__indices){0});
+    bool agree = true;
+    for (size_t r = 0; r < v->n_runs; r++) {
+        v->chance[r] = hs__report_number_at(of_runs, "T", (hs__indices){.t = r});
+        agree &= fabs(v->chance[r] - first) <= 0.005 * fabs(first); /* closer than a line is wide */
+    }
+    for (size_t l = 0; over_layers && l < v->n_layers; l++)
+        v->chance[l] = first;
+    return of_runs && (agree || !over_layers) ? v->chance : NULL;
+}
+
+/* Draws a figure of layers: by layer with a line for each run, if those are few; and over many runs. */
+static hs_status charts_write(view *v, const hs__compared_figure *figure, const json_t *of_layers, FILE *out,
+                              hs_error *err)
+{
+    const bool by_layer = v->n_runs <= HS_CHART_LINES_MAX && v->n_layers > 1;
+    hs_status st = HS_OK;
+    if (by_layer) {
+        runs_fill(v, of_layers);
+        st = chart_write(v, figure,
+                         &(lines){.x_title = "layer",
+                                  .xs = v->xs + v->n_runs,
+                                  .chance = chance_fill(v, figure, true),
+                                  .names = v->labels,
+                                  .n = v->n_layers,
+                                  .n_series = v->n_runs},
+                         out, err);
+    }
+    if (st || (by_layer && v->n_runs < OVER_RUNS_LEAST))
+        return st;
+    layers_fill(v, of_layers);
+    return chart_write(v, figure,
+                       &(lines){.x_title = "run",
+                                .xs = v->xs,
+                                .chance = chance_fill(v, figure, false),
+                                .names = v->labels + v->n_runs,
+                                .n = v->n_runs,
+                                .n_series = v->n_layers},
+                       out, err);
+}
+
+/* Fills v->values [layer][head][run]. */
 static void heads_fill(view *v, const json_t *of_runs)
 {
     for (size_t i = 0; i < v->n_layers * v->n_heads * v->n_runs; i++) {
         const size_t r = i % v->n_runs, head = i / v->n_runs;
         const hs__indices at = {.t = r, .l = head / v->n_heads, .h = head % v->n_heads};
         v->values[i] = hs__report_number_at(of_runs, "T.L.H", at);
-        v->cells[i] = (float)v->values[i];
     }
 }
 
@@ -218,15 +293,17 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
     const json_t *of_heads = json_object_get(json_object_get(v->json, "head_figures"), figure->name);
     fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n",
             figure->name, figure->title, figure->title);
-    layers_fill(v, of_layers);
-    hs_status st = chart_write(v, figure, v->n_layers, v->labels + v->n_runs, out, err);
-    if (!st && of_heads) {
-        heads_fill(v, of_heads);
-        st = maps_write(v, figure, out, err);
-    }
-    fprintf(out, "</div><figcaption>By layer%s%s.</figcaption><details><summary>Numbers of layers</summary>",
+    hs_status st = charts_write(v, figure, of_layers, out, err);
+    if (!st && of_heads)
+        st = maps_write(v, figure, of_heads, out, err);
+    const bool has_chance = chance_fill(v, figure, v->n_runs < OVER_RUNS_LEAST);
+    fprintf(out,
+            "</div><figcaption>By layer%s%s.%s</figcaption><details><summary>Numbers of layers</summary>",
             figure->of_layer ? "" : ": the mean of its heads",
-            of_heads ? "; below, heads from top to bottom and runs from left to right" : "");
+            !of_heads                     ? ""
+            : v->n_runs < OVER_RUNS_LEAST ? "; below, a map of layers and heads for each run"
+                                          : "; below, heads from top to bottom and runs from left to right",
+            has_chance ? " Dashed: expected by chance, from pairs drawn at random." : "");
     layers_fill(v, of_layers);
     runs_table_begin(v, "Layer", out);
     for (size_t l = 0; l < v->n_layers; l++)
@@ -264,10 +341,11 @@ static void runs_write(const view *v, FILE *out)
 static void header_write(const view *v, FILE *out)
 {
     const json_t *warnings = json_object_get(v->json, "warnings");
-    fprintf(out,
-            "<header><h1>%zu runs compared</h1><p>Figures of each run at threshold %.6g, in the order given. "
-            "Made by headscope ",
-            v->n_runs, json_number_value(json_object_get(v->json, "threshold")));
+    fprintf(
+        out,
+        "<header><h1>%zu run%s compared</h1><p>Figures of each run at threshold %.6g, in the order given. "
+        "Made by headscope ",
+        v->n_runs, v->n_runs == 1 ? "" : "s", json_number_value(json_object_get(v->json, "threshold")));
     hs__html_text(out, json_string_value(json_object_get(v->json, "headscope")));
     fputs(".</p>\n", out);
     for (size_t i = 0; i < json_array_size(warnings); i++) {
@@ -336,9 +414,16 @@ static hs_status totals_write(view *v, FILE *out, hs_error *err)
     fputs("<div class=\"panels\">", out);
     for (size_t k = 0; !st && k < hs__n_compared_totals; k++) {
         const hs__compared_figure *about = &hs__compared_totals[k];
-        const bool is_drawn = strncmp(about->name, "masked", 6) == 0 || strncmp(about->name, "label", 5) == 0;
+        const bool is_drawn = v->n_runs > 1 && (strncmp(about->name, "masked", 6) == 0 ||
+                                                strncmp(about->name, "label", 5) == 0);
         if (is_drawn && total_fill(v, about))
-            st = chart_write(v, about, 1, (const char *const[]){about->title}, out, err);
+            st = chart_write(v, about,
+                             &(lines){.x_title = "run",
+                                      .xs = v->xs,
+                                      .names = (const char *const[]){about->title},
+                                      .n = v->n_runs,
+                                      .n_series = 1},
+                             out, err);
     }
     fputs("</div></section>\n", out);
     return st;

@@ -1,11 +1,16 @@
 // Corpus runs as the server keeps them: POST /corpora and what belongs to it.
-import type { CorpusExamples, CorpusRun, CorpusRuns } from "../../../../build/openapi";
+import type { CorpusComparison, CorpusExamples, CorpusRun, CorpusRuns } from "../../../../build/openapi";
 import type { Report } from "../../../report/data";
 import { getJson, problemFrom, Problem, send } from "../../app/api";
 import { authorization } from "../../app/token";
+import { pageOf } from "./pages";
 
 export type Run = CorpusRun;
 export type { Report };
+export interface Compared {
+  numbers: CorpusComparison;
+  page: Document;
+}
 
 export const LINES = [
   "application/x-ndjson",
@@ -36,8 +41,23 @@ const path = (id: string, rest = ""): string => `corpora/${encodeURIComponent(id
 export const reportAddress = (id: string, format: "html" | "json" | "npz"): string =>
   path(id, `/report?format=${format}`);
 
-export const comparisonAddress = (ids: readonly string[], format: "html" | "json" | "csv"): string =>
-  path(ids[0] ?? "", `/comparison?with=${ids.slice(1).map(encodeURIComponent).join(",")}&format=${format}`);
+// threshold: 0 for the first run's main one.
+export function comparisonAddress(ids: readonly string[], format: "html" | "json" | "csv", threshold: number): string {
+  const others = ids.slice(1).map(encodeURIComponent).join(",");
+  const at = threshold ? `&threshold=${threshold}` : "";
+  return path(ids[0] ?? "", `/comparison?with=${others}${at}&format=${format}`);
+}
+
+// The page that the server writes, and the numbers in it.
+export async function loadComparison(ids: readonly string[], threshold: number): Promise<Compared> {
+  const [numbers, page] = await Promise.all([
+    getJson<CorpusComparison>(comparisonAddress(ids, "json", threshold)),
+    loadPage(comparisonAddress(ids, "html", threshold)),
+  ]);
+  return { numbers, page };
+}
+
+export const loadPage = async (address: string): Promise<Document> => pageOf(await (await fetchFile(address)).text());
 
 export async function listRuns(): Promise<Run[]> {
   const runs: Run[] = [];

@@ -1,38 +1,24 @@
-// The key figures of runs side by side, as linked charts and as a table.
-import { useRef } from "preact/hooks";
-import type { App } from "../../app/app";
+// The figures of runs side by side: the server's charts of all, one figure in full, and its numbers as a table.
+import type { CorpusComparison } from "../../../../build/openapi";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { useApp, useExport } from "../../ui/context";
-import { Segmented, Select } from "../../ui/controls";
-import { StateSelect } from "../../ui/state-controls";
+import { Button, Select } from "../../ui/controls";
+import { HeadLink } from "../../heads/head-map";
+import { StateSegmented } from "../../ui/state-controls";
 import { Sortable, type Column } from "../../ui/sortable";
-import { comparisonAddress, type Report } from "./api";
-import {
-  columnOfRun,
-  isOfHeads,
-  isOfOneLayer,
-  isOverRuns,
-  rankRows,
-  RUN_FIGURE_NAMES,
-  RUN_FIGURES,
-  type Row,
-} from "./figures";
+import { comparisonAddress, type Compared, type Report, type Run } from "./api";
+import { columnOfRun, commonThresholds, rankRows, rowsOf, type Row } from "./figures";
+import { RunLabels } from "./labels";
 import { FileLink, useAttempt } from "./list";
 import { fileName, nameOfRun } from "./names";
-import { RunLabels } from "./labels";
-import { patternNumbers, RunPatterns } from "./patterns";
-import { Plot, styleOf } from "./charts";
-import { OVER_LEAST, placeName, rowsIn, shownOf, type Shown, type Side } from "./shown";
+import { Part } from "./pages";
+import { openInRun, patternNumbers, RunPatterns } from "./patterns";
+import { RunPruning } from "./pruning";
 
 const BY_CHOICES = [
   { value: "layers", label: "Layers" },
   { value: "heads", label: "Every head" },
-  { value: "layer", label: "One layer’s heads" },
-] as const;
-const OVER_CHOICES = [
-  { value: "runs", label: "Layers over runs" },
-  { value: "runheads", label: "Heads over runs" },
 ] as const;
 
 // With its sign, unless it is too small to write; the difference of two fractions is in percentage points.
@@ -43,126 +29,106 @@ function signed(value: number | null, write: (v: number | null) => string): stri
   return value < 0 ? `−${size}` : `+${size}`;
 }
 
-// The run's unusual options, and its predictions of masked tokens.
-function optionsOf(report: Report): string {
-  const { interventions, similarity_space, center } = report.provenance.options;
-  const { precision } = report.provenance.model;
-  const { masked } = report;
-  const parts = [
-    precision !== "fp32" && precision,
-    similarity_space === "residual" && "residual space",
-    center === "text" && "centred similarity",
-    interventions?.length && `changed: ${JSON.stringify(interventions)}`,
-    masked?.tokens &&
-      `masked tokens found: ${percent(masked.accuracy)}, loss ${format(masked.loss)} (${masked.tokens.toLocaleString("en")})`,
-  ];
-  return parts
-    .filter(Boolean)
-    .map((part) => ` · ${part}`)
-    .join("");
+interface Props {
+  runs: readonly Run[];
+  compared: Compared;
+  report: Report; // of the first
+  page: Document | null; // of the first's report; null: on its way
+  also: { current: Exportable["also"] }; // saved with it
 }
 
-// `also`: saved with it.
-export function RunCompare({ sides, also }: { sides: readonly Side[]; also: { current: Exportable["also"] } }) {
+export function RunCompare({ runs, compared, report, page, also }: Props) {
   const app = useApp();
-  const shown = shownOf(app, sides);
-  const { by } = shown;
-  const cursor = useRef(-1); // index into the places; the charts share it
-  useExport(() => runsExport(app, shown, also.current));
-  const [first] = sides;
+  const { numbers, page: drawn } = compared;
+  const figure = numbers.figures.find(({ name }) => name === app.state.figure) ?? numbers.figures[0];
+  useExport(() => ({
+    name: `headscope-runs-${fileName(runs.map(nameOfRun).join("-"))}`,
+    title: `headscope · ${runs.map(nameOfRun).join(" and ")}`,
+    provenance: {
+      tool: "headscope",
+      runs: numbers.runs.map(({ provenance }) => provenance),
+      page: app.address.href(),
+    },
+    part: ".run-compare",
+    rows: () => tableOf(numbers),
+    heads: patternNumbers(app, report),
+    also: also.current,
+  }));
+  const [first] = runs;
+  const thresholds = commonThresholds(numbers);
   return (
     <div class="run-compare">
       <div class="toolbar">
-        <Segmented
-          legend="Show"
-          help="head"
-          value={by}
-          choices={sides.length < OVER_LEAST ? BY_CHOICES : [...BY_CHOICES, ...OVER_CHOICES]}
-          onChange={(value) => app.set({ by: value })}
-        />
-        {isOfOneLayer(by) && (
-          <Select
-            label="Layer"
-            help="head"
-            value={shown.layer}
-            options={shown.layers.map((l) => [l, String(l)] as const)}
-            onChange={(layer) => app.set({ layer })}
-          />
-        )}
         <Select
           label="Threshold"
           help="tau"
-          value={shown.level}
-          options={shown.thresholds.map((tau) => [tau, String(tau)] as const)}
+          value={thresholds.find((tau) => Math.abs(tau - numbers.threshold) < 1e-6) ?? NaN}
+          options={thresholds.map((tau) => [tau, String(tau)] as const)}
           onChange={(level) => app.set({ level })}
         />
       </div>
-      <Legend shown={shown} />
-      {sides.length > 1 && <ComparisonLinks sides={sides} />}
+      <Legend runs={runs} numbers={numbers} />
+      <ComparisonLinks runs={runs} threshold={app.state.level} />
       <div class="plots">
-        {RUN_FIGURE_NAMES.filter((name) => !isOfHeads(by) || RUN_FIGURES[name].head).map((name) => (
-          <Plot key={name} name={name} shown={shown} cursor={cursor} />
+        {numbers.figures.map(({ name, title }) => (
+          <figure class="plot" key={name} aria-label={title}>
+            <Button
+              class="plain"
+              title="Shows it in full, and in the table."
+              aria-pressed={name === figure?.name}
+              onClick={() => app.set({ figure: name })}
+            >
+              {title}
+            </Button>
+            <Part page={drawn} select={`#figure-${name} .panels > svg:first-child`} />
+          </figure>
         ))}
       </div>
-      {first && <RunLabels run={first.run} report={first.report} />}
-      {first && <RunPatterns run={first.run} report={first.report} />}
-      <FigureTable shown={shown} />
+      {figure && (
+        <section class="run-figure" aria-label={figure.title}>
+          <h3>{figure.title}</h3>
+          <Part page={drawn} select={`#figure-${figure.name} > :is(.panels, figcaption)`} />
+          <FigureTable runs={runs} numbers={numbers} figure={figure} />
+        </section>
+      )}
+      {first && <RunLabels run={first} report={report} page={page} />}
+      {first && <RunPruning run={first} report={report} page={page} />}
+      {first && <RunPatterns run={first} report={report} />}
     </div>
   );
 }
 
-// Why figures may differ that should not be compared.
-function doubtsOf(reports: readonly Report[]): string {
-  const lengths = new Set(reports.map((r) => r.provenance.options.max_tokens));
-  const layers = new Set(reports.map((r) => r.layers.length));
-  if (reports.length < 2)
-    return "A second finished run is drawn beside this one: another model, or another kind of text.";
-  return [
-    lengths.size > 1 && "They cut texts at different lengths, which moves distances and chance.",
-    layers.size > 1 && "Layers are side by side by number, not by depth.",
-  ]
-    .filter(Boolean)
-    .join(" ");
-}
-
-function Legend({ shown }: { shown: Shown }) {
-  const { sides, by, places } = shown;
-  const over = isOverRuns(by);
-  const note = doubtsOf(sides.map(({ report }) => report));
-  const ends = [places[0], places.at(-1)].map((place) => (place ? placeName(place) : ""));
+// Names the runs by their numbers in the charts.
+function Legend({ runs, numbers }: { runs: readonly Run[]; numbers: CorpusComparison }) {
+  const of = (name: string, n: number): number | null => numbers.run_figures[name]?.[n] ?? null;
+  const masked = (n: number): string =>
+    of("masked_loss", n) === null
+      ? ""
+      : ` · masked tokens found: ${percent(of("masked_accuracy", n))}, loss ${format(of("masked_loss", n))}`;
   return (
     <>
       <div class="run-legend">
-        {sides.map(({ run, report }, n) => (
-          <div class={`key ${sides.length > 2 ? "" : n ? "second" : "first"}`} key={run.id}>
-            {over ? <b>{n}</b> : <i aria-hidden="true" style={swatch(n, sides.length)} />}
+        {runs.map((run, n) => (
+          <div class="key" key={run.id}>
+            <b>run {n}</b>
             <strong>{nameOfRun(run)}</strong>
-            <span class="muted">
-              {`${report.provenance.model.name} · ${report.texts.toLocaleString("en")} texts · `}
-              {`${report.provenance.options.max_tokens} tokens${optionsOf(report)}`}
-            </span>
+            <span class="muted">{`${of("texts", n)?.toLocaleString("en") ?? ""} texts${masked(n)}`}</span>
           </div>
         ))}
-        <div class="key chance">
-          <i aria-hidden="true" />
-          <span class="muted">chance</span>
-        </div>
       </div>
-      {over && (
-        <p class="muted">{`Runs from left to right in this order. Lines from ${ends.join(" (blue) to ")} (red).`}</p>
-      )}
-      {note && <p class="muted">{note}</p>}
+      {numbers.warnings.map((warning) => (
+        <p class="muted" key={warning}>
+          {warning}
+        </p>
+      ))}
     </>
   );
 }
 
-const swatch = (n: number, count: number): { borderTopColor: string } | undefined =>
-  count > 2 ? { borderTopColor: styleOf(n, count).colour } : undefined;
-
 // The server's own comparison of these runs, as files.
-function ComparisonLinks({ sides }: { sides: readonly Side[] }) {
+function ComparisonLinks({ runs, threshold }: { runs: readonly Run[]; threshold: number }) {
   const [attempt, failure] = useAttempt();
-  const ids = sides.map(({ run }) => run.id);
+  const ids = runs.map(({ id }) => id);
   return (
     <div class="comparison-links">
       {COMPARISON_FORMATS.map(([format, text]) => (
@@ -170,7 +136,7 @@ function ComparisonLinks({ sides }: { sides: readonly Side[] }) {
           key={format}
           text={text}
           file={`comparison.${format}`}
-          address={comparisonAddress(ids, format)}
+          address={comparisonAddress(ids, format, threshold)}
           attempt={attempt}
         />
       ))}
@@ -186,21 +152,33 @@ const COMPARISON_FORMATS = [
 ] as const;
 
 const differenceName = (count: number): string => (count > 2 ? "Last − first" : "First − second");
+const placeName = ({ layer, head }: Row): string => (head === null ? `layer ${layer}` : `layer ${layer} head ${head}`);
 
-function FigureTable({ shown }: { shown: Shown }) {
+function FigureTable(props: {
+  runs: readonly Run[];
+  numbers: CorpusComparison;
+  figure: CorpusComparison["figures"][number];
+}) {
   const app = useApp();
-  const { figure, rank } = app.state;
-  const about = RUN_FIGURES[figure];
-  const places = about.head ? shown.places : shown.places.filter(({ head }) => head === null);
-  const names = shown.sides.map(({ run }) => nameOfRun(run));
+  const { runs, numbers, figure } = props;
+  const { by, rank } = app.state;
+  const write = figure.unit === "share" ? percent : format;
+  const names = runs.map(nameOfRun);
   const alike = new Set(names).size < names.length;
+  const open = (layer: number, head: number): void => void (runs[0] && openInRun(app, runs[0], layer, head));
   const columns: Column<Row>[] = [
-    { key: "place", name: "Place", words: true, cell: ({ place }) => placeName(place) },
+    {
+      key: "place",
+      name: "Place",
+      words: true,
+      cell: (row) =>
+        row.head === null ? placeName(row) : <HeadLink layer={row.layer} head={row.head} onOpen={open} />,
+    },
     ...names.map((name, n) => ({
       key: columnOfRun(n),
-      name: alike ? `${n + 1}. ${name}` : name,
+      name: alike ? `${n}. ${name}` : name,
       number: true,
-      cell: ({ values }: Row) => about.write(values[n] ?? null),
+      cell: ({ values }: Row) => write(values[n] ?? null),
     })),
   ];
   if (names.length > 1)
@@ -208,55 +186,33 @@ function FigureTable({ shown }: { shown: Shown }) {
       key: "difference",
       name: differenceName(names.length),
       number: true,
-      cell: (row) => signed(row.difference, about.write),
+      cell: (row) => signed(row.difference, write),
     });
   return (
     <div class="run-table">
-      <StateSelect
-        label="Figure in the table"
-        help="figure"
-        id="run-figure"
-        field="figure"
-        options={RUN_FIGURE_NAMES.map((name) => [name, RUN_FIGURES[name].name] as const)}
-      />
+      <StateSegmented legend="Show" help="head" field="by" choices={BY_CHOICES} />
       <Sortable
-        label={`${about.name} as a table`}
-        caption={`${about.title}.`}
+        label={`${figure.title} as a table`}
+        caption={`${figure.title}, ${figure.unit}`}
         columns={columns}
-        rows={rankRows(rowsIn(shown, figure, places), rank)}
+        rows={rankRows(rowsOf(numbers, figure.name, by), rank)}
         order={rank}
         onSort={(order) => app.set({ rank: order })}
-        keyOf={({ place }) => placeName(place)}
+        keyOf={placeName}
       />
     </div>
   );
 }
 
-function runsExport(app: App, shown: Shown, also: Exportable["also"]): Exportable | null {
-  const { sides, places, level } = shown;
-  const [first] = sides;
-  if (!first) return null;
-  const rows = (): (string | number)[][] => [
-    ["figure", "threshold", "layer", "head", ...sides.map((_, n) => columnOfRun(n)), "difference"],
-    ...RUN_FIGURE_NAMES.flatMap((name) =>
-      rowsIn(shown, name, places).map(({ place, values, difference }) => [
-        ...[name, level, place.layer, place.head ?? ""],
-        ...[...values, difference].map((value) => value ?? ""),
+// All figures of layers and heads.
+function tableOf(numbers: CorpusComparison): (string | number)[][] {
+  return [
+    ["figure", "threshold", "layer", "head", ...numbers.runs.map((_, n) => columnOfRun(n)), "difference"],
+    ...numbers.figures.flatMap(({ name }) =>
+      [...rowsOf(numbers, name, "layers"), ...rowsOf(numbers, name, "heads")].map((row) => [
+        ...[name, numbers.threshold, row.layer, row.head ?? ""],
+        ...[...row.values, row.difference].map((value) => value ?? ""),
       ]),
     ),
   ];
-  const names = sides.map(({ run }) => nameOfRun(run));
-  return {
-    name: `headscope-runs-${fileName(names.join("-"))}`,
-    title: `headscope · ${names.join(" and ")}`,
-    provenance: {
-      tool: "headscope",
-      runs: sides.map(({ report }) => report.provenance),
-      page: app.address.href(),
-    },
-    part: ".run-compare",
-    rows,
-    heads: patternNumbers(app, first.report),
-    also,
-  };
 }

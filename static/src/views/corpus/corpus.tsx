@@ -7,14 +7,16 @@ import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
 import { Notice, problemNotice, StatusLine } from "../../ui/status";
-import type { Run } from "./api";
+import type { Report, Run } from "./api";
 import { RunCompare } from "./compare";
 import { RunForm } from "./form";
 import { progressOf, RunList } from "./list";
 import { nameOfRun } from "./names";
 import { Runs, RUNS_MOST } from "./runs";
-import type { Side } from "./shown";
 import { Typical } from "./typical";
+
+// The report has parts that the page shows as the server drew them.
+const hasPart = (report: Report): boolean => "labels" in report || "pruning" in report;
 
 const NONE = "-"; // in place of a second run
 
@@ -129,13 +131,16 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   if (!state.run2 && second) app.commit({ run2: second.id });
   const options = done.map((run) => [run.id, runs.title(run)] as const);
   const two = [first, second].filter((run) => run !== undefined);
-  const ids = state.runs.split(".");
-  const more = done.filter((run) => ids.includes(run.id) && !two.includes(run)).slice(0, RUNS_MOST - 2);
+  const chosenIds = state.runs.split(".");
+  const more = done.filter((run) => chosenIds.includes(run.id) && !two.includes(run)).slice(0, RUNS_MOST - 2);
   const chosen = more.length ? done.filter((run) => two.includes(run) || more.includes(run)).reverse() : two;
-  const loaded = chosen.map((run) => ({ run: { ...run, name: runs.title(run) }, ...runs.report(run.id) }));
-  const failed = loaded.find(({ problem }) => problem);
-  const sides = loaded.flatMap(({ run, report }): Side[] => (report ? [{ run, report }] : []));
-  const ready = sides.length === loaded.length;
+  const named = chosen.map((run) => ({ ...run, name: runs.title(run) }));
+  const ids = chosen.map(({ id }) => id);
+  const report = chosen[0] && runs.report(chosen[0].id);
+  const compared = runs.comparison(ids, state.level);
+  const page = report?.value && hasPart(report.value) && chosen[0] ? runs.page(chosen[0].id) : null;
+  const problem = report?.problem ?? compared.problem ?? page?.problem;
+  const ready = report?.value && compared.value;
   return (
     <section class="comparison" aria-label="Runs side by side">
       <h2>Side by side</h2>
@@ -163,14 +168,22 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
           onChange={(chosen) => app.set({ runs: chosen.map(({ id }) => id).join(".") }, true)}
         />
       )}
-      {failed?.problem && (
+      {problem && (
         <p class="error" role="alert">
-          {nameOfRun(failed.run)}: {failed.problem.message}
+          {problem.message}
         </p>
       )}
-      {!ready && !failed && <StatusLine>Reading the reports…</StatusLine>}
-      {ready && sides[0] && <Typical {...sides[0]} onSaved={onSaved} />}
-      {ready && <RunCompare sides={sides} also={texts} />}
+      {!ready && !problem && <StatusLine>Reading the reports…</StatusLine>}
+      {report?.value && named[0] && <Typical run={named[0]} report={report.value} onSaved={onSaved} />}
+      {report?.value && compared.value && (
+        <RunCompare
+          runs={named}
+          compared={compared.value}
+          report={report.value}
+          page={page?.value ?? null}
+          also={texts}
+        />
+      )}
     </section>
   );
 }

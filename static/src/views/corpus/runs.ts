@@ -1,21 +1,62 @@
 // The server's corpus runs, kept up to date while they are on screen, and the reports that were opened.
-import { isActive, listRuns, loadReport, loadRun, watchRun, type Report, type Run } from "./api";
+import {
+  isActive,
+  listRuns,
+  loadComparison,
+  loadPage,
+  loadReport,
+  loadRun,
+  reportAddress,
+  watchRun,
+  type Compared,
+  type Report,
+  type Run,
+} from "./api";
 import { asProblem, type Problem } from "../../app/api";
 import { dateOfRun, nameOfRun } from "./names";
 
 const AGAIN_MS = 3000; // the list is fetched this often while a run is active
 export const RUNS_MOST = 12; // side by side
-const REPORTS_MOST = RUNS_MOST + 4;
+const ANSWERS_MOST = 16;
 
-interface Loaded {
-  report: Report | null;
+interface Loaded<T> {
+  value: T | null;
   problem: Problem | null; // both null: on its way
+}
+
+// Answers of the server, each requested once.
+class Answers<T> {
+  private readonly known = new Map<string, Loaded<T>>();
+
+  constructor(private readonly onchange: () => void) {}
+
+  want(key: string, load: () => Promise<T>): Loaded<T> {
+    let answer = this.known.get(key);
+    if (answer) return answer;
+    if (this.known.size >= ANSWERS_MOST) this.known.clear();
+    this.known.set(key, (answer = { value: null, problem: null }));
+    const requested = answer;
+    load()
+      .then(
+        (value) => (requested.value = value),
+        (error) => (requested.problem = asProblem(error)),
+      )
+      .finally(this.onchange);
+    return answer;
+  }
+
+  // Drops what names the run.
+  forget(id: string): void {
+    for (const key of this.known.keys()) if (key.includes(id)) this.known.delete(key);
+  }
 }
 
 export class Runs {
   list: Run[] | null = null; // newest first; null until the server has answered
   problem: Problem | null = null;
-  private readonly reports = new Map<string, Loaded>();
+  private readonly reports: Answers<Report>;
+  private readonly pages: Answers<Document>;
+  private readonly comparisons: Answers<Compared>;
   private requested = false;
   private timer = 0;
   private watched: { id: string; stop: () => void } | null = null;
@@ -25,7 +66,11 @@ export class Runs {
     private readonly seen: () => boolean,
     private readonly onchange: () => void,
     private readonly onend: (run: Run) => void,
-  ) {}
+  ) {
+    this.reports = new Answers(onchange);
+    this.pages = new Answers(onchange);
+    this.comparisons = new Answers(onchange);
+  }
 
   // Called at every drawing: begins to follow the runs, once.
   follow(): void {
@@ -94,21 +139,6 @@ export class Runs {
     this.watched = { id: run.id, stop };
   }
 
-  report(id: string): Loaded {
-    let loaded = this.reports.get(id);
-    if (loaded) return loaded;
-    if (this.reports.size >= REPORTS_MOST) this.reports.clear();
-    this.reports.set(id, (loaded = { report: null, problem: null }));
-    const requested = loaded;
-    loadReport(id)
-      .then(
-        (report) => (requested.report = report),
-        (error) => (requested.problem = asProblem(error)),
-      )
-      .finally(this.onchange);
-    return loaded;
-  }
-
   // The run's name, with its date where another has the same.
   title(run: Run): string {
     const name = nameOfRun(run);
@@ -119,7 +149,22 @@ export class Runs {
     return `${name} · ${(many ? dateOfRun(run, true) : minute) || run.id.slice(0, 6)}`;
   }
 
+  report(id: string): Loaded<Report> {
+    return this.reports.want(id, () => loadReport(id));
+  }
+
+  // The report as a page.
+  page(id: string): Loaded<Document> {
+    return this.pages.want(id, () => loadPage(reportAddress(id, "html")));
+  }
+
+  // At the first run's main threshold, if the runs cannot be compared at this one.
+  comparison(ids: readonly string[], threshold: number): Loaded<Compared> {
+    const answer = this.comparisons.want([...ids, threshold].join(" "), () => loadComparison(ids, threshold));
+    return answer.problem && threshold ? this.comparison(ids, 0) : answer;
+  }
+
   forget(id: string): void {
-    this.reports.delete(id);
+    for (const answers of [this.reports, this.pages, this.comparisons]) answers.forget(id);
   }
 }

@@ -1,7 +1,7 @@
 // The corpus view's part of the state: the runs compared and what is shown of them.
 import { flag, fraction, oneOf, text } from "../../app/fields";
 import { ONLY } from "../../heads/figures";
-import { BYS, RUN_FIGURE_NAMES } from "./figures";
+import { BYS } from "./figures";
 
 // A text is typical of a head by the head's own pattern, or by a figure that the server keeps texts for.
 export const TYPICAL_BYS = [
@@ -25,14 +25,15 @@ export const CORPUS_FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
   runs: text(), // more runs, separated by dots
-  level: fraction(0.3), // one of the runs' thresholds
+  level: fraction(0), // one of the runs' thresholds; 0: the first run's main one
   by: oneOf(BYS, "layers"),
-  figure: oneOf(RUN_FIGURE_NAMES, "repeated_share"),
+  figure: text(), // a name of the comparison's; "": the first
   rank: text("place"),
   runheads: flag(), // the patterns of all heads over the first run
   runonly: oneOf(ONLY, "all"),
   runseek: text(),
   runcolumn: text("-previous"),
+  runpruning: flag(true), // how the loss rises as heads go
   runlabels: flag(true), // what a run of labelled texts found
   runlabel: text(), // the label whose heads are mapped; "": the first with effects
   typical: flag(), // one head on its most typical texts of the first run
