@@ -13,9 +13,6 @@ type Library = typeof uPlot;
 let library: Library | null = null;
 const load = async (): Promise<Library> => (library ??= (await import("uplot")).default);
 
-// The charts whose cursors move together.
-export const chartsOf = (group: string): readonly uPlot[] => library?.sync(group).plots ?? [];
-
 // The library and the style of the page, for options.
 export interface ChartStyle {
   library: Library;
