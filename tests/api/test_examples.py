@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,24 +18,80 @@ import checkpoint  # noqa: E402
 
 
 def execute(notebook, headscope, tmp_path, **variables):
-    """The executed notebook's text. It must need no server, no network and no model from outside."""
+    """Returns the words that the cells print. The notebook must draw a picture, and need no server, network or model from
+    outside."""
     env = dict(os.environ, HEADSCOPE=os.path.abspath(headscope), IPYTHONDIR=str(tmp_path / "ipython"), HF_HUB_OFFLINE="1",
                HF_HUB_CACHE=str(tmp_path / "empty"), **variables)
     done = subprocess.run(
         [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", tmp_path, notebook],
         env=env, cwd=EXAMPLES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return (tmp_path / notebook.name).read_text()
+    cells = json.loads((tmp_path / notebook.name).read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", ()) for output in outputs)
+    return "".join("".join(output["text"]) for output in outputs if output["output_type"] == "stream" and output["name"] == "stdout")
+
+
+def heads_of(printed, pattern):
+    """The lines of a ranking, [(layer, head, value)], the largest first."""
+    found = [(int(layer), int(head), float(value)) for layer, head, value in re.findall(pattern, printed)]
+    assert found == sorted(found, key=lambda one: -one[2])
+    return found
+
+
+def check_quick_start(printed, server):
+    """The strongest pairs are the service's."""
+    found = heads_of(printed, r"layer +(\d+) +head +(\d+) .* N = (\d\.\d\d)")
+    answer = server.analyze({"text": BRIDGE, "layers": "all", "outputs": ["pairs"], "max_pairs": 10})
+    expected = sorted((pair["normalized"] for pair in answer["pairs"]), reverse=True)
+    assert [value for _, _, value in found] == [round(value, 2) for value in expected[:10]] and len(found) == 10
+
+
+def check_paper_figures(printed, _):
+    texts, tokens = map(int, re.search(r"(\d+) texts, (\d+) tokens, 12 layers x 12 heads", printed).groups())
+    assert texts > 200 and 60 * texts < tokens <= 128 * texts
+    assert len(re.findall(r"^(?:holds|does not) .*\d", printed, re.M)) == 8
+
+
+def check_experiments(printed, server):
+    """The heads of most effect are the service's, and so is what is predicted."""
+    text = "The old bridge was closed after the [MASK]. The war had damaged the bridge."
+    found = heads_of(printed, r"layer +(\d+) head +(\d+)  state (\d+\.\d+)")
+    answer = server.analyze({"text": text, "layers": "all", "outputs": ["effects"], "predictions": {"top_k": 5}})
+    effects = [(layer, head, one["hidden_change"]) for layer, row in enumerate(answer["effects"]) for head, one in enumerate(row)]
+    expected = sorted(effects, key=lambda one: -one[2])[:5]
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in expected], abs=6e-4)
+    words = [one["token"] for one in answer["predictions"][0]["top"]]
+    assert re.search("before: " + " ".join(map(re.escape, words)), printed), words
+
+
+def check_two_models(printed, _):
+    """The other model is mini with noise, so it has heads that look alike: the strongest correlations, the largest first."""
+    found = [float(r) for r in re.findall(r"mini \d+\.\d+  ~  other \d+\.\d+   r = (\d\.\d\d)", printed)]
+    assert len(found) == 10 and found == sorted(found, reverse=True) and 0.8 < found[-1] <= found[0] <= 1
+
+
+def check_why_this_class(printed, _):
+    """It learns, and the heads that it names carry what it has learnt."""
+    whole, *_, least = map(float, re.search(r"heads off: \[(.+)\]", printed)[1].split(", "))
+    assert float(re.search(r"^accuracy (\S+)", printed, re.M)[1]) == whole > 0.9 and least < 0.7
+
+
+CHECKS = {"quick-start": check_quick_start, "paper-figures": check_paper_figures, "experiments": check_experiments,
+          "two-models": check_two_models, "why-this-class": check_why_this_class}
+BRIDGE = ("The old bridge was closed after the war. The war had damaged the bridge. "
+          "People crossed the river by boat, and the boat left every hour.")
 
 
 @pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
 @pytest.mark.parametrize("notebook", [
     pytest.param(path, marks=() if path.stem == "quick-start" else pytest.mark.slow, id=path.name)
     for path in sorted(EXAMPLES.glob("*.ipynb"))])
-def test_notebook_runs(notebook, headscope, tmp_path):
+def test_notebook_runs(notebook, headscope, server, tmp_path):
     if notebook.stem == "why-this-class":
         pytest.importorskip("torch", reason="python3-torch is not installed")
-    assert '"image/png"' in execute(notebook, headscope, tmp_path)
+    CHECKS[notebook.stem](execute(notebook, headscope, tmp_path), server)
 
 
 @pytest.mark.slow
@@ -43,7 +100,9 @@ def test_notebook_runs(notebook, headscope, tmp_path):
 def test_notebook_with_a_model_of_ones_own(notebook, variable, headscope, tmp_path):
     """One without the head for masked tokens, and with another number of heads."""
     folder = checkpoint.write_random(tmp_path / "bert", n_layers=3, n_heads=4, hidden=48)
-    assert '"image/png"' in execute(EXAMPLES / f"{notebook}.ipynb", headscope, tmp_path, **{variable: str(folder)})
+    printed = execute(EXAMPLES / f"{notebook}.ipynb", headscope, tmp_path, **{variable: str(folder)})
+    pattern = {"experiments": r"layer +[0-2] head +[0-3]  state \d+\.\d+", "two-models": r"~  other [0-2]\.[0-3]   r = \d\.\d\d"}[notebook]
+    assert len(re.findall(pattern, printed)) == {"experiments": 5, "two-models": 10}[notebook]
 
 
 def pickle_of(folder, dtype, n_files):
