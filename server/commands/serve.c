@@ -318,7 +318,7 @@ static hs_status fail_file(const char *path, int error, hs_error *err)
 /* Returns true if the file can be one of arrays: a ZIP archive, or safetensors, whose header is JSON. */
 static bool holds_arrays(const char *data, size_t n_bytes)
 {
-    return n_bytes > 8 && (memcmp(data, "PK", 2) == 0 || data[8] == '{');
+    return data && n_bytes > 8 && (memcmp(data, "PK", 2) == 0 || data[8] == '{');
 }
 
 /* Reads n_bytes of an open file into memory. The caller frees *ret_data, even after an error. */
