@@ -249,7 +249,8 @@ def test_configs_that_are_refused(tmp_path, module, change, message):
 
 
 def test_corpus(folders, tmp_path):
-    """A run has what an encoder's has; the claim about separators does not apply."""
+    """A run has what an encoder's has. The claim about separators does not apply, nor do two over more layers than there
+    are."""
     lines = [json.dumps({"text": TEXT + ". " + TEXT[n:]}) for n in range(12)]
     (tmp_path / "texts.jsonl").write_text("\n".join(lines), encoding="utf-8")
     done = subprocess.run([HEADSCOPE, "corpus", tmp_path / "texts.jsonl", "-o", tmp_path / "out", "--model", folders["neox"],
@@ -257,7 +258,7 @@ def test_corpus(folders, tmp_path):
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report["texts"] == len(lines) and report["provenance"]["model"]["causal"] is True
-    assert [finding["applies"] for finding in report["findings"]] == [False] + 7 * [True]
+    assert [finding["applies"] for finding in report["findings"]] == [False, True, True, True, True, False, False, True]
     assert report["findings"][0]["holds"] is None and report["findings"][0]["verdict"] == "does not apply"
     assert "does not apply" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     with np.load(tmp_path / "out" / "report.npz") as arrays:
