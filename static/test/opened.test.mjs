@@ -4,12 +4,23 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Duplex } from "node:stream";
 import test from "node:test";
+import { createInflateRaw } from "node:zlib";
 import { fromHalves, centre, similarityOf, toHalves } from "../src/heads/similarity.ts";
 import { answerOf } from "../src/opened/file-answers.ts";
 import { FileError, readFileArrays } from "../src/opened/file-arrays.ts";
 import { openedFile } from "../src/opened/opened-file.ts";
 import { npzOf } from "../src/saving/npz.ts";
+
+// Browsers have "deflate-raw" since 2022 or 2023, Node since version 20: before it, zlib inflates.
+try {
+  new DecompressionStream("deflate-raw");
+} catch {
+  globalThis.DecompressionStream = function inflating() {
+    return Duplex.toWeb(createInflateRaw());
+  };
+}
 
 const folder = mkdtempSync(join(tmpdir(), "headscope-arrays-"));
 execFileSync(process.env.PYTHON ?? "python3", ["e2e/arrays.py", folder], { stdio: "inherit" });
@@ -51,7 +62,11 @@ test("answers are the file's numbers: maps, O·O′, centred, summed, averaged, 
   const mean = Array.from({ length: 8 }, (_, k) => O.reduce((sum, v, n) => sum + (n % 8 === k ? v / T : 0), 0));
   const own = (i, j) => mean.reduce((sum, m, k) => sum + (O[i * 8 + k] - m) * (O[j * 8 + k] - m), 0);
   const centred = await ask(file, { layers: [1], heads: [2], outputs: ["similarities"], center: "text" });
-  for (const [i, j] of [[0, 1], [3, 9], [10, 2]])
+  for (const [i, j] of [
+    [0, 1],
+    [3, 9],
+    [10, 2],
+  ])
     assert.ok(Math.abs(centred.similarities[i * T + j] - own(i, j)) < 1e-4);
   const sum = await ask(file, { layers: [0], heads: "all", outputs: ["attentions"], reduce: "sum" });
   assert.ok(Math.abs(sum.attentions[5] - [0, 1, 2, 3].reduce((s, h) => s + file.attention(0, h)[5], 0)) < 1e-6);
@@ -101,7 +116,10 @@ test("files that cannot be shown say what is wrong and what to do", async () => 
 test("safetensors: tokens in the metadata; damaged ones are refused", async () => {
   const data = new Float32Array(9).fill(1 / 3);
   const header = (extra) =>
-    JSON.stringify({ __metadata__: { tokens: '["a","b","c"]' }, attentions: { dtype: "F32", shape: [1, 1, 3, 3], data_offsets: [0, 36], ...extra } });
+    JSON.stringify({
+      __metadata__: { tokens: '["a","b","c"]' },
+      attentions: { dtype: "F32", shape: [1, 1, 3, 3], data_offsets: [0, 36], ...extra },
+    });
   const fileOf = (json) => {
     const text = new TextEncoder().encode(json);
     const bytes = new Uint8Array(8 + text.length + 36);
@@ -112,7 +130,13 @@ test("safetensors: tokens in the metadata; damaged ones are refused", async () =
   };
   const file = await openedFile("one.safetensors", fileOf(header({})));
   assert.deepEqual(file.encoding.tokens, ["a", "b", "c"]);
-  for (const wrong of [{ dtype: "BF16" }, { shape: [1, 1, 3] }, { shape: null }, { data_offsets: [-4, 32] }, { shape: [-1, -1, 3, 3] }])
+  for (const wrong of [
+    { dtype: "BF16" },
+    { shape: [1, 1, 3] },
+    { shape: null },
+    { data_offsets: [-4, 32] },
+    { shape: [-1, -1, 3, 3] },
+  ])
     await assert.rejects(openedFile("x", fileOf(header(wrong))), FileError);
 });
 

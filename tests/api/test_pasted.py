@@ -1,6 +1,7 @@
 """Runs every command of README and docs: each block of sh and of python, in order, in a folder like a fresh checkout with a
 build. A server listens at the address of `make run`, and a local server stands in for the hub. A block that cannot run
-has a comment before it with the reason: <!-- not pasted: it takes a day -->."""
+has a comment before it with the reason: <!-- not pasted: it takes a day -->. The output
+that a page has behind "It prints" is compared."""
 import http.client
 import importlib.util
 import json
@@ -18,8 +19,9 @@ from hub import Hub
 
 pytestmark = unsanitized
 ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.md"  # its blocks need what those before them have written
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), ROOT / "clients" / "python" / "README.md"]
-BLOCK = re.compile(r"(?:<!-- not pasted: ([^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- not pasted: ([^\n]+) -->\n)?```(sh|python)\n(.*?)```(?:\n\nIt prints\n\n```text\n(.*?)```)?", re.DOTALL)
 HUB_MODEL = "google-bert/bert-base-uncased"
 SENTENCE = """# text = The war ended in %d .
 1 The the DET DT _ 2 det _ _
@@ -32,10 +34,10 @@ SENTENCE = """# text = The war ended in %d .
 
 
 def blocks():
-    for page in PAGES:
-        for number, (reason, language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
+    for page in (page for page in PAGES if page != TUTORIAL):
+        for number, (reason, language, text, printed) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
             name = f"{page.relative_to(ROOT)}:{number}"
-            yield pytest.param(language, text, id=name, marks=pytest.mark.skip(reason=reason) if reason else ())
+            yield pytest.param(language, text, printed, id=name, marks=pytest.mark.skip(reason=reason) if reason else ())
 
 
 def spans():
@@ -121,8 +123,7 @@ def pip_works():
     return looked.returncode == 0 and shutil.which("python3") and importlib.util.find_spec("ensurepip") is not None
 
 
-@pytest.mark.parametrize(("language", "text"), blocks())
-def test_block(place, language, text):
+def run_block(place, language, text, printed):
     if language == "python":
         program = text.replace("127.0.0.1:8080", f"{place[1].host}:{place[1].port}")
         python = place[0] / "venv" / "bin" / "python"  # of the block before; else as if it had been there
@@ -130,16 +131,29 @@ def test_block(place, language, text):
         done = subprocess.run([python if python.exists() else sys.executable, "-c", program], cwd=place[0], env=environment,
                               capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        assert not printed or done.stdout == printed
         return
     if "pip install" in text and not pip_works():
         pytest.skip("pip installs nothing here")
     for command in re.split(r"\n(?! )", text.replace("\\\n", " ").replace("|\n", "| ").strip()):
-        if " serve " in command:
+        if " serve " in command + " ":
             serve(command, place)
         elif command.startswith("sqlite3 ") and not shutil.which("sqlite3"):
             pytest.skip("sqlite3 is not installed, so the last command is not run")
         else:
             assert run(command, place) or "-o " in command
+
+
+@pytest.mark.parametrize(("language", "text", "printed"), blocks())
+def test_block(place, language, text, printed):
+    run_block(place, language, text, printed)
+
+
+def test_the_tutorial_from_start_to_end(place):
+    found = BLOCK.findall(TUTORIAL.read_text(encoding="utf-8"))
+    assert len(found) == 5 and not any(reason for reason, *_ in found)
+    for _, language, text, printed in found:
+        run_block(place, language, text, printed)
 
 
 def test_nothing_to_a_heatmap_in_three_commands(place):
