@@ -158,14 +158,14 @@ def test_the_tutorial_from_start_to_end(place):
 
 def test_nothing_to_a_heatmap_in_three_commands(place):
     """The first builds (make run, make); these are the other two, as README has them."""
-    block, = (text for page in PAGES[:1] for _, _, text in BLOCK.findall(page.read_text(encoding="utf-8")) if " pull " in text)
+    block, = (text for page in PAGES[:1] for _, _, text, _ in BLOCK.findall(page.read_text(encoding="utf-8")) if " pull " in text)
     pull, command = block.strip().split("\n")
     run(pull, place)
     assert serve(command, place) == HUB_MODEL.split("/")[1] or HUB_MODEL in command
 
 
 def test_the_first_request_prints_a_page(place):
-    curl, = (text for _, _, text in BLOCK.findall(PAGES[0].read_text(encoding="utf-8")) if text.startswith("curl"))
+    curl, = (text for _, _, text, _ in BLOCK.findall(PAGES[0].read_text(encoding="utf-8")) if text.startswith("curl"))
     lines = run(curl, place).split("\n")
     assert 10 < len(lines) < 200 and max(map(len, lines)) < 120
 
