@@ -18,6 +18,7 @@ struct hs_chance {
 
 static void layout(hs_chance *c, size_t tokens_max, hs__arena *arena)
 {
+    (void)hs__arena_take(arena, sizeof *c); /* the struct itself */
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
         c->shares[kind] = hs__arena_take(arena, tokens_max * sizeof *c->shares[kind]);
     c->first = hs__arena_take(arena, tokens_max * sizeof *c->first);
@@ -25,25 +26,19 @@ static void layout(hs_chance *c, size_t tokens_max, hs__arena *arena)
     c->ends = hs__arena_take(arena, tokens_max);
 }
 
-/* The struct has the first line of the block. */
-static size_t struct_bytes(void)
-{
-    return (sizeof(hs_chance) + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
-}
-
 size_t hs_chance_bytes(size_t tokens_max)
 {
     hs_chance unused;
     hs__arena arena = {0};
     layout(&unused, tokens_max, &arena);
-    return struct_bytes() + arena.used;
+    return arena.used;
 }
 
 hs_chance *hs_chance_create(size_t tokens_max)
 {
     hs_chance *chance = calloc(1, hs_chance_bytes(tokens_max));
     if (chance) {
-        hs__arena arena = {.base = (char *)chance + struct_bytes()};
+        hs__arena arena = {.base = chance};
         layout(chance, tokens_max, &arena);
     }
     return chance;

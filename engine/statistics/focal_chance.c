@@ -30,6 +30,7 @@ static size_t drawn_words(size_t n_tokens)
 
 static void layout(hs_focal_chance *c, size_t tokens_max, hs__arena *arena)
 {
+    (void)hs__arena_take(arena, sizeof *c); /* the struct itself */
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
         c->texts[k].first = hs__arena_take(arena, tokens_max * sizeof *c->texts[k].first);
         c->texts[k].all = hs__arena_take(arena, tokens_max * sizeof *c->texts[k].all);
@@ -38,25 +39,19 @@ static void layout(hs_focal_chance *c, size_t tokens_max, hs__arena *arena)
     c->drawn = hs__arena_take(arena, drawn_words(tokens_max) * sizeof *c->drawn);
 }
 
-/* The struct has the first lines of the block. */
-static size_t struct_bytes(void)
-{
-    return (sizeof(hs_focal_chance) + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
-}
-
 size_t hs_focal_chance_bytes(size_t tokens_max)
 {
     hs_focal_chance unused;
     hs__arena arena = {0};
     layout(&unused, tokens_max, &arena);
-    return struct_bytes() + arena.used;
+    return arena.used;
 }
 
 hs_focal_chance *hs_focal_chance_create(size_t tokens_max)
 {
     hs_focal_chance *chance = calloc(1, hs_focal_chance_bytes(tokens_max));
     if (chance) {
-        hs__arena arena = {.base = (char *)chance + struct_bytes()};
+        hs__arena arena = {.base = chance};
         layout(chance, tokens_max, &arena);
     }
     return chance;

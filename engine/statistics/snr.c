@@ -40,6 +40,7 @@ struct hs_snr_text {
 
 static void layout(hs_snr_text *t, size_t tokens_max, hs__arena *arena)
 {
+    (void)hs__arena_take(arena, sizeof *t); /* the struct itself */
     const size_t n = tokens_max * sizeof(int32_t), n_double = tokens_max * sizeof(double);
     for (size_t m = 0; m < HS_SNR_MODELS; m++) {
         t->views[m].next = hs__arena_take(arena, n);
@@ -59,18 +60,12 @@ static void layout(hs_snr_text *t, size_t tokens_max, hs__arena *arena)
     t->by_distance = hs__arena_take(arena, n_double);
 }
 
-/* The struct has the first lines of the block. */
-static size_t struct_bytes(void)
-{
-    return (sizeof(hs_snr_text) + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
-}
-
 size_t hs_snr_text_bytes(size_t tokens_max)
 {
     hs_snr_text unused;
     hs__arena arena = {0};
     layout(&unused, tokens_max, &arena);
-    return struct_bytes() + arena.used;
+    return arena.used;
 }
 
 hs_snr_text *hs_snr_text_create(size_t tokens_max)
@@ -78,7 +73,7 @@ hs_snr_text *hs_snr_text_create(size_t tokens_max)
     hs_snr_text *t = calloc(1, hs_snr_text_bytes(tokens_max));
     if (!t)
         return NULL;
-    hs__arena arena = {.base = (char *)t + struct_bytes()};
+    hs__arena arena = {.base = t};
     layout(t, tokens_max, &arena);
     for (size_t d = 1; d < tokens_max; d++) {
         t->logs[d] = log((double)d);

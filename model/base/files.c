@@ -26,12 +26,9 @@ static hs_status fail_errno(hs_error *err, const char *name, int error)
 
 /* Opens a regular file. O_NONBLOCK keeps a pipe of that name from blocking; it is then refused as not
  * regular. */
-static hs_status open_regular(const char *dir, const char *name, int *ret_fd, size_t *ret_size, hs_error *err)
+static hs_status open_regular(const char *path, const char *name, int *ret_fd, size_t *ret_size,
+                              hs_error *err)
 {
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return fail_errno(err, name, ENAMETOOLONG);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_errno(err, name, errno);
@@ -79,47 +76,65 @@ static hs_status refuse_pointer(const char *name, const hs_bytes *bytes, hs_erro
         name);
 }
 
-hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_bytes *ret_bytes, hs_error *err)
+static hs_status path_join(const char *dir, const char *name, char ret_path[PATH_MAX], hs_error *err)
 {
-    hs_error open_error = {0};
+    const int length = snprintf(ret_path, PATH_MAX, "%s/%s", dir, name);
+    return length < 0 || length >= PATH_MAX ? fail_errno(err, name, ENAMETOOLONG) : HS_OK;
+}
+
+hs_status hs_path_read(const char *path, const char *name, size_t bytes_max, hs_bytes *ret_bytes,
+                       hs_error *err)
+{
     int fd = -1;
     size_t size = 0;
-    hs_status st = open_regular(dir, name, &fd, &size, &open_error);
-    if (st == HS_NOT_FOUND && optional) {
-        *ret_bytes = (hs_bytes){NULL, 0};
-        return HS_OK;
-    }
+    hs_status st = open_regular(path, name, &fd, &size, err);
     if (st)
-        return hs_fail(err, st, "%s", open_error.text);
-    char *data = NULL;
-    if (size > READ_BYTES_MAX) {
-        st = hs_fail(err, HS_BAD_MODEL, "%s: larger than %zu MB", name, READ_BYTES_MAX >> 20);
-        goto out;
-    }
-    data = malloc(size + 1); /* never 0 bytes: NULL means absent */
-    if (!data) {
+        return st;
+    char *data = size <= bytes_max ? malloc(size + 1) : NULL; /* never 0 bytes: NULL means absent */
+    if (size > bytes_max)
+        st = hs_fail(err, HS_TOO_LARGE, "%s: larger than %zu MB", name, bytes_max >> 20);
+    else if (!data)
         st = hs_fail(err, HS_NO_MEMORY, "%s: out of memory", name);
-        goto out;
-    }
-    st = read_fully(fd, name, data, size, err);
-    if (!st)
-        st = refuse_pointer(name, &(hs_bytes){data, size}, err);
-    if (st)
-        goto out;
-    *ret_bytes = (hs_bytes){data, size};
-    data = NULL;
-out:
-    free(data);
+    else
+        st = read_fully(fd, name, data, size, err);
     close(fd);
+    if (st) {
+        free(data);
+        return st;
+    }
+    *ret_bytes = (hs_bytes){data, size};
+    return HS_OK;
+}
+
+hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_bytes *ret_bytes, hs_error *err)
+{
+    char path[PATH_MAX];
+    hs_error read_error = {0};
+    *ret_bytes = (hs_bytes){NULL, 0};
+    hs_status st = path_join(dir, name, path, &read_error);
+    if (!st)
+        st = hs_path_read(path, name, READ_BYTES_MAX, ret_bytes, &read_error);
+    if (st == HS_NOT_FOUND && optional)
+        return HS_OK;
+    if (st)
+        return hs_fail(err, st == HS_TOO_LARGE ? HS_BAD_MODEL : st, "%s", read_error.text);
+    st = refuse_pointer(name, ret_bytes, err);
+    if (st) {
+        free((void *)ret_bytes->data);
+        *ret_bytes = (hs_bytes){NULL, 0};
+    }
     return st;
 }
 
 hs_status hs__file_map(const char *dir, const char *name, hs__mapping *ret_mapping, hs_error *err)
 {
+    char path[PATH_MAX];
     *ret_mapping = (hs__mapping){.fd = -1};
     int fd = -1;
     size_t size = 0;
-    hs_status st = open_regular(dir, name, &fd, &size, err);
+    hs_status st = path_join(dir, name, path, err);
+    if (!st)
+        st = open_regular(path, name, &fd, &size, err);
     if (st)
         return st;
     ret_mapping->fd = fd;

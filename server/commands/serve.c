@@ -1,18 +1,15 @@
 /* serve.c - `headscope serve` and `headscope view`: options, and limits that follow the memory there is where
  * none were given. */
+#include "model/base/files.h"
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static hs_status set_pull(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
@@ -34,8 +31,9 @@ static hs_status set_root_path(const hs_option *option, const char *value, void 
         strstr(value, "/.") || (n > 1 && value[n - 1] == '/'))
         return hs_fail(
             err, HS_INVALID,
-            "expected a path such as /lab/headscope: letters, digits and - _ ~ between slashes, at "
-            "most 200 bytes, no slash at its end");
+            "expected a path such as /lab/headscope: letters, digits and - . _ ~ between slashes, no dot "
+            "behind a slash, no slash at the end, at most %d bytes",
+            HS_ROOT_PATH_MAX);
     options->root_path = n > 1 ? value : NULL;
     return HS_OK;
 }
@@ -309,54 +307,24 @@ const hs_command hs__command_serve = {
 
 enum { VIEWED_BYTES_MAX = 1 << 30 }; /* the page takes no more */
 
-static hs_status fail_file(const char *path, int error, hs_error *err)
-{
-    char text[128];
-    return hs_fail(err, HS_IO, "%s: %s", path, strerror_r(error, text, sizeof text));
-}
-
 /* Returns true if the file can be one of arrays: a ZIP archive, or safetensors, whose header is JSON. */
-static bool holds_arrays(const char *data, size_t n_bytes)
+static bool holds_arrays(const hs_bytes *bytes)
 {
-    return data && n_bytes > 8 && (memcmp(data, "PK", 2) == 0 || data[8] == '{');
+    const char *data = (const char *)bytes->data;
+    return bytes->size > 8 && (memcmp(data, "PK", 2) == 0 || data[8] == '{');
 }
 
-/* Reads n_bytes of an open file into memory. The caller frees *ret_data, even after an error. */
-static hs_status bytes_read(int fd, const char *path, size_t n_bytes, char **ret_data, hs_error *err)
+static hs_status arrays_read(const char *path, hs_bytes *ret_bytes, hs_error *err)
 {
-    char *data = *ret_data = malloc(n_bytes + 1);
-    if (!data)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to read %s, %zu bytes", path, n_bytes);
-    for (size_t done = 0; done < n_bytes;) {
-        const ssize_t n = read(fd, data + done, n_bytes - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail_file(path, errno, err);
-        if (n == 0)
-            return hs_fail(err, HS_IO, "%s: changed while it was read; try again", path);
-        done += (size_t)n;
+    const hs_status st = hs_path_read(path, path, VIEWED_BYTES_MAX, ret_bytes, err);
+    if (st == HS_TOO_LARGE) {
+        *err = (hs_error){0};
+        return hs_fail(err, st, "%s: larger than 1 GiB; save fewer layers, or the maps as float16", path);
     }
-    return HS_OK;
-}
-
-static hs_status arrays_read(int fd, const char *path, char **ret_data, size_t *ret_n_bytes, hs_error *err)
-{
-    struct stat info;
-    if (fstat(fd, &info))
-        return fail_file(path, errno, err);
-    if (!S_ISREG(info.st_mode))
-        return hs_fail(err, HS_IO, "%s: not a regular file", path);
-    if (info.st_size > VIEWED_BYTES_MAX)
-        return hs_fail(err, HS_IO, "%s: larger than 1 GiB; save fewer layers, or the maps as float16", path);
-    *ret_n_bytes = (size_t)info.st_size;
-    const hs_status st = bytes_read(fd, path, *ret_n_bytes, ret_data, err);
-    if (st)
-        return st;
-    if (!holds_arrays(*ret_data, *ret_n_bytes))
-        return hs_fail(err, HS_IO, "%s: neither .npz nor .safetensors; save named arrays with numpy.savez",
-                       path);
-    return HS_OK;
+    if (!st && !holds_arrays(ret_bytes))
+        return hs_fail(err, HS_INVALID,
+                       "%s: neither .npz nor .safetensors; save named arrays with numpy.savez", path);
+    return st;
 }
 
 static int view_main(const hs_command *command, int argc, char **argv)
@@ -364,22 +332,16 @@ static int view_main(const hs_command *command, int argc, char **argv)
     hs_server_options options = options_ordinary();
     int operand, exit_code;
     hs_error err = {0};
-    char *data = NULL;
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
     if (operand + 1 != argc)
         return hs__usage_error(command, "%s",
                                operand < argc ? "one FILE at a time" : "name the FILE to show");
     const char *path = argv[operand], *slash = strrchr(path, '/');
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const hs_status st =
-        fd < 0 ? fail_file(path, errno, &err) : arrays_read(fd, path, &data, &options.opened.size, &err);
-    if (fd >= 0)
-        close(fd);
-    options.opened.data = data;
     options.opened_name = slash ? slash + 1 : path;
-    exit_code = st ? hs__command_failed(command, &err) : serve(command, &options);
-    free(data);
+    exit_code = arrays_read(path, &options.opened, &err) ? hs__command_failed(command, &err)
+                                                         : serve(command, &options);
+    free((void *)options.opened.data);
     return exit_code;
 }
 

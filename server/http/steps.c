@@ -395,9 +395,8 @@ static const char *path_of(const char *url)
     return path ? path : "/";
 }
 
-/* Sets the path without the server's root path, which proxies keep or take away, and without a slash at its
- * end.
- * "" is the root path itself. Returns false if memory is short. */
+/* Sets the path without the root path, which proxies keep or take away, and without a slash at its end. "" is
+ * the root path itself. Returns false if memory is short. */
 static bool path_set(hs_exchange *x, const char *url)
 {
     const char *root = x->server->options->root_path ? x->server->options->root_path : "";

@@ -86,7 +86,7 @@ def compare_start(binaries, name, model, alternations):
 def compare_corpus(binaries, name, model, alternations):
     options, count = ["--model", str(model)] if model else [], itertools.count()
     with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "texts.jsonl"
+        file = Path(scratch) / "texts.txt"
         file.write_text("\n".join(texts.make(10 if model else 200, 128)) + "\n")
 
         def corpus(side):
