@@ -1,12 +1,12 @@
 #!/bin/sh
-# Copies the licences of what every program holds into FOLDER: its own, those of the viewer's npm packages (preact, uPlot,
-# IBM Plex) and that of the font of figures (DejaVu). Adds a line for each to FOLDER/README.
+# Copies the licences of what every program holds into FOLDER: its own, those of the viewer's npm packages (preact, IBM
+# Plex) and that of the font of figures (DejaVu). Adds a line for each to FOLDER/README.
 #     deploy/licences.sh FOLDER
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
 cp "$root/LICENSE" "$1/headscope"
-for package in @fontsource/ibm-plex-mono @fontsource/ibm-plex-sans preact uplot; do
+for package in @fontsource/ibm-plex-mono @fontsource/ibm-plex-sans preact; do
     folder=$root/static/node_modules/$package
     cp "$folder/LICENSE" "$1/$(basename "$package")"
     echo "$package $(sed -n 's/^ *"version": "\(.*\)".*/\1/p' "$folder/package.json"): npm package, in the viewer"

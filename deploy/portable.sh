@@ -162,7 +162,7 @@ for package in libopenblas0-pthread gcc-10-base; do
     cp "$sysroot/usr/share/doc/$package/copyright" "$out/licenses/$package"
     echo "$package $(dpkg-deb -f "$work/packages/$package"_*.deb Version): Debian 11's package, in lib/"
 done >>"$out/licenses/README"
-deploy/licences.sh "$out/licenses" # of preact, uPlot and the fonts, too
+deploy/licences.sh "$out/licenses" # of preact and the fonts, too
 # Debian's copyright files name the texts of common licences by their path on a Debian machine.
 grep -rhoE '/usr/share/common-licenses/[A-Za-z]+(-[0-9.]*[0-9])?' "$out/licenses" | sort -u | while read -r text; do
     if [ -e "$text" ]; then cp -L "$text" "$out/licenses/"; fi

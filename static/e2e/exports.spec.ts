@@ -97,7 +97,7 @@ for (const fragment of ["view=head&layer=1&head=4", "view=pairs&layer=1&head=4"]
   test(`labels are text, and none covers another without our font: ${fragment}`, { tag: fragment.includes("pairs") ? "@slow" : [] }, async ({ watched: page, home, context }) => {
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
-    if (fragment.includes("pairs")) await expect(page.locator(".chart canvas")).toBeVisible();
+    if (fragment.includes("pairs")) await expect(page.getByRole("img", { name: "Histogram of distances" })).toBeVisible();
     else await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
     const shown = (): Promise<string[]> =>
       page.evaluate(() => [...document.querySelectorAll<HTMLCanvasElement>("#stage canvas")].map((c) => c.toDataURL()));
@@ -153,10 +153,12 @@ test("text and pairs: legend, bands and histogram are in the picture", async ({ 
   const drawing = /<svg [^>]*overflow="visible".*?<\/svg>/s.exec(text)![0];
   expect(count(drawing, /<rect /g)).toBe(bands);
   await page.keyboard.press("4");
-  await expect(page.locator(".chart canvas")).toBeVisible();
+  await expect(page.getByRole("img", { name: "Histogram of distances" })).toBeVisible();
   const pairs = (await save(page, "SVG")).toString();
   expect(pairs).toContain(">Distances</text>");
-  expect(count(pairs, /<image/g)).toBe(1);
+  expect(pairs).toContain(">Distance in tokens</text>");
+  expect(pairs).toMatch(/<polyline [^>]*stroke-dasharray=/);
+  expect(count(pairs, /<image/g)).toBe(0);
 });
 
 test("frames are in the picture", { tag: "@slow" }, async ({ watched: page, home }) => {

@@ -273,7 +273,7 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
   await expect(page.locator(".token.held").first()).toBeVisible();
   await page.getByRole("searchbox", { name: "Token" }).fill("zzzz");
   await expect(page.locator(".empty")).toBeVisible();
-  await expect(page.locator(".chart canvas")).toBeVisible();
+  await expect(page.getByRole("img", { name: "Histogram of distances" })).toBeVisible();
 });
 
 test("compare: two heads, then two texts over the tokens they share", async ({ watched: page, home }) => {

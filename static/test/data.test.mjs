@@ -15,6 +15,7 @@ import { readAnswer } from "../src/app/answer.ts";
 import { learnModels } from "../src/app/model-facts.ts";
 import { joined, readable, readableAnswer } from "../src/app/token-labels.ts";
 import { axisOf, entryOf, headOf, project } from "../src/maps/axis.ts";
+import { ticksTo } from "../src/views/pairs/histogram.tsx";
 import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/maps/pairs.ts";
 import { parseSafetensors } from "../src/app/safetensors.ts";
 
@@ -271,6 +272,15 @@ test("pairs: filters, orders, figures, distances", () => {
   assert.equal(figures.focal, "un"); // in three of four, the pair of two counting once
   close(figures.focalShare, 0.75);
   assert.deepEqual([...distanceHistogram(pairs, kept, seen.axis)], [0, 2, 1, 0, 1]);
+});
+
+test("ticks of counts are whole numbers, by ones, twos or fives, as many as fit", () => {
+  assert.deepEqual(ticksTo(1, 4), [0, 1]);
+  assert.deepEqual(ticksTo(7, 4), [0, 2, 4, 6]);
+  assert.deepEqual(ticksTo(127, 8), [0, 20, 40, 60, 80, 100, 120]);
+  assert.deepEqual(ticksTo(4100, 4), [0, 2000, 4000]);
+  assert.deepEqual(ticksTo(0, 8), [0]);
+  for (let top = 1; top < 3000; top++) assert.ok(ticksTo(top, 4).length <= 5 && ticksTo(top, 4).length > 1, `${top}`);
 });
 
 test("alignment finds what two texts share; differences stand on it", () => {

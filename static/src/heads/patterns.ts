@@ -1,6 +1,6 @@
 // The targets of a head's attention, as fractions of each query's attention, mean over the queries (Clark et al. 2019),
 // and its pattern in one word. Counted from the overview's bytes: what a row lost by rounding to 0 is spread
-// evenly over the cells that lost it.
+// evenly over the cells that lost it. The service's profiles know no sentences, and a file of arrays has no service.
 import type { Encoding } from "../app/answer";
 
 export const PATTERNS = [
@@ -29,7 +29,6 @@ export interface Strengths {
 
 export interface Profile extends Strengths {
   offsets: number[]; // 2 REACH + 1; mean over the queries that have such a neighbour, NaN where none has
-  entropy: number; // nats, mean over rows
 }
 
 // The properties that patterns distinguish, one entry a token.
@@ -54,7 +53,7 @@ export function kindsOf({ ids, tokens, special, sentences, causal }: Encoding): 
   };
 }
 
-export function profileOf(map: Uint8Array | Float32Array, T: number, unit: number, kinds: Kinds): Profile {
+export function profileOf(map: Uint8Array, T: number, kinds: Kinds): Profile {
   const { first, separator, punctuation, repeated, sentence, causal } = kinds;
   const sums = Object.fromEntries(
     PATTERNS.filter((name) => name !== "broad").map((name) => [name, 0]),
@@ -68,7 +67,7 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
     most = 0; // entropy of even rows
   for (let i = 0; i < T; i++) {
     const end = causal ? i + 1 : T;
-    const { scale, rest, spread } = rowOf(map, i * T, end, unit);
+    const { scale, rest, spread } = rowOf(map, i * T, end);
     entropy += spread;
     cells += end;
     most += Math.log(end);
@@ -100,7 +99,6 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
   return {
     shares: sums,
     offsets: offsets.map((sum, k) => share(sum, T - Math.abs(k - REACH))),
-    entropy: share(entropy, T),
     evenness: share(entropy, most),
     chance: {
       sentence: share(chance.sentence, cells),
@@ -128,55 +126,28 @@ const isZero = (v: number): number => (v - 1) >>> 31;
 const logTerm = (v: number): number => (v > 0 ? v * Math.log(v) : 0);
 const BYTE_TERMS = Float64Array.from({ length: 256 }, (_, v) => logTerm(v));
 
-function addRow(
-  columns: Float64Array,
-  map: Uint8Array | Float32Array,
-  from: number,
-  end: number,
-  scale: number,
-  rest: number,
-): void {
+function addRow(columns: Float64Array, map: Uint8Array, from: number, end: number, scale: number, rest: number): void {
   for (let j = 0; j < end; j++) columns[j]! += map[from + j]! * scale + rest * isZero(map[from + j]!);
 }
-function sumOf(
-  map: Uint8Array | Float32Array,
-  from: number,
-  places: readonly number[],
-  scale: number,
-  rest: number,
-): number {
+function sumOf(map: Uint8Array, from: number, places: readonly number[], scale: number, rest: number): number {
   let sum = 0;
   for (const j of places) sum += map[from + j]! * scale + rest * isZero(map[from + j]!);
   return sum;
 }
-function byteTerms(map: Uint8Array, from: number, T: number): number {
-  let sum = 0;
-  for (let k = from; k < from + T; k++) sum += BYTE_TERMS[map[k]!]!;
-  return sum;
-}
-function realTerms(map: Float32Array, from: number, T: number): number {
-  let sum = 0;
-  for (let k = from; k < from + T; k++) sum += logTerm(map[k]!);
-  return sum;
-}
 
 // A row's values times scale sum to 1, with `rest` in each cell that is 0; spread: its entropy in nats.
-function rowOf(
-  map: Uint8Array | Float32Array,
-  from: number,
-  T: number,
-  unit: number,
-): { scale: number; rest: number; spread: number } {
-  const terms = map instanceof Uint8Array ? byteTerms(map, from, T) : realTerms(map, from, T);
+function rowOf(map: Uint8Array, from: number, T: number): { scale: number; rest: number; spread: number } {
   let sum = 0,
-    zeros = 0;
+    zeros = 0,
+    terms = 0;
   for (let k = from; k < from + T; k++) {
     sum += map[k]!;
     zeros += isZero(map[k]!);
+    terms += BYTE_TERMS[map[k]!]!;
   }
-  const lost = 1 - sum * unit;
+  const lost = 1 - sum / 255;
   const kept = lost > 0 && zeros > 0;
-  const scale = kept ? unit : sum > 0 ? 1 / sum : 0;
+  const scale = kept ? 1 / 255 : sum > 0 ? 1 / sum : 0;
   const rest = kept ? lost / zeros : 0;
   return { scale, rest, spread: -(scale * terms + sum * logTerm(scale)) - zeros * logTerm(rest) };
 }

@@ -75,7 +75,7 @@ function replyTo(order: Order): Reply {
   const { kind, key, T, H } = order;
   if (kind === "attention") {
     const maps = partsOf(order.maps, H);
-    const heads = maps.map((map) => profileOf(map, T, 1 / 255, order.kinds));
+    const heads = maps.map((map) => profileOf(map, T, order.kinds));
     return { kind, key, heads, small: smallOf(maps, T, order.pooling, order.pooling.lower) };
   }
   if (scratch.length !== T * T) scratch = new Float32Array(T * T);

@@ -178,7 +178,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
           <Explained term="chance">
             <p class="muted">Bars: pairs shown. Dashed: expected by chance.</p>
           </Explained>
-          <Histogram counts={counts} chance={chance} theme={theme} />
+          <Histogram counts={counts} chance={chance} />
         </section>
         <PairFacts listed={listed} kept={kept} />
       </div>
