@@ -15,6 +15,18 @@ export default tseslint.config(
       "@typescript-eslint/consistent-type-imports": "error",
       "@typescript-eslint/no-non-null-assertion": "error",
       eqeqeq: "error",
+      "@typescript-eslint/no-empty-object-type": ["error", { allowInterfaces: "with-single-extends" }], // of the state
+    },
+  },
+  {
+    files: ["src/app/*.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          patterns: [{ regex: "^\\.\\./(?!\\.\\./)", message: "app/ is the ground floor: it knows nothing above it." }],
+        },
+      ],
     },
   },
   // Arithmetic over arrays of known length: a loop's bounds keep its indices inside, and a check in each step costs time.

@@ -2,7 +2,7 @@
 import type { App } from "./app/app";
 import { embedded } from "./app/embed";
 import { VIEWS } from "./app/state";
-import { SUM } from "./heads/selection";
+import { SUM } from "./app/selection";
 import { openDialog } from "./opened/open-file";
 import { isHelpOpen, openHelp } from "./ui/help";
 

@@ -1,4 +1,5 @@
 // Starts the viewer: draws the frame, and the view that the state names.
+import "./fields";
 import { render as renderTree, type FunctionComponent, type VNode } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { models } from "./app/api";
@@ -10,11 +11,13 @@ import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
 import { FocusKeeper } from "./focus";
-import { titleOf } from "./heads/selection";
+import { titleOf } from "./app/selection";
+import { headsOf } from "./heads/heads";
 import { bindKeys } from "./keys";
 import { missingOf } from "./opened/files";
 import { NotOfFile, OpenDialog, takeDropped } from "./opened/open-file";
 import { ExportMenu } from "./saving/menu";
+import { withdraw } from "./saving/offer";
 import { StoryMenu } from "./story/menu";
 import { Readout, TopBar } from "./ui/chrome";
 import { AppContext, useApp } from "./ui/context";
@@ -133,7 +136,7 @@ function render(): void {
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
   const View = missingOf(app.state) ? NotOfFile : COMPONENTS[view];
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
-  app.exportable = () => null; // until the view offers something
+  withdraw(); // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before
   renderTree(within(<Frame />), page);
   renderTree(within(<View />), root);
@@ -152,6 +155,7 @@ function dropFile(e: DragEvent): void {
 }
 
 const app = new App(render);
+headsOf(app); // its worker starts early
 document.documentElement.classList.toggle("embedded", embedded);
 watchTheme(app);
 for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => dropFile(e));

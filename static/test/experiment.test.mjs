@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { formatEdits, inWords, parseEdits, requestOf, toggled, toggledLayer } from "../src/views/experiment/interventions.ts";
 import { guessesOf } from "../src/views/experiment/guesses.ts";
+import "../src/fields.ts";
 import { formatState, INITIAL, parseState } from "../src/app/state.ts";
 
 const edit = (kind, layer, head, factor = 0) => ({ kind, layer, head, factor });

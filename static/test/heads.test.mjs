@@ -1,6 +1,6 @@
 // Figures over all heads, compared with plain loops.
 import { Deriver } from "../src/heads/derived.ts";
-import { tellingHead } from "../src/heads/selection.ts";
+import { tellingHead } from "../src/app/selection.ts";
 import { haveCounterparts } from "../src/views/compare/changes.tsx";
 import { isSought } from "../src/heads/figures.ts";
 import { describeCell } from "../src/maps/readout.ts";

@@ -32,10 +32,24 @@ test("modules have no circular imports", () => {
   assert.ok(files.length > 50);
 });
 
-test("only views and the start know views, except for the fields of their states", () => {
+test("app/ knows nothing above it", () => {
+  const above = files
+    .filter((file) => name(file).startsWith("app/"))
+    .flatMap((file) => graph.get(file).map((other) => [name(file), name(other)]))
+    .filter(([, to]) => !to.startsWith("app/"));
+  assert.deepEqual(above, []);
+});
+
+test("every part's fields of the state are in the list that the start reads", () => {
+  const listed = [...readFileSync(join(source, "fields.ts"), "utf8").matchAll(/import "\.\/(.+)";/g)].map(([, path]) => `${path}.ts`);
+  const adding = files.filter((file) => /^addFields\(/m.test(readFileSync(file, "utf8"))).map(name);
+  assert.deepEqual(adding.filter((file) => !file.startsWith("app/")).sort(), listed.sort());
+});
+
+test("only views and the start know views", () => {
   const known = files
     .filter((file) => /^(app|maps|heads|ui|saving)\//.test(name(file)))
     .flatMap((file) => graph.get(file).map((other) => [name(file), name(other)]))
-    .filter(([from, to]) => to.startsWith("views/") && !(from === "app/state.ts" && to.endsWith("/state.ts")));
+    .filter(([, to]) => to.startsWith("views/"));
   assert.deepEqual(known, []);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { linesOf } from "../src/views/corpus/api.ts";
 import { columnOfRun, commonThresholds, rankRows, rowsOf } from "../src/views/corpus/figures.ts";
-import { chooseHeads, headsOf, sortHeads } from "../src/views/corpus/patterns.tsx";
+import { chooseHeads, runHeads, sortHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
 // A comparison of runs, two heads a layer; figures that differ by run, layer and head.
@@ -76,10 +76,10 @@ test("runs: progress in words", () => {
 test("a run's heads: pattern by label, chosen and sorted", () => {
   const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "same_sentence", "entropy"];
   const arrays = Object.fromEntries(names.map((name, k) => [`profiles_${name}`, [[0.1 * k, 0.6, 0.2, 0.9 - 0.1 * k]]]));
-  const heads = headsOf({ ...arrays, layers: [4], heads: 4, profiles_label: [[0, 1, 2, 3]] });
+  const heads = runHeads({ ...arrays, layers: [4], heads: 4, profiles_label: [[0, 1, 2, 3]] });
   assert.deepEqual(heads.map(({ layer, head, pattern }) => [layer, head, pattern]), [[4, 0, "self"], [4, 1, "first"], [4, 2, "broad"], [4, 3, ""]]);
   const patterns = (even_same_sentence_sum) =>
-    headsOf({
+    runHeads({
       ...arrays, layers: [4], heads: 4, texts: 10, even_same_sentence_sum,
       profiles_label: [[0, 1, 2, 3]], profiles_same_sentence: [[0.7, 0.8, 0.9, 0.7]],
     });
@@ -87,7 +87,7 @@ test("a run's heads: pattern by label, chosen and sorted", () => {
   assert.deepEqual(patterns(5).map(({ pattern }) => pattern), ["self", "first", "broad", ""]); // 1.5 times chance is more
   assert.deepEqual(chooseHeads(patterns(4), "sentence", "same sentence").map(({ head }) => head), [3]);
   assert.deepEqual(sortHeads(patterns(4), "-sentence").map(({ head }) => head), [2, 1, 0, 3]);
-  assert.deepEqual(headsOf({ layers: [0], heads: 1 }), []); // of a version without them
+  assert.deepEqual(runHeads({ layers: [0], heads: 1 }), []); // of a version without them
   const of = (list) => list.map(({ head }) => head);
   assert.deepEqual(of(chooseHeads(heads, "none", "")), [3]);
   assert.deepEqual(of(chooseHeads(heads, "all", "first token")), [1]);

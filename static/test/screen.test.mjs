@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
+import "../src/fields.ts";
 import { formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
 import { curlOf, pythonOf } from "../src/saving/export.ts";

@@ -1,28 +1,16 @@
-// Everything the views share: the state, the answers it needs, and the results computed from them. A change of state
-// makes requests; their answers make a drawing.
-import { AttentionMaps } from "../heads/attention";
-import { Deriver, type Derived } from "../heads/derived";
-import { isScore, type Known } from "../heads/figures";
-import { KnownHeads } from "../heads/known";
-import { isPlain, PLAIN, type Measures } from "../heads/measures";
-import { shapeOf, SUM, tellingHead, withinShape, type Selection, type Shape } from "../heads/selection";
-import type { Head } from "../maps/analysis";
-import { headOf, roughHeadOf } from "../maps/axis";
-import type { Theme } from "../maps/colour";
-import type { Exportable } from "../saving/export";
-import { StoryKeeper } from "../story/story";
+// Everything the views share: the state, the answers it needs, and the head it names. A change of state makes requests;
+// their answers make a drawing.
 import { Address } from "./address";
 import type { Answer, JsonAnswer } from "./answer";
-import type { HeadScore } from "../../../build/openapi";
 import type { Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
-import { perObject } from "./per-object";
-import { headRequest, overviewRequest, scoresRequest, secondState, type Requested } from "./requests";
+import { PLAIN, type Measures } from "./measures";
+import { headRequest, overviewRequest, secondState, type Requested } from "./requests";
+import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, readJson, withinFile } from "./sources";
 import { INITIAL, type State } from "./state";
-
-const HEADS_MOST = 8; // kept of one answer
+import type { Theme } from "./theme";
 
 export class App {
   models: Model[] = [];
@@ -31,13 +19,7 @@ export class App {
   readonly address: Address;
   readonly cache: Cache<Answer>;
   readonly jsonCache: Cache<JsonAnswer>;
-  readonly deriver: Deriver;
-  readonly attentionMaps: AttentionMaps;
-  readonly story: StoryKeeper;
-  private readonly known: KnownHeads;
   announcer: (text: string, aloud: boolean) => void = () => {};
-  exportable: () => Exportable | null = () => null; // of the view on screen
-  onExportable: () => void = () => {}; // called when exportable is set
 
   constructor(render: () => void) {
     this.draw = perFrame(() => {
@@ -49,10 +31,6 @@ export class App {
     this.address = new Address(this.draw);
     this.cache = new Cache(analyze, this.draw);
     this.jsonCache = new Cache(readJson, this.draw);
-    this.deriver = new Deriver(this.draw);
-    this.attentionMaps = new AttentionMaps(this.cache, this.deriver);
-    this.story = new StoryKeeper(this.draw);
-    this.known = new KnownHeads(this.cache, this.deriver, this.draw);
   }
 
   get state(): State {
@@ -82,25 +60,6 @@ export class App {
 
   overview(requested: Requested = this.state): Entry {
     return this.cache.want(overviewRequest(requested, INITIAL.tau));
-  }
-
-  derived(overview: Answer, first: Iterable<number> = [], alone = false): Derived {
-    return this.deriver.similarities(overview, this.state.special, first, alone);
-  }
-
-  attention(overview: Answer, l: number, requested: Requested = this.state): Uint8Array[] | null {
-    return this.attentionMaps.of(overview, l, requested);
-  }
-
-  figures(overview: Answer): Known[][] {
-    return this.known.of(overview, this.state, this.scores(overview));
-  }
-
-  // Scores of causal models, and of others if a head's score is requested.
-  private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
-    const { sort, tint, only } = this.state;
-    if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;
-    return this.jsonCache.want(scoresRequest(this.state)).answer?.head_scores;
   }
 
   // Takes the server's list. From now on the model on screen is named in links and requests.
@@ -148,35 +107,5 @@ export class App {
     const overview = overviewRequest(requested, INITIAL.tau);
     const known = this.shape(this.cache.peek(overview), requested.model);
     return this.cache.want(known && layer >= 0 ? headRequest(requested, layer, head, measures) : overview);
-  }
-
-  // The chosen head, exact if its answer is here. Until then from the overview's bytes, with plain measures only.
-  head(measures: Measures = PLAIN): { head: Head | null; entry: Entry; selection: Selection } {
-    const { answer } = this.overview();
-    const selection = this.selection(answer);
-    const entry = this.exactly(this.state, selection, measures);
-    if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const map = answer && isPlain(measures) && this.attention(answer, selection.layer)?.[selection.head];
-    const rough = map && selection.head !== SUM ? this.roughHead(answer, map, selection) : null;
-    return { head: rough, entry, selection };
-  }
-
-  private readonly heads = perObject<Answer, Map<string, Head>>(() => new Map());
-  private remember(answer: Answer, key: string, make: () => Head): Head {
-    const known = this.heads(answer);
-    const full = `${key} ${this.state.special} ${this.state.words}`;
-    let head = known.get(full);
-    if (!head) {
-      if (known.size > HEADS_MOST) known.clear();
-      known.set(full, (head = make()));
-    }
-    return head;
-  }
-
-  exactHead(answer: Answer): Head {
-    return this.remember(answer, "", () => headOf(answer, this.state));
-  }
-  private roughHead(answer: Answer, map: Uint8Array, { layer, head }: Selection): Head {
-    return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.state));
   }
 }

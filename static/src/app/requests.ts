@@ -1,7 +1,7 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
 import type { AnalyzeRequest, Model } from "../../../build/openapi";
-import { measuredRequest, PLAIN, type Measures } from "../heads/measures";
-import { SUM } from "../heads/selection";
+import { measuredRequest, PLAIN, type Measures } from "./measures";
+import { SUM } from "./selection";
 import type { State } from "./state";
 
 export type { AnalyzeRequest };

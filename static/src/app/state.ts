@@ -1,20 +1,20 @@
 // Everything that decides what is on screen. The address holds all of it in its fragment, so a link restores the view
-// and the text never travels to the server in a URL. Fields at their defaults are left out.
-import { SUM } from "../heads/selection";
-import { MAPS } from "../maps/colour";
-import { COMPARE_FIELDS } from "../views/compare/state";
-import { CORPUS_FIELDS } from "../views/corpus/state";
-import { EXPERIMENT_FIELDS } from "../views/experiment/state";
-import { HEAD_FIELDS } from "../views/head/state";
-import { OVERVIEW_FIELDS } from "../views/overview/state";
-import { PAIRS_FIELDS } from "../views/pairs/state";
-import { TEXT_FIELDS } from "../views/text/state";
-import { TRACE_FIELDS } from "../views/trace/state";
+// and the text never travels to the server in a URL. Fields at their defaults are left out. Here are the fields that
+// requests are made of; a part of the viewer that has more adds them in a file "state.ts" of its own.
 import { EXAMPLES } from "./examples";
 import { flag, fraction, integer, oneOf, text, type Field, type ValuesOf } from "./fields";
+import { SUM } from "./selection";
 
 export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 export type View = (typeof VIEWS)[number];
+
+const ENTRIES: [keyof State, Field<unknown>][] = []; // in the order of links
+export const INITIAL = {} as State;
+
+export function addFields(fields: Record<string, Field<unknown>>): void {
+  ENTRIES.push(...(Object.entries(fields) as [keyof State, Field<unknown>][]));
+  Object.assign(INITIAL, Object.fromEntries(Object.entries(fields).map(([key, { initial }]) => [key, initial])));
+}
 
 const FIELDS = {
   view: oneOf(VIEWS, "overview"),
@@ -31,23 +31,11 @@ const FIELDS = {
   atau: fraction(0.3),
   special: flag(true), // false: special tokens hidden and left out of every figure
   words: flag(), // word pieces merged to words
-  positions: flag(), // beside the tokens of a map
-  map: oneOf(MAPS, "ink"),
-  ...OVERVIEW_FIELDS,
-  ...HEAD_FIELDS,
-  ...TEXT_FIELDS,
-  ...PAIRS_FIELDS,
-  ...COMPARE_FIELDS,
-  ...EXPERIMENT_FIELDS,
-  ...TRACE_FIELDS,
-  ...CORPUS_FIELDS,
 };
 
-export type State = ValuesOf<typeof FIELDS>;
+addFields(FIELDS);
 
-const ENTRIES = Object.entries(FIELDS) as [keyof State, Field<unknown>][];
-
-export const INITIAL = Object.fromEntries(ENTRIES.map(([key, { initial }]) => [key, initial])) as State;
+export interface State extends ValuesOf<typeof FIELDS> {}
 
 // "#view=head&layer=7" -> the state, and the names of the fields that cannot be read. Those keep their defaults.
 export function parseState(fragment: string): { state: State; unread: string[] } {
@@ -61,7 +49,7 @@ export function parseState(fragment: string): { state: State; unread: string[] }
     if (read === undefined) unread.push(key);
     else state[key] = read;
   }
-  return { state: state as State, unread };
+  return { state: state as unknown as State, unread };
 }
 
 export function formatState(state: State): string {

@@ -1,9 +1,16 @@
 // Light, dark, or as the system says.
-import type { App } from "./app";
 import { keep, kept } from "./storage";
 
 export const THEMES = ["system", "light", "dark"] as const;
 type ThemeChoice = (typeof THEMES)[number];
+
+export type Theme = "light" | "dark";
+
+// What is drawn in a theme.
+interface Themed {
+  theme: Theme;
+  draw(): void;
+}
 
 const KEY = "headscope-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -13,14 +20,14 @@ export function themeChoice(): ThemeChoice {
   return THEMES.find((t) => t === saved) ?? "system";
 }
 
-export function applyTheme(choice: ThemeChoice, app: App): void {
+export function applyTheme(choice: ThemeChoice, app: Themed): void {
   keep("localStorage", KEY, choice);
   app.theme = choice === "system" ? (dark.matches ? "dark" : "light") : choice;
   document.documentElement.dataset.theme = app.theme;
   app.draw();
 }
 
-export function watchTheme(app: App): void {
+export function watchTheme(app: Themed): void {
   applyTheme(themeChoice(), app);
   dark.addEventListener("change", () => applyTheme(themeChoice(), app));
 }

@@ -11,7 +11,7 @@ import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
-import { isOfHeadSpace } from "./measures";
+import { isOfHeadSpace } from "../app/measures";
 
 const CHOICES = [
   { value: "to", label: "First attends to second" },

@@ -7,7 +7,8 @@ import { paint, pool, visibleTokens } from "../maps/thumbnail";
 import { useApp } from "../ui/context";
 import { Button, Select } from "../ui/controls";
 import { patternName } from "./figures";
-import { SUM, type Selection } from "./selection";
+import { SUM, type Selection } from "../app/selection";
+import { headsOf } from "./heads";
 
 type Quantity = "attention" | "similarity";
 type Maps = readonly (Uint8Array | Int8Array | undefined)[];
@@ -15,9 +16,11 @@ type Maps = readonly (Uint8Array | Int8Array | undefined)[];
 const SIDE = 34; // CSS px of one picture
 
 function mapsOf(app: App, answer: Answer, layer: number, quantity: Quantity): Maps {
-  if (quantity === "attention") return app.attention(answer, layer) ?? [];
+  if (quantity === "attention") return headsOf(app).attention(answer, layer) ?? [];
   const H = answer.heads.length;
-  return app.derived(answer, [layer]).similarity.slice(layer * H, (layer + 1) * H);
+  return headsOf(app)
+    .derived(answer, [layer])
+    .similarity.slice(layer * H, (layer + 1) * H);
 }
 
 // By default of the page's text and for its head.
@@ -47,7 +50,7 @@ export function HeadPicker(props: {
     });
   }, [answer, layer, theme, state.map, state.special, quantities.join(" "), made]);
 
-  const known = answer ? app.figures(answer)[layer] : undefined;
+  const known = answer ? headsOf(app).figures(answer)[layer] : undefined;
   const step = (e: KeyboardEvent): void => {
     const by = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
     const buttons = [...(strip.current?.querySelectorAll("button") ?? [])];

@@ -1,10 +1,10 @@
 // Colour maps. Each rises (or falls) evenly in lightness from 0, so it reads without colour vision and in print. Most
 // exist for a light and a dark page; low values have the colour of the page.
+import type { Theme } from "../app/theme";
 import PRINTED from "../../../api/figures/palettes.json"; // of figures to print, which are those of "ink" on a light page
 
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export type MapName = (typeof MAPS)[number];
-export type Theme = "light" | "dark";
 // signed: similarity where some of it is below 0
 type Quantity = "attention" | "similarity" | "signed" | "difference" | "figure";
 type Rgb = [number, number, number];

@@ -1,5 +1,6 @@
 // A map's values as colours, with the bar that explains them.
-import { lutOf, MIDDLE, type Lut, type MapName, type Theme } from "./colour";
+import type { Theme } from "../app/theme";
+import { lutOf, MIDDLE, type Lut, type MapName } from "./colour";
 import {
   format,
   indicesOf,

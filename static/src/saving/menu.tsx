@@ -9,6 +9,7 @@ import { useApp } from "../ui/context";
 import { useMenu } from "../ui/menu";
 import type * as Exports from "./export";
 import { save } from "./files";
+import { offered, onOffer } from "./offer";
 
 type Exportable = Exports.Exportable;
 type Files = typeof Exports;
@@ -108,9 +109,9 @@ export function ExportMenu() {
   const [seen, setSeen] = useState<Exportable | null>(null);
   const [note, setNote] = useState("");
   const fill = (): void => {
-    if (menu.current?.open) setSeen(ownFiles(app.exportable(), app.state.model));
+    if (menu.current?.open) setSeen(ownFiles(offered(), app.state.model));
   };
-  app.onExportable = fill; // an open menu follows its view
+  onOffer(fill); // an open menu follows its view
   const onToggle = (): void => {
     setNote("");
     fill();

@@ -3,7 +3,7 @@ import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { savedRequest, type AnalyzeRequest } from "../app/requests";
-import { SUM, type Selection } from "../heads/selection";
+import { SUM, type Selection } from "../app/selection";
 import type { Exportable } from "./export";
 
 const QUOTED = 80; // characters of the text in a title

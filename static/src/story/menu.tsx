@@ -3,15 +3,16 @@ import { useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { formatState, parseState } from "../app/state";
-import { titleOf } from "../heads/selection";
+import { titleOf } from "../app/selection";
 import { save } from "../saving/files";
+import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
 import { useMenu } from "../ui/menu";
 import { Button } from "../ui/controls";
 import { capital } from "../ui/status";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
-import { notesOn, type Note, type Step } from "./story";
+import { notesOn, type Note, type Step, storyOf } from "./story";
 
 const counted = (n: number, one: string): string => `${n} ${one}${n === 1 ? "" : "s"}`;
 
@@ -30,7 +31,7 @@ function placeOf(app: App): string {
 }
 
 async function stepOf(app: App, caption: string): Promise<Step> {
-  const seen = app.state.view === "corpus" ? null : app.exportable();
+  const seen = app.state.view === "corpus" ? null : offered();
   const picture = seen ? await (await import("../saving/export")).svgOf(seen).text() : "";
   // With the head by its number, so that its notes are found.
   const { answer } = app.overview();
@@ -44,13 +45,13 @@ const OF_ONE_HEAD: readonly string[] = ["head", "text", "pairs"];
 function notesOf(app: App, { view }: Step): Note[] {
   const { state } = parseState(view);
   const model = app.modelName(state.model);
-  return OF_ONE_HEAD.includes(state.view) ? notesOn(app.story.story, { ...state, model }) : [];
+  return OF_ONE_HEAD.includes(state.view) ? notesOn(storyOf(app).story, { ...state, model }) : [];
 }
 
 const FILE = "headscope-story.html";
 
 function saveStory(app: App): void {
-  const { story } = app.story;
+  const { story } = storyOf(app);
   const page = pageOf(
     story,
     story.steps.map((step) => notesOf(app, step)),
@@ -63,7 +64,7 @@ const FILE_MOST = 400 << 20; // bytes: the largest story with each picture twice
 export function StoryMenu() {
   const app = useApp();
   const { menu, close, onKeyDown } = useMenu();
-  const { story } = app;
+  const story = storyOf(app);
   const [caption, setCaption] = useState("");
   const [presented, setPresented] = useState(-1);
   const [note, setNote] = useState("");
@@ -164,7 +165,7 @@ export function StoryMenu() {
 }
 
 function OneStep(props: { n: number; step: Step; last: boolean; onShow: () => void; onRemove: () => void }) {
-  const { story } = useApp();
+  const story = storyOf(useApp());
   const { n, step, last } = props;
   const name = `step ${n + 1}`;
   return (

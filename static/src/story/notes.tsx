@@ -1,10 +1,10 @@
 // The notes on the head on screen and on cells of its maps: written, edited, removed, and shown again with the head.
 import { useState } from "preact/hooks";
 import { escapeBidi } from "../app/bidi";
-import { titleOf, type Selection } from "../heads/selection";
+import { titleOf, type Selection } from "../app/selection";
 import { useApp } from "../ui/context";
 import { Button, Disclosure, Field, isSubmit, Segmented } from "../ui/controls";
-import { notesOn, type Note } from "./story";
+import { notesOn, type Note, storyOf } from "./story";
 
 export interface PinnedCell {
   at: readonly [query: number, key: number]; // token positions
@@ -18,14 +18,21 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
   const [open, setOpen] = useState<boolean | null>(null); // null: if there are notes
   const [onCell, setOnCell] = useState(true);
   const of = { ...selection, model: app.modelName(), text, pair };
-  const notes = notesOn(app.story.story, of);
+  const notes = notesOn(storyOf(app).story, of);
   const place = titleOf(selection);
   const about = cell && onCell ? `${place}, ${cell.about}` : place;
   const add = (e: Event): void => {
     e.preventDefault();
     if (!words.trim()) return;
     const { model, layer, head } = of;
-    app.story.addNote({ model, layer, head, cell: cell && onCell ? { text, pair, at: cell.at } : null, about, words });
+    storyOf(app).addNote({
+      model,
+      layer,
+      head,
+      cell: cell && onCell ? { text, pair, at: cell.at } : null,
+      about,
+      words,
+    });
     setWords("");
     app.announce(`Added a note on ${about}`, true);
   };
@@ -62,8 +69,8 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
               Add the note
             </button>
             <Button
-              disabled={!app.story.canUndo}
-              onClick={() => app.story.undo()}
+              disabled={!storyOf(app).canUndo}
+              onClick={() => storyOf(app).undo()}
               title="Undo the last edit of the story or its notes"
             >
               Undo
@@ -89,7 +96,7 @@ function OneNote({ note }: { note: Note }) {
         ) : (
           <strong>{about}</strong>
         )}
-        <Button class="icon" aria-label={`Remove the note on ${about}`} onClick={() => app.story.removeNote(note)}>
+        <Button class="icon" aria-label={`Remove the note on ${about}`} onClick={() => storyOf(app).removeNote(note)}>
           ×
         </Button>
       </div>
@@ -97,7 +104,7 @@ function OneNote({ note }: { note: Note }) {
         rows={2}
         aria-label={`Note on ${about}`}
         value={note.words}
-        onChange={(e) => app.story.editNote(note, e.currentTarget.value)}
+        onChange={(e) => storyOf(app).editNote(note, e.currentTarget.value)}
       />
     </li>
   );

@@ -1,5 +1,7 @@
 // A story: views in an order, each with a title, a caption and the picture of the moment when it was added, and notes on
 // heads and cells. It is kept in this browser, and leaves it only in the file that is saved.
+import type { App } from "../app/app";
+import { perObject } from "../app/per-object";
 import { keep, kept } from "../app/storage";
 
 export interface Step {
@@ -110,7 +112,7 @@ export const notesOn = (
     .sort((a, b) => Number(a.cell !== null) - Number(b.cell !== null));
 
 // Every edit gives a new story and remembers the one before.
-export class StoryKeeper {
+class StoryKeeper {
   private now: Story = parseStory(kept("localStorage", KEY) ?? "[]");
   private readonly before: Story[] = [];
 
@@ -167,3 +169,5 @@ export class StoryKeeper {
     this.set({ notes: this.now.notes.filter((one) => one !== note) });
   }
 }
+
+export const storyOf = perObject((app: App) => new StoryKeeper(app.draw));

@@ -14,6 +14,7 @@ import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
 import { StateDisclosure } from "../../ui/state-controls";
+import { headsOf } from "../../heads/heads";
 
 export interface ChangedSide {
   overview: Answer;
@@ -41,7 +42,7 @@ function changesOf(
   const rows = [tokensOf(first.axis, shared.first), tokensOf(second.axis, shared.second)] as const;
   const T = [first.overview.encoding.ids.length, second.overview.encoding.ids.length] as const;
   if (app.state.what === "attention") {
-    const [a, b] = [first, second].map(({ overview, requested }) => app.attention(overview, l, requested));
+    const [a, b] = [first, second].map(({ overview, requested }) => headsOf(app).attention(overview, l, requested));
     if (!a || !b) return null;
     return a.map((map, k) => attentionChange(map, b[k] ?? [], T, rows));
   }

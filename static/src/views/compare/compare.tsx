@@ -6,7 +6,7 @@ import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/req
 import type { HeadNumbers } from "../../heads/head-map";
 import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
-import { nameOf, SUM, titleOf, type Selection } from "../../heads/selection";
+import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
 import { ScaleControl } from "../../maps/scale-control";
@@ -14,7 +14,8 @@ import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Facts, Select } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
@@ -25,6 +26,7 @@ import { Changes, haveCounterparts, type ChangedSide } from "./changes";
 import { Cosine } from "./cosine";
 import { Match } from "./match";
 import { QuantityControl } from "./quantity-control";
+import { headsOf } from "../../heads/heads";
 
 const WORDING = {
   labels: { first: "First map", second: "Second map", both: "Difference map" },
@@ -84,7 +86,9 @@ export function CompareView() {
   const { first, second } = sides;
   const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
   const pair =
-    first.answer && second?.answer ? trio.of(app.exactHead(first.answer), app.exactHead(second.answer)) : null;
+    first.answer && second?.answer
+      ? trio.of(headsOf(app).exactHead(first.answer), headsOf(app).exactHead(second.answer))
+      : null;
   const heading = pair && headingOf(app, pair, sides);
   const ranked = pair ? rankedSides(app, pair, sides.other) : null;
   if (!ranked) numbers.current = null;

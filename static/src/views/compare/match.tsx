@@ -5,7 +5,7 @@ import type { App } from "../../app/app";
 import { EXAMPLES } from "../../app/examples";
 import type { Requested } from "../../app/requests";
 import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
-import { SUM, type Selection } from "../../heads/selection";
+import { SUM, type Selection } from "../../app/selection";
 import { fromHalves } from "../../heads/similarity";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";

@@ -1,12 +1,13 @@
 // The comparison's part of the state: its second side.
-import { flag, integer, oneOf, text } from "../../app/fields";
-import { SUM } from "../../heads/selection";
+import { flag, integer, oneOf, text, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
+import { SUM } from "../../app/selection";
 import { SIDES } from "../../maps/align";
 
 const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with a head switched off
 const QUANTITIES = ["attention", "similarity"] as const;
 
-export const COMPARE_FIELDS = {
+const FIELDS = {
   against: oneOf(AGAINST, "head"),
   what: oneOf(QUANTITIES, "similarity"),
   text2: text(),
@@ -20,3 +21,9 @@ export const COMPARE_FIELDS = {
   layer2: integer(0, -1, 9999),
   head2: integer(0, SUM, 9999),
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

@@ -2,7 +2,8 @@
 import type { CorpusComparison } from "../../../../build/openapi";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
 import { HeadLink } from "../../heads/head-map";
 import { StateSegmented } from "../../ui/state-controls";

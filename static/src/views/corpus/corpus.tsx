@@ -3,6 +3,7 @@ import { useMemo, useRef } from "preact/hooks";
 import type { Problem } from "../../app/api";
 import type { State } from "../../app/state";
 import { embedded } from "../../app/embed";
+import { tellOffer } from "../../saving/offer";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
@@ -119,7 +120,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   const texts = useRef<Exportable["also"]>(null); // of the small multiples, while they are shown
   const onSaved = (made: Exportable["also"]): void => {
     texts.current = made;
-    app.onExportable();
+    tellOffer();
   };
   // A head's texts are sought in the newest run of its model.
   const ofModel = state.typical ? done.find(({ model }) => model === app.modelName()) : undefined;

@@ -59,7 +59,7 @@ const OF_LABEL: readonly (readonly Pattern[])[] = [
 const REPEATED_LEAST = 0.5;
 
 // Empty for a run of a version that did not count them.
-export function headsOf(report: Report): Head[] {
+export function runHeads(report: Report): Head[] {
   if (!isProfiled(report)) return [];
   const chance = report.even_same_sentence_sum / report.texts;
   const other = ({ repeated, sentence }: Head["values"]): Head["pattern"] =>
@@ -112,14 +112,14 @@ function numbersOf({ state, theme }: App, report: Report, chosen: readonly Head[
 }
 
 function chosenOf({ state }: App, report: Report): Head[] {
-  return sortHeads(chooseHeads(headsOf(report), state.runonly, state.runseek), state.runcolumn);
+  return sortHeads(chooseHeads(runHeads(report), state.runonly, state.runseek), state.runcolumn);
 }
 
 // The numbers of all heads, while they are shown.
 export function patternNumbers(app: App, report: Report): HeadNumbers | null {
   const { runheads, runcolumn } = app.state;
   const column = COLUMNS.find((name) => name === columnOf(runcolumn)) ?? "previous";
-  return runheads && headsOf(report).length ? numbersOf(app, report, chosenOf(app, report), column) : null;
+  return runheads && runHeads(report).length ? numbersOf(app, report, chosenOf(app, report), column) : null;
 }
 
 // Opens a head on the text of the state, in the run's model if the server has it.
@@ -132,7 +132,7 @@ export function openInRun(app: App, { model }: Run, layer: number, head: number)
 export function RunPatterns({ run, report }: { run: Run; report: Report }) {
   const app = useApp();
   const { runheads, runseek, runcolumn } = app.state;
-  if (!headsOf(report).length) return null;
+  if (!runHeads(report).length) return null;
   const numbers = patternNumbers(app, report);
   const rows = runheads ? chosenOf(app, report) : [];
   const openHead = (layer: number, head: number): void => openInRun(app, run, layer, head);

@@ -1,5 +1,6 @@
 // The corpus view's part of the state: the runs compared and what is shown of them.
-import { flag, fraction, oneOf, text } from "../../app/fields";
+import { flag, fraction, oneOf, text, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { ONLY } from "../../heads/figures";
 import { BYS } from "./figures";
 
@@ -21,7 +22,7 @@ export const TYPICAL_BYS = [
 ] as const;
 export type TypicalBy = (typeof TYPICAL_BYS)[number];
 
-export const CORPUS_FIELDS = {
+const FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
   runs: text(), // more runs, separated by dots
@@ -39,3 +40,9 @@ export const CORPUS_FIELDS = {
   typical: flag(), // one head on its most typical texts of the first run
   typicalby: oneOf(TYPICAL_BYS, "pattern"),
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

@@ -8,7 +8,7 @@ import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
 import { headRequest, type Requested } from "../../app/requests";
 import { FIGURES, onlyName } from "../../heads/figures";
-import { nameOf, titleOf, type Selection } from "../../heads/selection";
+import { nameOf, titleOf, type Selection } from "../../app/selection";
 import type { State } from "../../app/state";
 import type { Head } from "../../maps/analysis";
 import { ColourBar } from "../../maps/colour-bar";
@@ -21,9 +21,10 @@ import { StatusLine } from "../../ui/status";
 import { Button, Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
-import { headsOf, type Head as Profiled } from "./patterns";
+import { runHeads, type Head as Profiled } from "./patterns";
 import { fileName, nameOfRun } from "./names";
 import { TYPICAL_BYS, type TypicalBy } from "./state";
+import { headsOf } from "../../heads/heads";
 
 export const TYPICAL_SHOWN = 12;
 
@@ -144,12 +145,12 @@ function Multiples({ run, report, onSaved }: Props) {
   const { state, theme } = app;
   const layer = report.layers.includes(state.layer) ? state.layer : (report.layers[0] ?? 0);
   const head = Math.min(Math.max(0, state.head), report.heads - 1);
-  const pattern = headsOf(report).find((one) => one.layer === layer && one.head === head)?.pattern ?? "";
+  const pattern = runHeads(report).find((one) => one.layer === layer && one.head === head)?.pattern ?? "";
   const by = state.typicalby === "pattern" ? OF_PATTERN[pattern] : state.typicalby;
   const { examples, problem } = useExamples(run, layer, head, by);
   const all = (examples ?? []).map((example): Small => {
     const entry = app.cache.want(headRequest(requestedOf(app, run, report, example), layer, head));
-    return { example, entry, head: entry.answer && app.exactHead(entry.answer) };
+    return { example, entry, head: entry.answer && headsOf(app).exactHead(entry.answer) };
   });
   const reach = all.flatMap((one) => (one.head ? [valuesOf(one.head, by)] : []));
   const quantity = OF_ATTENTION.includes(by) ? "attention" : "similarity";

@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { headRequest, type Requested } from "../../app/requests";
 import { HeadPicker } from "../../heads/picker";
-import { SUM, titleOf, type Selection } from "../../heads/selection";
+import { SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
 import { ScaleControl } from "../../maps/scale-control";
@@ -13,6 +13,7 @@ import { useApp } from "../../ui/context";
 import { statusOf } from "../../ui/status";
 import { QuantityControl } from "../compare/quantity-control";
 import { doesOf, type Edit } from "./interventions";
+import { headsOf } from "../../heads/heads";
 
 const WORDING = {
   labels: { first: "Map before", second: "Map after", both: "Difference map" },
@@ -40,7 +41,9 @@ export function ExperimentMaps(props: {
   const [first, second] = edits.length ? [ask(app.state), ask(changed)] : [null, null];
   const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
   const now =
-    first?.answer && second?.answer ? trio.of(app.exactHead(first.answer), app.exactHead(second.answer)) : null;
+    first?.answer && second?.answer
+      ? trio.of(headsOf(app).exactHead(first.answer), headsOf(app).exactHead(second.answer))
+      : null;
   // The last maps stay while the next are computed.
   const last = useMemo(() => ({ pair: null as Pair | null }), []);
   last.pair = now ?? (waiting?.status === "loading" ? last.pair : null);

@@ -2,7 +2,7 @@
 import type { Prediction } from "../../../../build/openapi";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
-import type { Selection } from "../../heads/selection";
+import type { Selection } from "../../app/selection";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import type { Exportable } from "../../saving/export";
 import type { Tint } from "../../heads/tint";

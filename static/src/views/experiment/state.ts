@@ -1,11 +1,12 @@
 // The experiment's part of the state.
-import { flag, integer, oneOf, text, within, type Field } from "../../app/fields";
+import { flag, integer, oneOf, text, within, type Field, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { formatEdits, KIND_NAMES, parseEdits, type Edit } from "./interventions";
 import { TONES } from "./tones";
 
 const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
 
-export const EXPERIMENT_FIELDS = {
+const FIELDS = {
   edits, // what is changed in which heads
   kind: oneOf(KIND_NAMES, "zero"), // what a click on a head does
   factor: within(0.5, -100, 100), // of scale
@@ -18,3 +19,9 @@ export const EXPERIMENT_FIELDS = {
   lensSide: oneOf(["before", "after"] as const, "after"),
   lensFrom: integer(0, 0, 1 << 20), // the first token of all that are shown
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

@@ -1,7 +1,7 @@
 // Every head as a switch, layers down, heads across: a click changes the head in the pass; the colour shows the result.
 // One stop for the Tab key, arrows within.
 import { useState } from "preact/hooks";
-import type { Selection } from "../../heads/selection";
+import type { Selection } from "../../app/selection";
 import type { Tint } from "../../heads/tint";
 import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";

@@ -5,11 +5,12 @@ import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { FIGURES, patternHere, patternName, valueOf, type Figure, type Known } from "../../heads/figures";
 import { MeasureControls } from "../../heads/measure-controls";
-import { attentionName, isOfHeadSpace, measuredRequest } from "../../heads/measures";
+import { isOfHeadSpace, measuredRequest } from "../../app/measures";
+import { attentionName } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { PATTERNS } from "../../heads/patterns";
 import { HeadPicker } from "../../heads/picker";
-import { nameOf, SUM, type Selection } from "../../heads/selection";
+import { nameOf, SUM, type Selection } from "../../app/selection";
 import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
 import { columnProfile, highTokens, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
@@ -23,7 +24,8 @@ import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
 import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
@@ -31,6 +33,7 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
+import { headsOf } from "../../heads/heads";
 
 const ZOOM = 1.6; // by one click
 
@@ -38,7 +41,7 @@ export function HeadView() {
   const app = useApp();
   const { state } = app;
   const plates = useMemo(() => new Plates(app), [app]);
-  const { head, entry, selection } = app.head(state);
+  const { head, entry, selection } = headsOf(app).head(state);
   useLayoutEffect(() => plates.update(head));
   const pinned = head && pinnedIn(head, state);
   useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null));
@@ -200,7 +203,7 @@ const OF_ATTENTION = new Set<Figure>(["separator_attention", "attention_entropy"
 function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const { answer } = app.overview();
   const { tau, atau } = app.state;
-  const summary = k !== SUM && answer ? app.figures(answer)[layer]?.[k] : undefined;
+  const summary = k !== SUM && answer ? headsOf(app).figures(answer)[layer]?.[k] : undefined;
   const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
   const known = summary && !isOfHeadSpace(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
   const similar = hasSimilarities(app.state);

@@ -10,7 +10,7 @@ import { describeCell } from "../../maps/readout";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";
 import type { State } from "../../app/state";
-import { notesOn } from "../../story/story";
+import { notesOn, storyOf } from "../../story/story";
 
 export const QUANTITIES = ["attention", "similarity"] as const;
 type Quantity = (typeof QUANTITIES)[number];
@@ -120,7 +120,7 @@ export function pinnedIn({ axis }: Head, { pin }: State): [number, number] | nul
 function notedCells(app: App): Cell[] {
   const { state } = app;
   const of = { ...state, ...app.selection(app.overview().answer), model: app.modelName() };
-  return notesOn(app.story.story, of).flatMap(({ cell }) => (cell ? [cell.at] : []));
+  return notesOn(storyOf(app).story, of).flatMap(({ cell }) => (cell ? [cell.at] : []));
 }
 
 function marksOf(head: Head, quantity: Quantity, state: State, noted: readonly Cell[]): Partial<HeatmapContent> {

@@ -1,13 +1,14 @@
 // The head view's part of the state. Other views share the scale, the zoom and the pinned cell.
-import { flag, indices, oneOf, window } from "../../app/fields";
+import { flag, indices, oneOf, window, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { PAIR_RELATIONS } from "../../heads/between";
-import { SPACES } from "../../heads/measures";
+import { SPACES } from "../../app/measures";
 import { SCALES } from "../../maps/scale";
 
 const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
 const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
 
-export const HEAD_FIELDS = {
+const FIELDS = {
   scale: oneOf(SCALES, "root"),
   space: oneOf(SPACES, "head"), // of similarities
   weigh: flag(), // attention weighted by norms
@@ -22,3 +23,9 @@ export const HEAD_FIELDS = {
   ties: flag(),
   tie: oneOf(PAIR_RELATIONS, "to"),
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

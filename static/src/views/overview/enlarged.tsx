@@ -11,6 +11,7 @@ import { strongest } from "../../maps/heatmap";
 import { percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { useApp } from "../../ui/context";
+import { headsOf } from "../../heads/heads";
 
 export interface Pointed extends Place {
   box: DOMRect; // of its thumbnail
@@ -62,7 +63,7 @@ function patternsOf(known: Known): string {
 export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; known: Known | undefined }) {
   const app = useApp();
   const { state, theme } = app;
-  const map = app.attention(answer, at.l)?.[at.h];
+  const map = headsOf(app).attention(answer, at.l)?.[at.h];
   const head = useMemo(
     () => (map ? roughHeadOf(answer, map, at.l, at.h, state) : null),
     [map, answer, state.special, state.words],

@@ -10,6 +10,7 @@ import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
 import type { Pointed } from "./enlarged";
 import type { Thumb } from "./thumbnails";
+import { storyOf } from "../../story/story";
 
 const FILTERED = 24; // heads at most that are shown larger, in fewer columns
 const FEW = 5; // heads a layer: layers are then side by side, and one header fits none of them
@@ -83,7 +84,7 @@ export function Grid(props: {
 
   const model = app.modelName();
   const noted = new Set(
-    app.story.story.notes.flatMap((note) => (note.model === model ? [`${note.layer}.${note.head}`] : [])),
+    storyOf(app).story.notes.flatMap((note) => (note.model === model ? [`${note.layer}.${note.head}`] : [])),
   );
   const cell = (t: Thumb) => {
     const { written, kind, sound, place: at } = captionOf(t, heads, captions, least);

@@ -18,7 +18,8 @@ import { hasSimilarities } from "../../app/sources";
 import { INITIAL } from "../../app/state";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
 import { Toolbar } from "../../ui/toolbar";
@@ -30,6 +31,7 @@ import { Enlarged, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
+import { headsOf } from "../../heads/heads";
 
 const ARRANGEMENTS = [
   { value: "small", label: "Small", title: "All heads in the window, one map each" },
@@ -59,7 +61,7 @@ export function OverviewView() {
 
   const shape = app.shape(answer, state.model);
   if (shape) thumbs.build(shape);
-  const summary = answer && app.figures(answer);
+  const summary = answer && headsOf(app).figures(answer);
   const found = answer && nearnessOf(app, answer);
   const near = found?.nearness ?? null;
   const order = summary ? orderedHeads(thumbs.all, summary, state, near) : thumbs.all;

@@ -1,10 +1,11 @@
 // The overview's part of the state.
-import { flag, integer, oneOf, text } from "../../app/fields";
+import { flag, integer, oneOf, text, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { METRICS, ONLY } from "../../heads/figures";
 
 const SHOWS = ["attention", "similarity", "both"] as const;
 
-export const OVERVIEW_FIELDS = {
+const FIELDS = {
   show: oneOf(SHOWS, "attention"),
   sort: oneOf(METRICS, "none"),
   down: flag(true), // largest first
@@ -15,3 +16,9 @@ export const OVERVIEW_FIELDS = {
   small: flag(true), // thumbnails so small that all heads are in the window
   column: text("head"), // the table's order; a leading minus: descending
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

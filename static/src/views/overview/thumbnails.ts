@@ -6,9 +6,10 @@ import { perObject } from "../../app/per-object";
 import type { Derived } from "../../heads/derived";
 import type { Place } from "../../heads/order";
 import { REACH, type Profile } from "../../heads/patterns";
-import type { Shape } from "../../heads/selection";
+import type { Shape } from "../../app/selection";
 import { lutOf } from "../../maps/colour";
 import { heightOf, paintParts, pool, visibleTokens, type Pooled } from "../../maps/thumbnail";
+import { headsOf } from "../../heads/heads";
 
 export interface Thumb extends Place {
   canvas: HTMLCanvasElement;
@@ -90,19 +91,21 @@ export class Thumbnails {
 
   private want(answer: Answer, visible: ReadonlySet<number>): Derived {
     const { app } = this;
-    app.deriver.thumbnails = { side: this.side, special: app.state.special };
-    app.attentionMaps.together(answer, [...visible]);
-    if (app.state.show !== "similarity") for (const l of visible) app.attention(answer, l);
-    return app.derived(answer, visible, this.shown !== answer);
+    const heads = headsOf(app);
+    heads.deriver.thumbnails = { side: this.side, special: app.state.special };
+    heads.attentionMaps.together(answer, [...visible]);
+    if (app.state.show !== "similarity") for (const l of visible) heads.attention(answer, l);
+    return heads.derived(answer, visible, this.shown !== answer);
   }
 
   // Fetches the visible maps, then the rest if it is little or `every` map is needed. Draws those that are there.
   fill(answer: Answer, every: boolean): void {
     const { app } = this;
+    const heads = headsOf(app);
     const layers = [...answer.layers.keys()];
     this.look();
     if (!this.side) {
-      if (every) for (const l of layers) app.attention(answer, l);
+      if (every) for (const l of layers) heads.attention(answer, l);
       return;
     }
     const near = this.sight;
@@ -114,7 +117,7 @@ export class Thumbnails {
     const { show } = app.state;
     const [above, below] = [show !== "similarity", show !== "attention"];
     const derived = this.want(answer, visible);
-    const attention = new Map(fetched.map((l) => [l, above || every ? app.attention(answer, l) : null]));
+    const attention = new Map(fetched.map((l) => [l, above || every ? heads.attention(answer, l) : null]));
     const { small } = derived;
     const fits = small.side === look.side && small.special === app.state.special;
     const has = (t: Thumb): Has => {
@@ -131,7 +134,7 @@ export class Thumbnails {
       (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
     const complete = near.every((t) => isComplete(has(t)));
     // Once all are here nothing more comes, and no maps are kept.
-    app.deriver.onprogress = complete
+    heads.deriver.onprogress = complete
       ? NOTHING_TO_DO
       : () => near.forEach((t) => t.key.startsWith(look.key) || this.compose(t, look, has(t)));
     if (!first) this.begun = null; // the next answer has these pictures to clear

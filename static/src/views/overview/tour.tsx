@@ -7,6 +7,7 @@ import { soundValueOf, writeFigure, type Figure, type Known } from "../../heads/
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Button } from "../../ui/controls";
+import { headsOf } from "../../heads/heads";
 
 interface Step {
   title: string;
@@ -49,7 +50,7 @@ function alikeHere(known: Known[][], least: number): Instance | null {
 
 function stepsOf(app: App): Step[] {
   const { answer } = app.overview();
-  const known = answer?.summary ? app.figures(answer) : null;
+  const known = answer?.summary ? headsOf(app).figures(answer) : null;
   return [
     {
       title: "Choose a text",

@@ -7,10 +7,11 @@ import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
-import { nameOf, SUM, type Selection } from "../../heads/selection";
+import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
 import { entryOf } from "../../maps/axis";
-import { hueOf, HUES, type Theme } from "../../maps/colour";
+import type { Theme } from "../../app/theme";
+import { hueOf, HUES } from "../../maps/colour";
 import {
   countAbove,
   distanceHistogram,
@@ -28,7 +29,8 @@ import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { classes } from "../../ui/classes";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Button, Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
@@ -38,13 +40,14 @@ import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { pinnedIn } from "../head/plates";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
+import { headsOf } from "../../heads/heads";
 
 const OTHER = "var(--sunk)"; // the colour of tokens that share one
 const WISH_CHOICES = WISHES.map((value) => ({ value, label: capital(value) }));
 
 export function PairsView() {
   const app = useApp();
-  const { head, entry, selection } = app.head();
+  const { head, entry, selection } = headsOf(app).head();
   return (
     <section class="view pairs-view" aria-label="Pairs">
       <div class="toolbar">

@@ -1,8 +1,9 @@
 // The pair view's part of the state.
-import { integer, oneOf, text } from "../../app/fields";
+import { integer, oneOf, text, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { WISHES } from "../../maps/pairs";
 
-export const PAIRS_FIELDS = {
+const FIELDS = {
   find: text(),
   near: integer(1, 1, 1 << 20), // distance from
   far: integer(0, 0, 1 << 20), // distance to; 0: no bound
@@ -10,3 +11,9 @@ export const PAIRS_FIELDS = {
   within: oneOf(WISHES, "any"),
   order: text("-normalized"),
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

@@ -1,10 +1,11 @@
 // The heads whose attention is drawn as lines over the text: the one on screen, and those ticked with it.
 import type { App } from "../../app/app";
-import { SUM, type Selection, type Shape } from "../../heads/selection";
+import { SUM, type Selection, type Shape } from "../../app/selection";
 import type { Axis } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
 import { LINES_MOST } from "./state";
+import { headsOf } from "../../heads/heads";
 
 export interface LineHead extends Selection {
   lane: number; // the number of its colour
@@ -45,7 +46,7 @@ const projected = new WeakMap<Uint8Array, { axis: Axis; map: Float32Array }>();
 
 function mapOf(app: App, axis: Axis, { layer, head }: Selection): Float32Array | null {
   const overview = app.overview().answer;
-  const bytes = overview && app.attention(overview, layer)?.[head];
+  const bytes = overview && headsOf(app).attention(overview, layer)?.[head];
   if (!bytes) return null;
   let known = projected.get(bytes);
   if (known?.axis !== axis) {

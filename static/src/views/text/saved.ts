@@ -1,9 +1,9 @@
 // Saves the text: each token with its relations, and the numbers of all heads for two chosen ones.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { measuredRequest } from "../../heads/measures";
+import { measuredRequest } from "../../app/measures";
 import { pairNumbers, type EntryPair } from "../../heads/pair-ranking";
-import { nameOf, type Selection } from "../../heads/selection";
+import { nameOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";

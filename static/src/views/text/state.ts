@@ -1,10 +1,11 @@
 // The text view's part of the state.
-import { flag, heads, indices, oneOf } from "../../app/fields";
+import { flag, heads, indices, oneOf, type ValuesOf } from "../../app/fields";
+import { addFields } from "../../app/state";
 import { RELATIONS } from "./relation";
 
 export const LINES_MOST = 8; // heads, a colour each
 
-export const TEXT_FIELDS = {
+const FIELDS = {
   sel: indices(512), // chosen tokens
   relation: oneOf(RELATIONS, "to"),
   loss: flag(), // colours by the loss of each token, for causal models
@@ -14,3 +15,9 @@ export const TEXT_FIELDS = {
   bands: flag(),
   sentences: flag(true),
 };
+
+addFields(FIELDS);
+
+declare module "../../app/state" {
+  interface State extends ValuesOf<typeof FIELDS> {}
+}

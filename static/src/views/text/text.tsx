@@ -11,14 +11,15 @@ import { MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
-import { nameOf, type Selection } from "../../heads/selection";
+import { nameOf, type Selection } from "../../app/selection";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { format } from "../../maps/scale";
 import { classes } from "../../ui/classes";
-import { useApp, useExport } from "../../ui/context";
+import { useExport } from "../../saving/offer";
+import { useApp } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
 import { useResize } from "../../ui/resize";
@@ -34,6 +35,7 @@ import { notesOf } from "./notes";
 import { drawOverlay, type Drawing } from "./overlay";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
+import { headsOf } from "../../heads/heads";
 
 const RELATION_CHOICES = [
   { value: "similar", label: "Similar to" },
@@ -56,7 +58,7 @@ const SAYS: Partial<Record<string, { label: string; title: string }>> = {
 export function TextView() {
   const app = useApp();
   const { state } = app;
-  const { head: measured, entry, selection } = app.head(state);
+  const { head: measured, entry, selection } = headsOf(app).head(state);
   const head = measured && weighted(measured, state);
   const lines = head ? linesShown(app, head, selection) : [];
   const task = head && taskOf(app)?.answer;

@@ -1,5 +1,5 @@
 // The chosen layer and head, as far as a model has them.
-import type { Answer, Summary } from "../app/answer";
+import type { Answer, Summary } from "./answer";
 import type { Model } from "../../../build/openapi";
 
 export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)

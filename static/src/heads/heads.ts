@@ -1,0 +1,80 @@
+// The heads of a text for every view: their maps and figures, and one of them in full.
+import type { HeadScore } from "../../../build/openapi";
+import type { Answer } from "../app/answer";
+import type { App } from "../app/app";
+import type { Entry } from "../app/cache";
+import { isPlain, PLAIN, type Measures } from "../app/measures";
+import { perObject } from "../app/per-object";
+import { scoresRequest, type Requested } from "../app/requests";
+import { SUM, type Selection } from "../app/selection";
+import type { Head } from "../maps/analysis";
+import { headOf, roughHeadOf } from "../maps/axis";
+import { AttentionMaps } from "./attention";
+import { Deriver, type Derived } from "./derived";
+import { isScore, type Known } from "./figures";
+import { KnownHeads } from "./known";
+
+const HEADS_MOST = 8; // kept of one answer
+
+class Heads {
+  readonly deriver: Deriver;
+  readonly attentionMaps: AttentionMaps;
+  private readonly known: KnownHeads;
+
+  constructor(private readonly app: App) {
+    this.deriver = new Deriver(app.draw);
+    this.attentionMaps = new AttentionMaps(app.cache, this.deriver);
+    this.known = new KnownHeads(app.cache, this.deriver, app.draw);
+  }
+
+  derived(overview: Answer, first: Iterable<number> = [], alone = false): Derived {
+    return this.deriver.similarities(overview, this.app.state.special, first, alone);
+  }
+
+  attention(overview: Answer, l: number, requested: Requested = this.app.state): Uint8Array[] | null {
+    return this.attentionMaps.of(overview, l, requested);
+  }
+
+  figures(overview: Answer): Known[][] {
+    return this.known.of(overview, this.app.state, this.scores(overview));
+  }
+
+  // Scores of causal models, and of others if a head's score is requested.
+  private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
+    const { sort, tint, only } = this.app.state;
+    if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;
+    return this.app.jsonCache.want(scoresRequest(this.app.state)).answer?.head_scores;
+  }
+
+  // The chosen head, exact if its answer is here. Until then from the overview's bytes, with plain measures only.
+  head(measures: Measures = PLAIN): { head: Head | null; entry: Entry; selection: Selection } {
+    const { answer } = this.app.overview();
+    const selection = this.app.selection(answer);
+    const entry = this.app.exactly(this.app.state, selection, measures);
+    if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
+    const map = answer && isPlain(measures) && this.attention(answer, selection.layer)?.[selection.head];
+    const rough = map && selection.head !== SUM ? this.roughHead(answer, map, selection) : null;
+    return { head: rough, entry, selection };
+  }
+
+  private readonly heads = perObject<Answer, Map<string, Head>>(() => new Map());
+  private remember(answer: Answer, key: string, make: () => Head): Head {
+    const known = this.heads(answer);
+    const full = `${key} ${this.app.state.special} ${this.app.state.words}`;
+    let head = known.get(full);
+    if (!head) {
+      if (known.size > HEADS_MOST) known.clear();
+      known.set(full, (head = make()));
+    }
+    return head;
+  }
+
+  exactHead(answer: Answer): Head {
+    return this.remember(answer, "", () => headOf(answer, this.app.state));
+  }
+  private roughHead(answer: Answer, map: Uint8Array, { layer, head }: Selection): Head {
+    return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.app.state));
+  }
+}
+
+export const headsOf = perObject((app: App) => new Heads(app));
