@@ -4,7 +4,7 @@ import test from "node:test";
 import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
 import "../src/fields.ts";
-import { formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
+import { fieldOf, formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
 import { curlOf, pythonOf } from "../src/saving/export.ts";
 import { csvText } from "../src/saving/files.ts";
@@ -326,4 +326,18 @@ test("one outlier does not make a difference's other cells pale", () => {
   assert.equal(indices[10], 255); // as large as the scale reaches
   assert.equal(ticks.at(-1).label, "+1.00");
   assert.match(words, /the largest, 100, lies beyond/);
+});
+
+test("a field says what is written on its control; a value without a name is called as it is", () => {
+  const { label, choices } = fieldOf("scale");
+  assert.equal(label, "Scale");
+  assert.deepEqual(choices.map((one) => one.label), ["Root", "Linear", "Log", "Per row"]);
+  assert.deepEqual(choices[1], { value: "linear", label: "Linear" });
+  assert.match(choices[2].title, /^Four decades/);
+  assert.deepEqual(fieldOf("kind").choices.map((one) => one.value), ["zero", "scale", "mean", "uniform", "identity"]);
+  assert.equal(fieldOf("words").label, "Merge word pieces");
+  for (const field of Object.keys(INITIAL)) {
+    const values = fieldOf(field).choices?.map((one) => one.label) ?? [];
+    assert.equal(new Set(values).size, values.length, field); // no two are called the same
+  }
 });

@@ -1,7 +1,19 @@
-// Kinds of state fields: a default, and how a value is written into the address and read from it.
+// Kinds of state fields: a default, how a value is written into the address and read from it, and what the control that
+// sets it says.
+import { capital } from "./words";
+
+// One of the values of a choice.
+export interface Choice<T extends string = string> {
+  value: T;
+  label: string;
+  title?: string;
+}
 
 export interface Field<T> {
   initial: T;
+  label?: string; // of the control; none: it is given one, or there is none
+  title?: string;
+  choices?: readonly Choice[];
   parse(this: void, text: string): T | undefined; // undefined: cannot be read
   format(this: void, value: T): string;
 }
@@ -10,8 +22,10 @@ type Heads = readonly (readonly [layer: number, head: number])[];
 
 export const text = (initial = ""): Field<string> => ({ initial, parse: (t) => t, format: (v) => v });
 
-export const flag = (initial = false): Field<boolean> => ({
+export const flag = (initial = false, label = "", title = ""): Field<boolean> => ({
   initial,
+  label,
+  title,
   parse: (t) => (t === "1" ? true : t === "0" ? false : undefined),
   format: (v) => (v ? "1" : "0"),
 });
@@ -25,10 +39,29 @@ export const within = (initial: number, low: number, high: number, integer = fal
   format: String,
 });
 export const integer = (initial: number, low: number, high: number): Field<number> => within(initial, low, high, true);
-export const fraction = (initial: number): Field<number> => within(initial, 0.01, 1);
+export const fraction = (initial: number, label = "", title = ""): Field<number> => ({
+  ...within(initial, 0.01, 1),
+  label,
+  title,
+});
 
-export const oneOf = <T extends string>(values: readonly T[], initial: T): Field<T> => ({
+// A value without a name is called as it is.
+type Names<T extends string> = Partial<Record<T, string | readonly [label: string, title: string]>>;
+
+export const oneOf = <T extends string>(
+  values: readonly T[],
+  initial: T,
+  label = "",
+  names: Names<T> = {},
+  title = "",
+): Field<T> => ({
   initial,
+  label,
+  title,
+  choices: values.map((value) => {
+    const [name = capital(value), about = ""] = [names[value] ?? []].flat();
+    return { value, label: name, ...(about ? { title: about } : {}) };
+  }),
   parse: (t) => values.find((v) => v === t),
   format: (v) => v,
 });

@@ -1,5 +1,7 @@
 // JSON pointer of a problem -> the field of the panel it is about.
 
+import { capital } from "./words";
+
 export type FieldName = "text" | "pair" | "model" | "max" | "tau" | "atau";
 
 const FIELDS: Record<string, FieldName> = {
@@ -23,7 +25,7 @@ const LABELS: Record<FieldName, string> = {
 // The problem in the words of the page: a field has the name of its control.
 export function inWords({ detail, pointer }: { detail: string; pointer: string }, label = labelOf(pointer)): string {
   const named = label && detail.startsWith(`${pointer.slice(1)} `) ? label + detail.slice(pointer.length - 1) : detail;
-  return named.slice(0, 1).toUpperCase() + named.slice(1);
+  return capital(named);
 }
 
 // True if the same request can succeed later: the server is gone, busy or failed.

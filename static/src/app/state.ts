@@ -8,13 +8,17 @@ import { SUM } from "./selection";
 export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 export type View = (typeof VIEWS)[number];
 
-const ENTRIES: [keyof State, Field<unknown>][] = []; // in the order of links
+const ROWS = new Map<keyof State, Field<unknown>>(); // in the order of links
 export const INITIAL = {} as State;
 
 export function addFields(fields: Record<string, Field<unknown>>): void {
-  ENTRIES.push(...(Object.entries(fields) as [keyof State, Field<unknown>][]));
-  Object.assign(INITIAL, Object.fromEntries(Object.entries(fields).map(([key, { initial }]) => [key, initial])));
+  for (const [key, field] of Object.entries(fields) as [keyof State, Field<unknown>][]) {
+    ROWS.set(key, field);
+    Object.assign(INITIAL, { [key]: field.initial });
+  }
 }
+
+export const fieldOf = (key: keyof State): Field<unknown> | undefined => ROWS.get(key);
 
 const FIELDS = {
   view: oneOf(VIEWS, "overview"),
@@ -27,10 +31,14 @@ const FIELDS = {
   prompt: text(), // "": the model's default, "=": none, "=query": the one of this name
   layer: integer(-1, -1, 9999), // -1: that of the most telling head
   head: integer(0, SUM, 9999),
-  tau: fraction(0.3),
-  atau: fraction(0.3),
+  tau: fraction(0.3, "Similarity τ", "A pair is high when its similarity reaches this fraction of the head's maximum"),
+  atau: fraction(
+    0.3,
+    "Attention τ",
+    "A token gathers attention when its column sum reaches this fraction of the largest",
+  ),
   special: flag(true), // false: special tokens hidden and left out of every figure
-  words: flag(), // word pieces merged to words
+  words: flag(false, "Merge word pieces", "Attention to a word is the sum over its pieces, from it their mean"),
 };
 
 addFields(FIELDS);
@@ -42,7 +50,7 @@ export function parseState(fragment: string): { state: State; unread: string[] }
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state: Record<string, unknown> = { ...INITIAL };
   const unread: string[] = given.has("link") ? ["link"] : []; // version 1.0 kept views under short names
-  for (const [key, { parse }] of ENTRIES) {
+  for (const [key, { parse }] of ROWS) {
     const value = given.get(key);
     if (value === null) continue;
     const read = parse(value);
@@ -54,7 +62,7 @@ export function parseState(fragment: string): { state: State; unread: string[] }
 
 export function formatState(state: State): string {
   const out = new URLSearchParams();
-  for (const [key, { format }] of ENTRIES) {
+  for (const [key, { format }] of ROWS) {
     const value = format(state[key]);
     // With the model's name the text is written too: another server has others by default.
     if (value !== format(INITIAL[key]) || (key === "text" && state.model)) out.set(key, value);

@@ -13,12 +13,6 @@ import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between
 import { HeadMap, type HeadNumbers } from "./head-map";
 import { isOfHeadSpace } from "../app/measures";
 
-const CHOICES = [
-  { value: "to", label: "First attends to second" },
-  { value: "from", label: "Second attends to first" },
-  { value: "similar", label: "Similarity" },
-] as const;
-
 const nameIn = (axis: Axis, t: number): string => `“${axis.labels[t]}” ${axis.positions[t]}`;
 
 export type EntryPair = readonly [first: number, second: number]; // entries of an axis
@@ -66,7 +60,7 @@ export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null
   const pin = pair.map((t) => axis.groups[t]?.[0] ?? 0);
   return (
     <StateDisclosure field="ties" title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}>
-      <StateSegmented legend="By" help="chance" field="tie" choices={CHOICES} />
+      <StateSegmented field="tie" help="chance" />
       {waiting && <StatusLine>Fetching the maps of all layers…</StatusLine>}
       {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.set({ view: "head", layer, head, pin }, true)} />}
     </StateDisclosure>

@@ -64,7 +64,6 @@ export function HeadPicker(props: {
     <div class="head-picker">
       <Select
         label={label}
-        help={null}
         value={layer}
         options={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`] as const)}
         onChange={(next) => onPick(next, selection.head)}

@@ -4,8 +4,8 @@ import { addFields } from "../app/state";
 import { MAPS } from "./colour";
 
 const FIELDS = {
-  positions: flag(), // beside the tokens of a map
-  map: oneOf(MAPS, "ink"),
+  positions: flag(false, "Positions beside tokens", "Each token of a map with its place in the text"),
+  map: oneOf(MAPS, "ink", "Colours"),
 };
 
 addFields(FIELDS);

@@ -6,7 +6,7 @@ import { escapeBidi } from "../app/bidi";
 import { fileName } from "../app/sources";
 import { useApp } from "../ui/context";
 import { Button, DialogHead, Field } from "../ui/controls";
-import { capital } from "../ui/status";
+import { capital } from "../app/words";
 import { closeFile, isOpenable, missingOf, openedIn, openFile } from "./files";
 
 const ID = "open-file";
@@ -49,7 +49,7 @@ export function OpenDialog() {
         Attention that another program computed, of any model: an <code>.npz</code> or <code>.safetensors</code> file.
         It stays in this page and is not sent to the server. A file can also be dropped on the page.
       </p>
-      <Field label="File" help={null}>
+      <Field label="File">
         <input
           type="file"
           accept=".npz,.safetensors"

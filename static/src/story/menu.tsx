@@ -9,7 +9,7 @@ import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
 import { useMenu } from "../ui/menu";
 import { Button } from "../ui/controls";
-import { capital } from "../ui/status";
+import { capital } from "../app/words";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
 import { notesOn, type Note, type Step, storyOf } from "./story";

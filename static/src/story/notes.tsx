@@ -51,7 +51,7 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
         <form onSubmit={add} onKeyDown={(e) => isSubmit(e) && add(e)}>
           {cell && (
             <Segmented
-              legend="Note on"
+              label="Note on"
               help="note"
               value={onCell ? "cell" : "head"}
               choices={[

@@ -7,7 +7,7 @@ import { applyTheme, THEMES, themeChoice } from "../app/theme";
 import { useApp } from "./context";
 import { Button, Options } from "./controls";
 import { ModelBadge } from "./precision";
-import { capital } from "./status";
+import { capital } from "../app/words";
 
 const RESTING = "Point at a map for values · ? lists the keys";
 

@@ -1,29 +1,24 @@
 // The controls of forms and toolbars. The state decides what they show; a change is reported and drawn with the rest.
 import type { ButtonHTMLAttributes, ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Choice } from "../app/fields";
 import { Explained, type Term } from "./explain";
-
-interface Choice<T extends string> {
-  value: T;
-  label: string;
-  title?: string;
-}
 
 let groups = 0; // useId() repeats itself among trees that are drawn again from their root
 
 // Exclusive choices side by side, as radio buttons so that arrows and screen readers work.
 export function Segmented<T extends string>(props: {
-  legend: string;
+  label: string;
   value: T;
   choices: readonly Choice<T>[];
   onChange: (value: T) => void;
-  help: Term | null; // null: explained beside it
+  help?: Term; // none: explained beside it
 }) {
   const [name] = useState(() => `choice-${groups++}`);
   return (
     <Explained term={props.help}>
       <fieldset class="segmented">
-        <legend>{props.legend}</legend>
+        <legend>{props.label}</legend>
         <div>
           {props.choices.map(({ value, label, title }) => (
             <label key={value} title={title}>
@@ -48,7 +43,7 @@ export function Field(props: {
   children: ComponentChildren;
   class?: string;
   title?: string;
-  help: Term | null; // null: explained beside it
+  help?: Term; // none: explained beside it
 }) {
   return (
     <Explained term={props.help}>
@@ -67,7 +62,7 @@ export function Select<T extends string | number>(props: {
   onChange: (value: T) => void;
   title?: string;
   id?: string;
-  help: Term | null; // null: explained beside it
+  help?: Term; // none: explained beside it
 }) {
   const choose = (at: number): void => {
     const option = props.options[at];
@@ -91,10 +86,10 @@ export const Options = ({ of }: { of: readonly (readonly [value: string | number
 
 export function Toggle(props: {
   label: string;
-  title: string;
+  title?: string;
   on: boolean;
   onChange: (on: boolean) => void;
-  help: Term | null; // null: explained beside it
+  help?: Term; // none: explained beside it
 }) {
   return (
     <Explained term={props.help}>
@@ -115,10 +110,10 @@ export const isSubmit = (e: KeyboardEvent): boolean => e.key === "Enter" && (e.c
 // A slider from 0.05 to 1 with its value beside its name.
 export function Slider(props: {
   label: string;
-  title: string;
+  title?: string;
   value: number;
   onChange: (value: number) => void;
-  help: Term | null; // null: explained beside it
+  help?: Term; // none: explained beside it
 }) {
   return (
     <Explained term={props.help}>

@@ -24,7 +24,7 @@ function Explanation({ term }: { term: Term }) {
 let places = 0;
 
 // A control with its "?".
-export function Explained({ term, children }: { term: Term | null | undefined; children: ComponentChildren }) {
+export function Explained({ term, children }: { term: Term | undefined; children: ComponentChildren }) {
   if (!term) return <>{children}</>;
   return (
     <div class="explained">

@@ -6,7 +6,7 @@ import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
 import { Button, DialogHead, Field } from "./controls";
-import { capital } from "./status";
+import { capital } from "../app/words";
 
 const POLL_MS = 400;
 

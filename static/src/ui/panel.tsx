@@ -10,16 +10,14 @@ import { INITIAL, type State } from "../app/state";
 import { isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { ALL_TOKENS, axisOf } from "../maps/axis";
-import { MAPS } from "../maps/colour";
 import { useApp } from "./context";
-import { Field, isSubmit, Options, Slider, Toggle } from "./controls";
-import { StateSelect, StateToggle } from "./state-controls";
+import { Field, isSubmit, Options, Toggle } from "./controls";
+import { StateSelect, StateSlider, StateToggle } from "./state-controls";
 import { Terms } from "./explain";
 import { guardOf, Guarded } from "./guarded";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
 import { PromptSelect } from "./prompt-select";
-import { capital } from "./status";
 import { inShort, TaskCard, taskOf } from "./task-result";
 
 const WIDE = matchMedia("(min-width: 901px)").matches;
@@ -154,7 +152,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
         </select>
       </div>
       <Guarded name="text" problem={problem}>
-        <Field label="Text" class="bare" help={null}>
+        <Field label="Text" class="bare">
           <textarea
             id="text"
             rows={9}
@@ -179,7 +177,6 @@ function TextForm({ hidden }: { hidden: boolean }) {
           />
           <Toggle
             label="Treat [MASK] as ordinary text"
-            help={null}
             title="split_special_tokens: special tokens written in the text are not recognised"
             on={draft.literal}
             onChange={(literal) => edit({ literal })}
@@ -189,7 +186,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
       <div class="two">
         <div class="badged">
           <Guarded name="model" problem={problem}>
-            <Field label="Model" help={null}>
+            <Field label="Model">
               <select
                 id="model"
                 value={app.modelName()}
@@ -203,7 +200,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <ModelBadge />
         </div>
         <Guarded name="max" problem={problem}>
-          <Field label="Tokens at most" help={null}>
+          <Field label="Tokens at most">
             <input
               id="max"
               type="number"
@@ -247,7 +244,7 @@ function AnswerFacts({ of }: { of: Answer | null }) {
 
 function DisplayOptions({ hidden }: { hidden: boolean }) {
   const app = useApp();
-  const { tau, atau, special, positions, map } = app.state;
+  const { atau, special, positions, map } = app.state;
   const problem = useProblem(hidden);
   const changed = positions || atau !== INITIAL.atau || map !== INITIAL.map || problem?.name === "atau";
   return (
@@ -257,50 +254,22 @@ function DisplayOptions({ hidden }: { hidden: boolean }) {
         <Terms of={["tau", "special", "pieces", "atau", "positions", "palette"]} />
       </div>
       <Guarded name="tau" problem={problem}>
-        <Slider
-          label="Similarity τ"
-          help={null}
-          title="A pair is high when its similarity reaches this fraction of the head's maximum"
-          value={tau}
-          onChange={(value) => app.set({ tau: value })}
-        />
+        <StateSlider field="tau" />
       </Guarded>
       <Toggle
         label="Hide special tokens"
-        help={null}
         title="[CLS] and [SEP] hidden and left out of every figure"
         on={!special}
         onChange={(on) => app.set({ special: !on })}
       />
-      <StateToggle
-        label="Merge word pieces"
-        help={null}
-        title="Attention to a word is the sum over its pieces, from it their mean"
-        field="words"
-      />
+      <StateToggle field="words" />
       <details class="more" open={changed}>
         <summary>More</summary>
         <Guarded name="atau" problem={problem}>
-          <Slider
-            label="Attention τ"
-            help={null}
-            title="A token gathers attention when its column sum reaches this fraction of the largest"
-            value={atau}
-            onChange={(value) => app.set({ atau: value })}
-          />
+          <StateSlider field="atau" />
         </Guarded>
-        <StateToggle
-          label="Positions beside tokens"
-          help={null}
-          title="Each token of a map with its place in the text"
-          field="positions"
-        />
-        <StateSelect
-          label="Colours"
-          help={null}
-          field="map"
-          options={MAPS.map((name) => [name, capital(name)] as const)}
-        />
+        <StateToggle field="positions" />
+        <StateSelect field="map" />
       </details>
     </div>
   );

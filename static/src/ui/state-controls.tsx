@@ -1,41 +1,57 @@
-// Controls of one field of the state, which they show and set.
+// Controls of one field of the state, which they show and set. The field says what is written on them.
 import type { ComponentChildren } from "preact";
-import type { State } from "../app/state";
+import type { Choice } from "../app/fields";
+import { fieldOf, type State } from "../app/state";
 import { useApp } from "./context";
-import { Disclosure, Segmented, Select, Toggle } from "./controls";
+import { Disclosure, Segmented, Select, Slider, Toggle } from "./controls";
 
 type Fields<T> = { [K in keyof State]: State[K] extends T ? K : never }[keyof State];
-type Words<K extends keyof State> = Extract<State[K], string>;
+type ValueOf<K extends keyof State> = Extract<State[K], string | number>;
 
-// `step`: a change is a step of the browser's history.
-type Of<K, Props> = { field: K; step?: boolean } & Omit<Props, "value" | "on" | "onChange">;
+// `step`: a change is a step of the browser's history. `also`: fields that a change sets with it.
+type Of<K, Props> = { field: K; step?: boolean; also?: Partial<State> } & Partial<
+  Omit<Props, "value" | "on" | "onChange">
+>;
 
-export function StateToggle({ field, step = false, ...props }: Of<Fields<boolean>, Parameters<typeof Toggle>[0]>) {
+// What the field says, its value, and the function that sets it.
+function useField<K extends keyof State>(field: K, step = false, also: Partial<State> = {}) {
   const app = useApp();
-  return <Toggle {...props} on={app.state[field]} onChange={(on) => app.set({ [field]: on }, step)} />;
+  const { label = "", title, choices = [] } = fieldOf(field) ?? {};
+  const onChange = (value: State[K]): void => app.set({ [field]: value, ...also }, step);
+  return { says: title ? { label, title } : { label }, choices, value: app.state[field], onChange };
 }
 
-export function StateSelect<K extends Fields<string>>(props: Of<K, Parameters<typeof Select<Words<K>>>[0]>) {
-  const app = useApp();
-  const { field, step = false, ...rest } = props;
-  return (
-    <Select {...rest} value={app.state[field] as Words<K>} onChange={(value) => app.set({ [field]: value }, step)} />
-  );
+export function StateToggle({ field, step, also, ...props }: Of<Fields<boolean>, Parameters<typeof Toggle>[0]>) {
+  const { says, value, onChange } = useField(field, step, also);
+  return <Toggle {...says} {...props} on={value} onChange={onChange} />;
 }
 
-export function StateSegmented<K extends Fields<string>>(props: Of<K, Parameters<typeof Segmented<Words<K>>>[0]>) {
-  const app = useApp();
-  const { field, step = false, ...rest } = props;
-  return (
-    <Segmented {...rest} value={app.state[field] as Words<K>} onChange={(value) => app.set({ [field]: value }, step)} />
-  );
+export function StateSlider({ field, step, also, ...props }: Of<Fields<number>, Parameters<typeof Slider>[0]>) {
+  const { says, value, onChange } = useField(field, step, also);
+  return <Slider {...says} {...props} value={value} onChange={onChange} />;
+}
+
+export function StateSelect<K extends Fields<string | number>>(props: Of<K, Parameters<typeof Select<ValueOf<K>>>[0]>) {
+  const { field, step, also, options, ...rest } = props;
+  const { says, choices, value, onChange } = useField(field, step, also);
+  const named = options ?? choices.map((choice) => [choice.value as ValueOf<K>, choice.label] as const);
+  return <Select {...says} {...rest} options={named} value={value as ValueOf<K>} onChange={onChange} />;
+}
+
+export function StateSegmented<K extends Fields<string>>(
+  props: Of<K, Parameters<typeof Segmented<ValueOf<K> & string>>[0]>,
+) {
+  const { field, step, also, choices, ...rest } = props;
+  const { says, choices: all, value, onChange } = useField(field, step, also);
+  const named = choices ?? (all as readonly Choice<ValueOf<K> & string>[]);
+  return <Segmented {...says} {...rest} choices={named} value={value as ValueOf<K> & string} onChange={onChange} />;
 }
 
 export function StateDisclosure(props: { field: Fields<boolean>; title: string; children: ComponentChildren }) {
-  const app = useApp();
   const { field, title, children } = props;
+  const { value, onChange } = useField(field);
   return (
-    <Disclosure title={title} open={app.state[field]} onToggle={() => app.set({ [field]: !app.state[field] })}>
+    <Disclosure title={title} open={value} onToggle={() => onChange(!value)}>
       {children}
     </Disclosure>
   );

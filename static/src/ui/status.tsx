@@ -37,7 +37,6 @@ export const StatusLine = ({ children }: { children: ComponentChildren }) => (
   </p>
 );
 
-export const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 export const waitNote = ({ retryAfter }: Problem): string =>
   retryAfter ? `The server asks to wait ${retryAfter} s.` : "";
 

@@ -35,7 +35,7 @@ export function TokenGate() {
       ) : (
         <>
           <p>Ask the server’s operator for one. It is kept until this tab is closed and sent to this server only.</p>
-          <Field label="Token" help={null}>
+          <Field label="Token">
             <input
               type="password"
               autocomplete="off"

@@ -1,18 +1,21 @@
 // One row of a view's controls: what is used often, the rest behind "More", and one "?" for all of them.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { INITIAL, type State } from "../app/state";
+import { useApp } from "./context";
 import { Button } from "./controls";
 import { Terms, type Term } from "./explain";
 
 export function Toolbar(props: {
   terms: readonly Term[]; // of all controls
   more?: ComponentChildren; // controls that are rarely used
-  changed?: boolean; // one of those is not as it is at first: they are shown
+  rare?: readonly (keyof State)[]; // their fields: if one is not as it is at first, they are shown
   children: ComponentChildren;
 }) {
-  const { terms, more, changed = false } = props;
+  const { terms, more, rare = [] } = props;
+  const { state } = useApp();
   const [opened, setOpened] = useState<boolean | null>(null);
-  const open = opened ?? changed;
+  const open = opened ?? rare.some((field) => state[field] !== INITIAL[field]);
   return (
     <>
       <div class="toolbar">

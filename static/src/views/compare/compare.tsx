@@ -4,12 +4,10 @@ import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
-import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
-import { ScaleControl } from "../../maps/scale-control";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import type { Exportable } from "../../saving/export";
@@ -17,7 +15,7 @@ import { madeOf } from "../../saving/provenance";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Facts, Select } from "../../ui/controls";
-import { StateSegmented } from "../../ui/state-controls";
+import { StateSegmented, StateToggle } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
@@ -33,13 +31,6 @@ const WORDING = {
   short: { first: "first", second: "second", both: "difference" },
   forward: false,
 };
-
-const AGAINST_CHOICES = [
-  { value: "head", label: "Another head" },
-  { value: "text", label: "Another text" },
-  { value: "model", label: "Another model" },
-  { value: "off", label: "A head switched off" },
-] as const;
 
 interface Sides {
   first: Entry;
@@ -96,10 +87,10 @@ export function CompareView() {
   return (
     <section class="view compare" aria-label="Compare">
       <Toolbar terms={["against", "normalised", "scale", "head", "centred"]}>
-        <StateSegmented legend="Compare with" help={null} field="against" step choices={AGAINST_CHOICES} />
+        <StateSegmented field="against" step />
         <QuantityControl similarity="Similarity N" />
-        <ScaleControl />
-        {state.what === "similarity" && <CentreToggle />}
+        <StateSegmented field="scale" />
+        {state.what === "similarity" && <StateToggle field="center" />}
       </Toolbar>
       {state.against === "text" && (
         <SecondText label="Second text: change a word of the first, for example" action="Compare" help="against" />

@@ -3,8 +3,6 @@ import { StateSegmented } from "../../ui/state-controls";
 
 export const QuantityControl = ({ similarity }: { similarity: string }) => (
   <StateSegmented
-    help={null}
-    legend="Map"
     field="what"
     choices={[
       { value: "similarity", label: similarity },

@@ -8,8 +8,13 @@ const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with
 const QUANTITIES = ["attention", "similarity"] as const;
 
 const FIELDS = {
-  against: oneOf(AGAINST, "head"),
-  what: oneOf(QUANTITIES, "similarity"),
+  against: oneOf(AGAINST, "head", "Compare with", {
+    head: "Another head",
+    text: "Another text",
+    model: "Another model",
+    off: "A head switched off",
+  }),
+  what: oneOf(QUANTITIES, "similarity", "Map"),
   text2: text(),
   pair2: text(),
   prompt2: text(), // of the second text, as state.prompt; "": the first text's

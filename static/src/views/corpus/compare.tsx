@@ -17,11 +17,6 @@ import { Part } from "./pages";
 import { openInRun, patternNumbers, RunPatterns } from "./patterns";
 import { RunPruning } from "./pruning";
 
-const BY_CHOICES = [
-  { value: "layers", label: "Layers" },
-  { value: "heads", label: "Every head" },
-] as const;
-
 // With its sign, unless it is too small to write; the difference of two fractions is in percentage points.
 function signed(value: number | null, write: (v: number | null) => string): string {
   if (value === null) return "–";
@@ -191,7 +186,7 @@ function FigureTable(props: {
     });
   return (
     <div class="run-table">
-      <StateSegmented legend="Show" help="head" field="by" choices={BY_CHOICES} />
+      <StateSegmented field="by" help="head" />
       <Sortable
         label={`${figure.title} as a table`}
         caption={`${figure.title}, ${figure.unit}`}

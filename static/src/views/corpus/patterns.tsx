@@ -11,7 +11,7 @@ import { useApp } from "../../ui/context";
 import { Field, Input } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { columnOf, signOf, Sortable, type Column } from "../../ui/sortable";
-import { capital } from "../../ui/status";
+import { capital } from "../../app/words";
 import type { Report, Run } from "./api";
 
 type Pattern = Exclude<AnyPattern, "nearby">; // reports have no such number
@@ -154,7 +154,6 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
     <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">
         <StateSelect
-          label="Pattern"
           help="pattern"
           field="runonly"
           options={ONLY.filter((name) => name !== "induction" && name !== "nearby").map(

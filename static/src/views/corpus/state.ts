@@ -27,18 +27,18 @@ const FIELDS = {
   run2: text(), // default: the one before; "-": none
   runs: text(), // more runs, separated by dots
   level: fraction(0), // one of the runs' thresholds; 0: the first run's main one
-  by: oneOf(BYS, "layers"),
+  by: oneOf(BYS, "layers", "Show", { heads: "Every head" }),
   figure: text(), // a name of the comparison's; "": the first
   rank: text("place"),
   runheads: flag(), // the patterns of all heads over the first run
-  runonly: oneOf(ONLY, "all"),
+  runonly: oneOf(ONLY, "all", "Pattern"),
   runseek: text(),
   runcolumn: text("-previous"),
   runpruning: flag(true), // how the loss rises as heads go
   runlabels: flag(true), // what a run of labelled texts found
   runlabel: text(), // the label whose heads are mapped; "": the first with effects
   typical: flag(), // one head on its most typical texts of the first run
-  typicalby: oneOf(TYPICAL_BYS, "pattern"),
+  typicalby: oneOf(TYPICAL_BYS, "pattern", "Typical by"),
 };
 
 addFields(FIELDS);

@@ -181,7 +181,6 @@ function Multiples({ run, report, onSaved }: Props) {
             onChange={(value) => app.set({ head: value }, "merge")}
           />
           <StateSelect
-            label="Typical by"
             help="typical"
             field="typicalby"
             options={TYPICAL_BYS.map((name) => [

@@ -19,7 +19,7 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
-import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./interventions";
+import { inWords, toggled, toggledLayer, type Edit } from "./interventions";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
 import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
@@ -76,14 +76,9 @@ function Kinds({ edits }: { edits: readonly Edit[] }) {
   const { kind, factor } = app.state;
   return (
     <Toolbar terms={["change"]}>
-      <StateSegmented
-        legend="Clicking a head will"
-        help={null}
-        field="kind"
-        choices={KIND_NAMES.map((value) => ({ value, label: KINDS[value].name, title: KINDS[value].title }))}
-      />
+      <StateSegmented field="kind" />
       {kind === "scale" && (
-        <Field label="Factor" help={null} class="factor">
+        <Field label="Factor" class="factor">
           <Input
             type="number"
             step={0.1}

@@ -31,15 +31,7 @@ export function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outc
   return (
     <StateDisclosure field="lens" title="Predictions after every layer">
       <div class="lenses">
-        <StateSegmented
-          legend="Lens of"
-          help="lens"
-          field="lensed"
-          choices={[
-            { value: "one", label: "the predicted token" },
-            { value: "all", label: "all tokens" },
-          ]}
-        />
+        <StateSegmented field="lensed" help="lens" />
         {lensed === "one" ? (
           <LensTables answer={answer} outcome={outcome} edits={edits} />
         ) : (
@@ -96,17 +88,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
   return (
     <div class="lens-all">
       <div class="toolbar">
-        {edits.length > 0 && (
-          <StateSegmented
-            legend="Shown"
-            help="lens"
-            field="lensSide"
-            choices={[
-              { value: "before", label: "Before" },
-              { value: "after", label: "After" },
-            ]}
-          />
-        )}
+        {edits.length > 0 && <StateSegmented field="lensSide" help="lens" />}
         {starts.length > 1 && (
           <Select
             label="Tokens"

@@ -6,7 +6,7 @@ import { HeadPicker } from "../../heads/picker";
 import { SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
-import { ScaleControl } from "../../maps/scale-control";
+import { StateSegmented } from "../../ui/state-controls";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import { useApp } from "../../ui/context";
@@ -62,7 +62,7 @@ export function ExperimentMaps(props: {
             onPick={(layer, head) => app.set({ layer, head }, true)}
           />
           <QuantityControl similarity="Similarity S" />
-          <ScaleControl />
+          <StateSegmented field="scale" />
         </div>
       )}
       {waiting && !pair && statusOf(app, waiting)}

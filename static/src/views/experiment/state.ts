@@ -1,22 +1,27 @@
 // The experiment's part of the state.
 import { flag, integer, oneOf, text, within, type Field, type ValuesOf } from "../../app/fields";
 import { addFields } from "../../app/state";
-import { formatEdits, KIND_NAMES, parseEdits, type Edit } from "./interventions";
+import { formatEdits, KIND_NAMES, KINDS, parseEdits, type Edit } from "./interventions";
 import { TONES } from "./tones";
 
 const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
 
 const FIELDS = {
   edits, // what is changed in which heads
-  kind: oneOf(KIND_NAMES, "zero"), // what a click on a head does
+  kind: oneOf(
+    KIND_NAMES,
+    "zero",
+    "Clicking a head will",
+    Object.fromEntries(KIND_NAMES.map((kind) => [kind, [KINDS[kind].name, KINDS[kind].title] as const])),
+  ),
   factor: within(0.5, -100, 100), // of scale
   at: integer(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
   depth: integer(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
   tone: oneOf(["auto", ...TONES] as const, "auto"), // the colours of the heads; auto: their effect until one is changed
   watched: text(), // the class whose logit the effects follow; "": the predicted one
   lens: flag(),
-  lensed: oneOf(["one", "all"] as const, "one"), // of which tokens
-  lensSide: oneOf(["before", "after"] as const, "after"),
+  lensed: oneOf(["one", "all"] as const, "one", "Lens of", { one: "the predicted token", all: "all tokens" }),
+  lensSide: oneOf(["before", "after"] as const, "after", "Shown"),
   lensFrom: integer(0, 0, 1 << 20), // the first token of all that are shown
 };
 

@@ -5,7 +5,7 @@ import type { Selection } from "../../app/selection";
 import type { Tint } from "../../heads/tint";
 import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
-import { capital } from "../../ui/status";
+import { capital } from "../../app/words";
 import { doesOf, signOf, type Edit } from "./interventions";
 
 interface Events {

@@ -16,10 +16,8 @@ import { columnProfile, highTokens, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
 import { Plate } from "../../maps/plate";
 import type { Viewport } from "../../maps/viewport";
-import { ScaleControl } from "../../maps/scale-control";
 import { format, percent } from "../../maps/scale";
 import { hasSimilarities, isFile } from "../../app/sources";
-import { INITIAL } from "../../app/state";
 import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
@@ -27,13 +25,19 @@ import { Notes, type PinnedCell } from "../../story/notes";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
-import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
+import { StateDisclosure, StateSegmented, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
 import { headsOf } from "../../heads/heads";
+
+// Overlays of maps without similarities.
+const OVERLAYS_OF_ATTENTION = [
+  ["none", "None"],
+  ["mask", "Mask (Fig. 5)"],
+] as const;
 
 const ZOOM = 1.6; // by one click
 
@@ -117,42 +121,21 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
 
 function Controls({ children }: { children: ComponentChildren }) {
   const { state } = useApp();
-  const { diag, lines, weigh, space, center } = state;
   const more = (
     <>
-      <StateSelect
-        label="Diagonal"
-        help={null}
-        field="diag"
-        options={[
-          ["paper", "As in the paper"],
-          ["on", "On"],
-          ["off", "Off"],
-        ]}
-      />
+      <StateSelect field="diag" />
       <MeasureControls />
-      <StateToggle label="Sentences" help={null} title="Lines between sentences" field="lines" />
+      <StateToggle field="lines" />
     </>
   );
   return (
     <Toolbar
       terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space", "centred"]}
       more={more}
-      changed={diag !== INITIAL.diag || space !== INITIAL.space || lines || weigh || center}
+      rare={["diag", "space", "lines", "weigh", "center"]}
     >
-      <ScaleControl />
-      <StateSelect
-        label="Overlay"
-        help={null}
-        field="overlay"
-        options={[
-          ["none", "None"],
-          ["mask", "Mask (Fig. 5)"],
-          ...(hasSimilarities(state)
-            ? [["regions", "Averaged regions (Fig. 5)"] as const, ["pairs", "High pairs"] as const]
-            : []),
-        ]}
-      />
+      <StateSegmented field="scale" />
+      <StateSelect field="overlay" {...(hasSimilarities(state) ? {} : { options: OVERLAYS_OF_ATTENTION })} />
       {children}
     </Toolbar>
   );

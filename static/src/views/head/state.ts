@@ -9,19 +9,45 @@ const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
 const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
 
 const FIELDS = {
-  scale: oneOf(SCALES, "root"),
-  space: oneOf(SPACES, "head"), // of similarities
-  weigh: flag(), // attention weighted by norms
-  center: flag(), // similarities of outputs without their mean over the text
-  diag: oneOf(DIAGONALS, "paper"),
-  lines: flag(), // sentence boundaries on the maps
-  overlay: oneOf(OVERLAYS, "none"),
+  scale: oneOf(SCALES, "root", "Scale", {
+    root: ["Root", "Square root, as in the overview: faint values show, and heads can be compared"],
+    log: ["Log", "Four decades below the maximum"],
+    row: ["Per row", "Each query's row to its own maximum"],
+  }),
+  space: oneOf(
+    SPACES,
+    "head",
+    "Similarity in",
+    { head: "the head’s space", residual: "the residual space" },
+    "Residual: of the vectors the head writes into the hidden state, which do not depend on its arbitrary coordinates",
+  ),
+  weigh: flag(
+    false,
+    "Weight by norms",
+    "Attention times the norm of the vector each token passes on: a column that gathers attention may pass on little",
+  ),
+  center: flag(
+    false,
+    "Centre outputs",
+    "Similarity of the outputs without their mean over the text, which all tokens share",
+  ),
+  diag: oneOf(DIAGONALS, "paper", "Diagonal", { paper: "As in the paper" }),
+  lines: flag(false, "Sentences", "Lines between sentences"),
+  overlay: oneOf(OVERLAYS, "none", "Overlay", {
+    mask: "Mask (Fig. 5)",
+    regions: "Averaged regions (Fig. 5)",
+    pairs: "High pairs",
+  }),
   zoom: window, // in Head, and of the first map in Compare
   pin: indices(2), // the pinned cell, as two token positions
   sided: flag(), // lines between two columns of tokens
   // the pair ranking of the two chosen tokens
   ties: flag(),
-  tie: oneOf(PAIR_RELATIONS, "to"),
+  tie: oneOf(PAIR_RELATIONS, "to", "By", {
+    to: "First attends to second",
+    from: "Second attends to first",
+    similar: "Similarity",
+  }),
 };
 
 addFields(FIELDS);

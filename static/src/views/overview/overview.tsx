@@ -1,27 +1,15 @@
 // All heads at once: thumbnails as a grid, filtered, sorted and coloured by a figure.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
-import {
-  FIGURES,
-  likeOf,
-  METRICS,
-  ONLY,
-  onlyName,
-  rangeOf,
-  valueOf,
-  type Known,
-  type Metric,
-} from "../../heads/figures";
-import { CentreToggle } from "../../heads/measure-controls";
+import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
-import { INITIAL } from "../../app/state";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
-import { StateSelect } from "../../ui/state-controls";
+import { StateSelect, StateToggle } from "../../ui/state-controls";
 import { Toolbar } from "../../ui/toolbar";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
@@ -165,12 +153,12 @@ function wordsOf(head: Known): string[] {
 function Controls({ like }: { like: string | undefined }) {
   const app = useApp();
   const { state } = app;
-  const { small, show, least, tint, center } = state;
+  const { small, show, least } = state;
   const more = (
     <>
-      {hasSimilarities(state) && <CentreToggle />}
-      <StateSelect label="Colour by" help={null} field="tint" step options={metricOptions("none")} />
-      <Field label="High pairs at least" class="least" help={null}>
+      {hasSimilarities(state) && <StateToggle field="center" />}
+      <StateSelect field="tint" step options={metricOptions("none")} />
+      <Field label="High pairs at least" class="least">
         <Input
           type="number"
           min={0}
@@ -188,11 +176,10 @@ function Controls({ like }: { like: string | undefined }) {
     <Toolbar
       terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs", "centred"]}
       more={more}
-      changed={tint !== INITIAL.tint || least !== INITIAL.least || center}
+      rare={["tint", "least", "center"]}
     >
       <Segmented
-        legend="Heads as"
-        help={null}
+        label="Heads as"
         value={small ? "small" : "grid"}
         choices={ARRANGEMENTS}
         onChange={(value) => {
@@ -202,15 +189,13 @@ function Controls({ like }: { like: string | undefined }) {
         }}
       />
       <Segmented
-        help={null}
-        legend="Show"
+        label="Show"
         value={show}
         choices={hasSimilarities(state) ? SHOW_CHOICES : SHOW_CHOICES.filter(({ value }) => value === "attention")}
         onChange={(value) => app.set({ show: value, ...(value === "both" ? { small: false } : {}) }, "merge")}
       />
       <Select
         label="Sort by"
-        help={null}
         value={like ? "near" : state.sort}
         options={[...(like ? [["near", `distance to ${like}`] as const] : []), ...metricOptions("layer and head")]}
         onChange={(sort) => sort !== "near" && app.set({ sort, ...(like ? { seek: "" } : {}) }, true)}
@@ -225,14 +210,8 @@ function Controls({ like }: { like: string | undefined }) {
           {state.down ? "↓" : "↑"}
         </Button>
       )}
-      <StateSelect
-        label="Pattern"
-        help={null}
-        field="only"
-        step
-        options={ONLY.map((name) => [name, onlyName(name)] as const)}
-      />
-      <Field label="Find heads" class="seek" help={null}>
+      <StateSelect field="only" step />
+      <Field label="Find heads" class="seek">
         <Input
           type="search"
           placeholder="7·5, previous"

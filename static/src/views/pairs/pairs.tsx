@@ -5,7 +5,6 @@ import type { App } from "../../app/app";
 import { savedRequest } from "../../app/requests";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
-import { CentreToggle } from "../../heads/measure-controls";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
@@ -22,7 +21,6 @@ import {
   pairsOf,
   sameSentence,
   sameToken,
-  WISHES,
 } from "../../maps/pairs";
 import { describeCell } from "../../maps/readout";
 import { format, percent } from "../../maps/scale";
@@ -32,9 +30,9 @@ import { classes } from "../../ui/classes";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Button, Facts, Field, Input } from "../../ui/controls";
-import { StateSegmented } from "../../ui/state-controls";
+import { StateSegmented, StateToggle } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
-import { capital, statusOf } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { pinnedIn } from "../head/plates";
@@ -43,7 +41,6 @@ import { entriesOf, PairTable, type Listed } from "./table";
 import { headsOf } from "../../heads/heads";
 
 const OTHER = "var(--sunk)"; // the colour of tokens that share one
-const WISH_CHOICES = WISHES.map((value) => ({ value, label: capital(value) }));
 
 export function PairsView() {
   const app = useApp();
@@ -71,7 +68,7 @@ function Filters() {
   };
   return (
     <Toolbar terms={["pairs", "sentences", "centred"]}>
-      <Field label="Token" help={null}>
+      <Field label="Token">
         <Input
           type="search"
           placeholder="any token"
@@ -100,9 +97,9 @@ function Filters() {
           />
         </div>
       </div>
-      <StateSegmented legend="Same token" help={null} field="same" choices={WISH_CHOICES} />
-      <StateSegmented legend="Same sentence" help={null} field="within" choices={WISH_CHOICES} />
-      <CentreToggle />
+      <StateSegmented field="same" />
+      <StateSegmented field="within" />
+      <StateToggle field="center" />
     </Toolbar>
   );
 }

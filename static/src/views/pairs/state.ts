@@ -7,8 +7,8 @@ const FIELDS = {
   find: text(),
   near: integer(1, 1, 1 << 20), // distance from
   far: integer(0, 0, 1 << 20), // distance to; 0: no bound
-  same: oneOf(WISHES, "any"),
-  within: oneOf(WISHES, "any"),
+  same: oneOf(WISHES, "any", "Same token"),
+  within: oneOf(WISHES, "any", "Same sentence"),
   order: text("-normalized"),
 };
 

@@ -10,10 +10,10 @@ const FIELDS = {
   relation: oneOf(RELATIONS, "to"),
   loss: flag(), // colours by the loss of each token, for causal models
   notes: flag(true), // what the model says of each token, under it
-  arcs: flag(true),
+  arcs: flag(true, "Lines", "High-similarity pairs, or attention when the text is coloured by it; strongest first"),
   beside: heads(LINES_MOST), // heads whose lines are drawn, beside the one on screen; none: the next of its layer
-  bands: flag(),
-  sentences: flag(true),
+  bands: flag(false, "Segments", "Parts of the text between tokens that gather attention, coloured by cohesion"),
+  sentences: flag(true, "Sentences", "A mark where a sentence begins"),
 };
 
 addFields(FIELDS);

@@ -6,7 +6,7 @@ import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
-import { INITIAL, type State } from "../../app/state";
+import type { State } from "../../app/state";
 import { MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
@@ -85,33 +85,20 @@ export function TextView() {
         more={
           <>
             <MeasureControls />
-            <StateToggle label="Sentences" help={null} title="A mark where a sentence begins" field="sentences" />
+            <StateToggle field="sentences" />
           </>
         }
-        changed={state.weigh || state.center || state.space !== INITIAL.space || !state.sentences}
+        rare={["weigh", "center", "space", "sentences"]}
       >
         <Segmented
-          legend="Colour the text by"
-          help={null}
+          label="Colour the text by"
           value={colouring}
           choices={causal ? [...relations, LOSS_CHOICE] : relations}
           onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
         />
-        {says && <StateToggle help={null} label={says.label} title={says.title} field="notes" />}
-        <StateToggle
-          label="Lines"
-          help={null}
-          title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
-          field="arcs"
-        />
-        {hasSimilarities(state) && (
-          <StateToggle
-            label="Segments"
-            help={null}
-            title="Parts of the text between tokens that gather attention, coloured by cohesion"
-            field="bands"
-          />
-        )}
+        {says && <StateToggle {...says} field="notes" />}
+        <StateToggle field="arcs" />
+        {hasSimilarities(state) && <StateToggle field="bands" />}
         {head && (
           <div class="legend">
             <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />
@@ -242,7 +229,6 @@ function Body(props: BodyProps) {
           <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
           <Toggle
             label="Choose several"
-            help={null}
             title="Each click adds a token to the chosen ones, as Shift and click does"
             on={several}
             onChange={setSeveral}

@@ -6,7 +6,11 @@ export const ROUTES_MOST = 40;
 const WEIGHTS = ["norms", "effect", "patch"] as const;
 
 const FIELDS = {
-  weight: oneOf(WEIGHTS, "norms"), // what makes a route strong
+  weight: oneOf(WEIGHTS, "norms", "A route is strong by", {
+    norms: ["Attention × norm", "The fraction of each state that the head hands on"],
+    effect: ["Attention × effect", "The change of the result with the head switched off"],
+    patch: ["Attention × patching", "What the head restores of a second text’s result"],
+  }),
   routes: integer(8, 1, ROUTES_MOST), // how many are shown
   patchmap: flag(), // what each token's state restores
   route: integer(-1, -1, ROUTES_MOST - 1), // the chosen one

@@ -9,7 +9,8 @@ import { percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { normsRequest } from "../../app/requests";
-import { Button, Segmented, Select } from "../../ui/controls";
+import { Button } from "../../ui/controls";
+import { StateSegmented, StateSelect } from "../../ui/state-controls";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
@@ -47,35 +48,15 @@ export function TraceView() {
 }
 
 function Controls() {
-  const app = useApp();
-  const { weight, routes } = app.state;
+  const { routes } = useApp().state;
   return (
     <Toolbar terms={["route", "patching"]}>
-      <Segmented
-        legend="A route is strong by"
-        help={null}
-        value={weight}
-        choices={[
-          { value: "norms", label: "Attention × norm", title: "The fraction of each state that the head hands on" },
-          {
-            value: "effect",
-            label: "Attention × effect",
-            title: "The change of the result with the head switched off",
-          },
-          {
-            value: "patch",
-            label: "Attention × patching",
-            title: "What the head restores of a second text’s result",
-          },
-        ]}
-        onChange={(value) => app.set({ weight: value, route: -1 }, true)}
-      />
-      <Select
+      <StateSegmented field="weight" also={{ route: -1 }} step />
+      <StateSelect
         label="Routes"
-        help={null}
-        value={routes}
+        field="routes"
+        also={{ route: -1 }}
         options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [n, `the ${n} strongest`])}
-        onChange={(n) => app.set({ routes: n, route: -1 })}
       />
     </Toolbar>
   );
