@@ -17,9 +17,9 @@ export function bindKeys(app: App): void {
     }
     if (typing || e.ctrlKey || e.metaKey || e.altKey || isHelpOpen()) return;
     const view = VIEWS[Number(e.key) - 1];
-    if (view) app.set({ view }, true);
-    else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
-    else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.set({ view: "overview" }, true);
+    if (view) app.go(view);
+    else if (e.key === "Escape" && app.state.pin.length) app.pin([]);
+    else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.go("overview");
     else if (e.key === "?") openHelp();
     else if (e.key === "o" && !embedded) openDialog();
     else if (e.key === "/" && !embedded) focusText();
@@ -43,6 +43,6 @@ function step(app: App, key: string): void {
   const { layer, head } = app.selection(answer);
   const along = (value: number, count: number, by: number): number => Math.min(count - 1, Math.max(0, value + by));
   if (key === "[" || key === "]")
-    app.set({ layer, head: along(head === SUM ? 0 : head, answer.heads.length, key === "]" ? 1 : -1) }, true);
-  else app.set({ layer: along(layer, answer.layers.length, key === "}" ? 1 : -1), head }, true);
+    app.pick(layer, along(head === SUM ? 0 : head, answer.heads.length, key === "]" ? 1 : -1));
+  else app.pick(along(layer, answer.layers.length, key === "}" ? 1 : -1), head);
 }

@@ -92,7 +92,7 @@ function Frame() {
   };
   const takeTour = (): void => {
     setToured(true);
-    app.set({ view: "overview" }, true);
+    app.go("overview");
   };
   const skip = (e: Event): void => {
     e.preventDefault();

@@ -9,7 +9,7 @@ import { PLAIN, type Measures } from "./measures";
 import { headRequest, overviewRequest, secondState, type Requested } from "./requests";
 import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, readJson, withinFile } from "./sources";
-import { INITIAL, type State } from "./state";
+import { INITIAL, type State, type View } from "./state";
 import type { Theme } from "./theme";
 
 export class App {
@@ -48,9 +48,30 @@ export class App {
     if (changes) this.set(patch);
   }
 
+  // ---- what a click does: each is a step of the browser's history, but pinning ----
+
+  readonly go = (view: View, more: Partial<State> = {}): void => this.set({ ...more, view }, true);
+
+  // Chooses a head for the view on screen.
+  readonly pick = (layer: number, head: number): void => this.set({ layer, head }, true);
+
   // Opens a head's maps.
-  open(layer: number, head: number): void {
-    this.set({ view: "head", layer, head, pin: [] }, true);
+  readonly open = (layer: number, head: number): void => this.go("head", { layer, head, pin: [] });
+
+  // The origin of a prediction; -1: of the result.
+  readonly trace = (at: number): void => this.go("trace", { at, route: -1 });
+
+  // Another text: what was chosen in the one before is chosen no more.
+  readonly read = (input: Partial<State>): void => this.set({ pin: [], sel: [], zoom: [], at: -1, ...input }, true);
+
+  readonly takeModel = (model: string): void => this.set({ model, prompt: "", sha: "" }, true);
+
+  // A cell as two token positions; [] for none.
+  readonly pin = (pin: readonly number[]): void => this.set({ pin });
+
+  // The function that sets a field.
+  setter<K extends keyof State>(field: K, step: boolean | "merge" = false): (value: State[K]) => void {
+    return (value) => this.set({ [field]: value }, step);
   }
 
   // One line at the foot of the page. `aloud`: for screen readers as well, since the keyboard moved there.

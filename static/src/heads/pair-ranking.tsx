@@ -3,6 +3,7 @@ import { partAt, type Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { fineAttentionRequest } from "../app/requests";
 import type { Axis } from "../maps/analysis";
+import { tokensOf } from "../maps/axis";
 import { lutOf } from "../maps/colour";
 import { linearBar, placesUpTo } from "../maps/linear";
 import { format, maximumOf, sizeOf } from "../maps/scale";
@@ -57,12 +58,12 @@ export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null
   const [i, j] = pair;
   const numbers = pairNumbers(app, axis, pair);
   const waiting = tie !== "similar" && numbers?.values.some((row) => row[0] === null);
-  const pin = pair.map((t) => axis.groups[t]?.[0] ?? 0);
+  const pin = tokensOf(axis, pair);
   return (
     <StateDisclosure field="ties" title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}>
       <StateSegmented field="tie" help="chance" />
       {waiting && <StatusLine>Fetching the maps of all layers…</StatusLine>}
-      {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.set({ view: "head", layer, head, pin }, true)} />}
+      {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.go("head", { layer, head, pin })} />}
     </StateDisclosure>
   );
 }

@@ -34,7 +34,7 @@ export function HeadPicker(props: {
 }) {
   const app = useApp();
   const { label = "Layer", answer = app.overview().answer, selection, quantities } = props;
-  const { onPick = (layer, head) => app.set({ layer, head }, true) } = props;
+  const { onPick = app.pick } = props;
   const { layer } = selection;
   const shown = useRef(answer); // the last one stays while the next is computed
   shown.current = answer ?? shown.current;

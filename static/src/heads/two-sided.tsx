@@ -26,7 +26,7 @@ export function TwoSided({ head }: { head: Head }) {
   const pin = (i: number): void => {
     const [best] = topTargets(attention, axis.n, i);
     const [from, to] = [axis.groups[i]?.[0], best && axis.groups[best.j]?.[0]];
-    if (from !== undefined && to !== undefined) app.set({ pin: i === pinned ? [] : [from, to] });
+    if (from !== undefined && to !== undefined) app.pin(i === pinned ? [] : [from, to]);
   };
   const best = chosen < 0 ? [] : topTargets(attention, axis.n, chosen).map(({ j }) => j);
   const y = (t: number): number => (t + 0.5) * ROW;

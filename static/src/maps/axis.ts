@@ -126,5 +126,9 @@ export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, 
   return { ...headFrom(attention, 1 / 255, S, own, overview.encoding, lens, null), exact: false };
 }
 
+// The token positions of entries; a merged word has that of its first token.
+export const tokensOf = (axis: Axis, entries: readonly number[]): number[] =>
+  entries.map((t) => axis.groups[t]?.[0] ?? 0);
+
 // The axis entry a token belongs to, or -1 where it is hidden.
 export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));

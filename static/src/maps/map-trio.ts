@@ -2,7 +2,7 @@
 import type { App } from "../app/app";
 import { align, difference, SIDES, type Alignment, type Side } from "./align";
 import { labelsOf, type Axis, type Head } from "./analysis";
-import { entryOf } from "./axis";
+import { entryOf, tokensOf } from "./axis";
 import { Heatmap, type Cell, type HeatmapContent } from "./heatmap";
 import { format } from "./scale";
 import { differenceShade, shadeOf, type Shade } from "./shade";
@@ -68,9 +68,8 @@ export class MapTrio {
       pick: (cell) => {
         const { pair } = this;
         if (!pair) return;
-        const { groups } = axisOf(pair, side);
         const entries = side === "both" ? cell.map((t) => pair.shared.first[t] ?? 0) : cell;
-        this.app.set({ side, pin: entries.map((t) => groups[t]?.[0] ?? 0) });
+        this.app.set({ side, pin: tokensOf(axisOf(pair, side), entries) });
         this.hover({ side, cell }, true);
       },
     });

@@ -55,18 +55,7 @@ readFilesBy({
   },
 });
 
-const FRESH = {
-  sha: "",
-  pin: [],
-  sel: [],
-  zoom: [],
-  at: -1,
-  layer: -1,
-  head: 0,
-  beside: [],
-  seek: "",
-  only: "all",
-} as const;
+const FRESH = { sha: "", layer: -1, head: 0, beside: [], seek: "", only: "all" } as const;
 
 // Reads the file and shows it. Throws an error in words if it cannot be shown.
 export async function openFile(app: App, file: File): Promise<void> {
@@ -79,12 +68,12 @@ export async function openFile(app: App, file: File): Promise<void> {
   app.forget();
   const { view } = app.state;
   const seen = ["overview", "head", "text"].includes(view) ? view : "overview";
-  app.set({ ...FRESH, model, view: seen }, true);
+  app.read({ ...FRESH, model, view: seen });
   app.announce(`Opened ${escapeBidi(name)}: ${layers} × ${heads} heads`, true);
 }
 
 // Back to the server's first model and the text before.
-export const closeFile = (app: App): void => app.set({ ...FRESH, model: app.models[0]?.name ?? "" }, true);
+export const closeFile = (app: App): void => app.read({ ...FRESH, model: app.models[0]?.name ?? "" });
 
 const OPENABLE = /\.(npz|safetensors)$/i;
 export const isOpenable = ({ name }: Pick<File, "name">): boolean => OPENABLE.test(name);

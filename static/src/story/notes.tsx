@@ -90,7 +90,7 @@ function OneNote({ note }: { note: Note }) {
     <li>
       <div class="row">
         {cell ? (
-          <Button class="link" onClick={() => app.set({ pin: cell.at })}>
+          <Button class="link" onClick={() => app.pin(cell.at)}>
             {about}
           </Button>
         ) : (

@@ -49,7 +49,7 @@ function Tab({ view }: { view: View }) {
     if (current) tab.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [current]);
   return (
-    <button type="button" ref={tab} aria-current={current ? "page" : undefined} onClick={() => app.set({ view }, true)}>
+    <button type="button" ref={tab} aria-current={current ? "page" : undefined} onClick={() => app.go(view)}>
       {capital(view)}
     </button>
   );
@@ -86,7 +86,7 @@ function FrameLinks() {
   return (
     <span class="ways">
       <ModelBadge />
-      <Button class="link" hidden={app.state.view === first} onClick={() => app.set({ view: first }, true)}>
+      <Button class="link" hidden={app.state.view === first} onClick={() => app.go(first)}>
         ← {capital(first)}
       </Button>
       <a target="_blank" rel="noopener" href={`./#${formatState(app.state)}`}>

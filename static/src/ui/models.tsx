@@ -73,7 +73,7 @@ function Models() {
   const remove = (model: string): void =>
     void run(async () => {
       await removeModel(model);
-      if (app.modelName() === model) app.set({ model: "", prompt: "", sha: "" }, true);
+      if (app.modelName() === model) app.takeModel("");
       await learn();
     });
   if (pull === undefined) return problem ? <p class="error">{problem}</p> : <p class="muted">…</p>;
@@ -82,7 +82,7 @@ function Models() {
       <ul class="model-list">
         {app.models.map((model, n) => (
           <li key={model.name}>
-            <Button class="link" onClick={() => app.set({ model: model.name, prompt: "", sha: "" }, true)}>
+            <Button class="link" onClick={() => app.takeModel(model.name)}>
               {model.name}
             </Button>
             <span class="muted">

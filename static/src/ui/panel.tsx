@@ -116,7 +116,8 @@ function useDraft(hidden: boolean) {
     setRefused(null);
     const next = { text, pair, model, prompt, sha: "", max: Number(max), literal }; // an empty field: 0
     edit({ max: maxOf(next) });
-    app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
+    if (same) app.set(next, true);
+    else app.read(next);
   };
   return { draft, waiting: JSON.stringify(draft) !== key, problem: refused ?? answered, edit, analyse };
 }

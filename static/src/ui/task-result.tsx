@@ -46,16 +46,16 @@ export function TaskCard({ of }: { of: Answer | null }) {
 function TaskActions() {
   const app = useApp();
   const task = app.model()?.task;
-  const causes = (): void => app.set({ view: "experiment", tone: "target_change", at: -1 }, true);
+  const causes = (): void => app.go("experiment", { tone: "target_change", at: -1 });
   return (
     <p class="actions">
       <Button class="link" onClick={causes}>
         Which heads decide it?
       </Button>
-      <Button class="link" onClick={() => app.set({ view: "trace", at: -1, route: -1 }, true)}>
+      <Button class="link" onClick={() => app.trace(-1)}>
         Trace it
       </Button>
-      <Button class="link" onClick={() => app.set({ view: "text" }, true)} hidden={task === "text-classification"}>
+      <Button class="link" onClick={() => app.go("text")} hidden={task === "text-classification"}>
         Show over the text
       </Button>
     </p>

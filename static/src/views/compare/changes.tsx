@@ -8,6 +8,7 @@ import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { outputsAt } from "../../heads/outputs";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
+import { tokensOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
@@ -23,9 +24,6 @@ export interface ChangedSide {
 }
 
 type Rows = (number | null)[][]; // [l][h], of the layers compared so far
-
-// The token positions of the entries; a merged word has the position of its first token.
-const tokensOf = (axis: Axis, entries: readonly number[]): number[] => entries.map((t) => axis.groups[t]?.[0] ?? 0);
 
 // True if each head of one model has a counterpart in the other.
 export const haveCounterparts = (first: Answer, second: Answer): boolean =>
@@ -96,7 +94,7 @@ export function Changes(props: {
   const numbers = changes && rows.length > 0 ? numbersOf(app, rows) : null;
   props.onNumbers(numbers);
   const open = (layer: number, head: number): void =>
-    app.set(against === "off" ? { layer, head } : { layer, head, layer2: layer, head2: head }, true);
+    against === "off" ? app.pick(layer, head) : app.set({ layer, head, layer2: layer, head2: head }, true);
   return (
     <StateDisclosure field="changes" title="Rank all heads by their change">
       {rows.length < (props.first?.overview.layers.length ?? 1) && <StatusLine>Comparing the heads…</StatusLine>}

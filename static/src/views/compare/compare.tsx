@@ -134,7 +134,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
         answer={overview}
         selection={selections[0]}
         quantities={[what]}
-        onPick={(layer, head) => app.set({ layer, head }, true)}
+        onPick={app.pick}
       />
       {against === "model" && (
         <Select
@@ -142,7 +142,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
           help="model"
           value={app.modelName(other.model)}
           options={app.models.map(({ name }) => [name, name] as const)}
-          onChange={(model2) => app.set({ model2 }, true)}
+          onChange={app.setter("model2", true)}
         />
       )}
       {(against === "head" || against === "model") && (

@@ -33,8 +33,13 @@ export function Cosine({ other }: { other: Requested }) {
 function SecondPrompt() {
   const app = useApp();
   const { prompt, prompt2 } = app.state;
-  const choose = (chosen: string): void => app.set({ prompt2: chosen }, true);
-  return <PromptSelect label="Prompt before the second text" value={prompt2 || prompt} onChange={choose} />;
+  return (
+    <PromptSelect
+      label="Prompt before the second text"
+      value={prompt2 || prompt}
+      onChange={app.setter("prompt2", true)}
+    />
+  );
 }
 
 function Result({ other }: { other: Requested }) {
@@ -152,7 +157,7 @@ function HeadEffects({ vector }: { vector: readonly number[] }) {
   return (
     <>
       {next && statusOf(app, next)}
-      <HeadMap of={numbers} onOpen={(layer, head) => app.set({ layer, head }, true)} />
+      <HeadMap of={numbers} onOpen={app.pick} />
     </>
   );
 }

@@ -60,7 +60,7 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
           help="tau"
           value={thresholds.find((tau) => Math.abs(tau - numbers.threshold) < 1e-6) ?? NaN}
           options={thresholds.map((tau) => [tau, String(tau)] as const)}
-          onChange={(level) => app.set({ level })}
+          onChange={app.setter("level")}
         />
       </div>
       <Legend runs={runs} numbers={numbers} />
@@ -193,7 +193,7 @@ function FigureTable(props: {
         columns={columns}
         rows={rankRows(rowsOf(numbers, figure.name, by), rank)}
         order={rank}
-        onSort={(order) => app.set({ rank: order })}
+        onSort={app.setter("rank")}
         keyOf={placeName}
       />
     </div>

@@ -151,14 +151,14 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
           help="corpus"
           value={first?.id ?? ""}
           options={options}
-          onChange={(run) => app.set({ run }, true)}
+          onChange={app.setter("run", true)}
         />
         <Select
           label="Second run"
           help="corpus"
           value={second?.id ?? NONE}
           options={[...options, [NONE, "none"]]}
-          onChange={(run2) => app.set({ run2 }, true)}
+          onChange={app.setter("run2", true)}
         />
       </div>
       {second && done.length > 2 && (

@@ -48,7 +48,7 @@ function Heads({ run, report }: { run: Run; report: Labelled }) {
         help="effect"
         value={chosen.label}
         options={known.map(({ label }) => [label, escapeBidi(label)] as const)}
-        onChange={(runlabel) => app.set({ runlabel })}
+        onChange={app.setter("runlabel")}
       />
       <HeadMap of={numbersOf(app, report, chosen)} onOpen={(layer, head) => openInRun(app, run, layer, head)} />
     </>

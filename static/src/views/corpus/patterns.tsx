@@ -126,7 +126,7 @@ export function patternNumbers(app: App, report: Report): HeadNumbers | null {
 export function openInRun(app: App, { model }: Run, layer: number, head: number): void {
   const at = app.models.findIndex(({ name }) => name === model);
   const name = at < 0 ? app.state.model : at ? (app.models[at]?.name ?? "") : "";
-  app.set({ view: "head", layer, head, pin: [], model: name }, true);
+  app.go("head", { layer, head, pin: [], model: name });
 }
 
 export function RunPatterns({ run, report }: { run: Run; report: Report }) {
@@ -176,7 +176,7 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
         columns={columns}
         rows={rows}
         order={runcolumn}
-        onSort={(order) => app.set({ runcolumn: order })}
+        onSort={app.setter("runcolumn")}
         keyOf={({ layer, head }) => `${layer} ${head}`}
       />
     </StateDisclosure>

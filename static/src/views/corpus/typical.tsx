@@ -171,14 +171,14 @@ function Multiples({ run, report, onSaved }: Props) {
             help="head"
             value={layer}
             options={numbers(report.layers)}
-            onChange={(value) => app.set({ layer: value }, "merge")}
+            onChange={app.setter("layer", "merge")}
           />
           <Select
             label="Head"
             help="head"
             value={head}
             options={numbers([...Array(report.heads).keys()])}
-            onChange={(value) => app.set({ head: value }, "merge")}
+            onChange={app.setter("head", "merge")}
           />
           <StateSelect
             help="typical"
@@ -213,7 +213,7 @@ function Multiples({ run, report, onSaved }: Props) {
             of={one}
             by={by}
             shade={one.head && shadeFor(one.head)}
-            onOpen={(pin) => app.set({ ...inputOf(run, report, one.example), view: "head", layer, head, pin }, true)}
+            onOpen={(pin) => app.go("head", { ...inputOf(run, report, one.example), layer, head, pin })}
           />
         ))}
       </ol>

@@ -19,7 +19,7 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
-import { inWords, toggled, toggledLayer, type Edit } from "./interventions";
+import { inWords, release, toggled, toggledLayer, type Edit } from "./interventions";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
 import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
@@ -92,7 +92,7 @@ function Kinds({ edits }: { edits: readonly Edit[] }) {
           />
         </Field>
       )}
-      <Button disabled={!edits.length} onClick={() => app.set({ edits: [] }, true)}>
+      <Button disabled={!edits.length} onClick={() => release(app)}>
         Release all
       </Button>
       <p class="edits" role="status">
@@ -205,7 +205,7 @@ function HeadLab(props: {
           label="Heads coloured by"
           help="effect"
           value={tone}
-          onChange={(value) => app.set({ tone: value })}
+          onChange={app.setter("tone")}
           options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
         />
         {ofResult && target.labels.length > 0 && (
@@ -282,7 +282,7 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
         help="state"
         value={depth}
         options={answer.layers.map((l) => [l, `layer ${l}`] as const)}
-        onChange={(next) => app.set({ depth: next })}
+        onChange={app.setter("depth")}
       />
       <ColourBar {...linearBar("Change of state", tint.lut, tint.top)} />
     </div>
@@ -297,7 +297,6 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
   const after = (position: number): Prediction | null =>
     outcome?.after?.predictions?.find((one) => one.position === position) ?? null;
   const more = predictions.length - CARDS;
-  const take = (text: string): void => app.set({ text, pair: "", at: -1, pin: [], sel: [], zoom: [] }, true);
   return (
     <div class="cards-of-predictions">
       {!most && (
@@ -312,7 +311,7 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           causal={causal}
           before={one}
           after={after(one.position)}
-          onTrace={() => app.set({ view: "trace", at: one.position, route: -1 }, true)}
+          onTrace={() => app.trace(one.position)}
         />
       ))}
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
@@ -328,7 +327,7 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
             that has one:
           </p>
           {MASKED.map((text) => (
-            <Button key={text} class="link" onClick={() => take(text)}>
+            <Button key={text} class="link" onClick={() => app.read({ text, pair: "" })}>
               {text}
             </Button>
           ))}

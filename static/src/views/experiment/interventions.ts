@@ -1,5 +1,6 @@
 // The changes of an experiment: at most one intervention a head, for the address, the request and the page.
 import type { Intervention } from "../../../../build/openapi";
+import type { App } from "../../app/app";
 
 // Patches come from a second text, which the page does not have.
 type Kind = Exclude<Intervention["kind"], "patch">;
@@ -115,6 +116,9 @@ export function requestOf(edits: readonly Edit[]): Intervention[] {
   }
   return [...groups.values()];
 }
+
+// Changes no head any more.
+export const release = (app: App): void => app.set({ edits: [] }, true);
 
 // "3 heads switched off, 1 scaled by 0.5"
 export function inWords(edits: readonly Edit[]): string {

@@ -95,7 +95,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
             help="lens"
             value={from}
             options={starts.map((n) => [n, `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
-            onChange={(lensFrom) => app.set({ lensFrom })}
+            onChange={app.setter("lensFrom")}
           />
         )}
       </div>

@@ -59,7 +59,7 @@ export function ExperimentMaps(props: {
             answer={answer}
             selection={selection}
             quantities={[app.state.what]}
-            onPick={(layer, head) => app.set({ layer, head }, true)}
+            onPick={app.pick}
           />
           <QuantityControl similarity="Similarity S" />
           <StateSegmented field="scale" />

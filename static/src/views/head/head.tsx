@@ -49,9 +49,8 @@ export function HeadView() {
   useLayoutEffect(() => plates.update(head));
   const pinned = head && pinnedIn(head, state);
   useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null));
-  const alike = (): void =>
-    app.set({ view: "overview", seek: `like ${selection.layer}·${selection.head}`, only: "all" }, true);
-  const typical = (): void => app.set({ ...selection, view: "corpus", typical: true }, true);
+  const alike = (): void => app.go("overview", { seek: `like ${selection.layer}·${selection.head}`, only: "all" });
+  const typical = (): void => app.go("corpus", { ...selection, typical: true });
   const shown = head && plates.of(head);
   const quantities = QUANTITIES.filter((quantity) => quantity === "attention" || hasSimilarities(state));
   return (

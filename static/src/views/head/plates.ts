@@ -2,7 +2,7 @@
 import type { App } from "../../app/app";
 import { attentionName, attentionOf, formulaOf } from "../../heads/measures";
 import { averagedRegions, columnProfile, highTokens, labelsOf, runsOf, type Head } from "../../maps/analysis";
-import { entryOf } from "../../maps/axis";
+import { entryOf, tokensOf } from "../../maps/axis";
 import type { Bar } from "../../maps/colour-bar";
 import { Heatmap, type Cell, type HeatmapContent } from "../../maps/heatmap";
 import { countAbove, pairsOf } from "../../maps/pairs";
@@ -42,7 +42,7 @@ export class Plates {
       pick: (cell) => {
         const { head } = this;
         if (!head) return;
-        this.app.set({ pin: cell.map((t) => head.axis.groups[t]?.[0] ?? 0) });
+        this.app.pin(tokensOf(head.axis, cell));
         this.app.announce(describeCell(head, cell), true);
       },
     });

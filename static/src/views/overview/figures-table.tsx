@@ -59,7 +59,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
       name: "Head",
       title: "By layer and head",
       words: true,
-      cell: ({ l, head }) => <HeadLink layer={l} head={head} onOpen={(layer, h) => app.open(layer, h)} />,
+      cell: ({ l, head }) => <HeadLink layer={l} head={head} onOpen={app.open} />,
     },
     {
       key: "pattern",
@@ -77,7 +77,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
       columns={columns}
       rows={orderRows(rows, column, least)}
       order={column}
-      onSort={(order) => app.set({ column: order })}
+      onSort={app.setter("column")}
       keyOf={({ l, head }) => `${l} ${head}`}
     />
   );

@@ -106,7 +106,7 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
     return () => (before instanceof HTMLElement && before !== document.body ? before : stage())?.focus();
   }, []);
   useEffect(() => {
-    if (step?.view && app.state.view !== step.view) app.set({ view: step.view }, true);
+    if (step?.view && app.state.view !== step.view) app.go(step.view);
     partOf(step)?.scrollIntoView({ block: "nearest" });
   }, [at]);
   // The part may be drawn after the step, or anew.

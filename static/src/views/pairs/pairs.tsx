@@ -8,7 +8,7 @@ import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
-import { entryOf } from "../../maps/axis";
+import { entryOf, tokensOf } from "../../maps/axis";
 import type { Theme } from "../../app/theme";
 import { hueOf, HUES } from "../../maps/colour";
 import {
@@ -126,7 +126,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
 
   const pin = (n: number): void => {
     const cell = entriesOf(pairs, order[n] ?? 0);
-    app.set({ pin: cell.map((t) => axis.groups[t]?.[0] ?? 0) });
+    app.pin(tokensOf(axis, cell));
     app.announce(describeCell(head, cell), true);
   };
   const caption =
@@ -156,9 +156,9 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
         caption={caption}
         sorted={sorted}
         pinned={pinned}
-        onSort={(value) => app.set({ order: value })}
+        onSort={app.setter("order")}
         onPin={pin}
-        onOpen={() => app.set({ view: "head", overlay: "pairs" }, true)}
+        onOpen={() => app.go("head", { overlay: "pairs" })}
       />
       <div class="side-by">
         <div

@@ -18,7 +18,7 @@ import { useResize } from "../../ui/resize";
 import { Progressing, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
-import { inWords, toggled, type Edit } from "../experiment/interventions";
+import { inWords, release, toggled, type Edit } from "../experiment/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
 import { PredictionCard } from "../experiment/prediction-card";
 import { targetOf, type Target } from "../experiment/target";
@@ -203,7 +203,7 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
       <StatusLine>
         {edits.length ? `${inWords(edits)}.` : "Switch a route’s heads off to see what the model says without it."}
         {edits.length > 0 && (
-          <Button class="link" onClick={() => app.set({ edits: [] }, true)}>
+          <Button class="link" onClick={() => release(app)}>
             Release all
           </Button>
         )}
