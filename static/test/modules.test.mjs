@@ -46,9 +46,18 @@ test("every part's fields of the state are in the list that the start reads", ()
   assert.deepEqual(adding.filter((file) => !file.startsWith("app/")).sort(), listed.sort());
 });
 
+test("a view knows no other view", () => {
+  const folder = (path) => path.split("/").slice(0, 2).join("/");
+  const known = files
+    .filter((file) => name(file).startsWith("views/"))
+    .flatMap((file) => graph.get(file).map((other) => [name(file), name(other)]))
+    .filter(([from, to]) => to.startsWith("views/") && folder(from) !== folder(to));
+  assert.deepEqual(known, []);
+});
+
 test("only views and the start know views", () => {
   const known = files
-    .filter((file) => /^(app|maps|heads|ui|saving)\//.test(name(file)))
+    .filter((file) => /^(app|maps|heads|passes|ui|saving|story|opened)\//.test(name(file)))
     .flatMap((file) => graph.get(file).map((other) => [name(file), name(other)]))
     .filter(([, to]) => to.startsWith("views/"));
   assert.deepEqual(known, []);

@@ -1,5 +1,6 @@
 // The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
 import type { Answer, Encoding } from "../app/answer";
+import type { State } from "../app/state";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
 import { joined } from "../app/token-labels";
 import { outputsAt } from "../heads/outputs";
@@ -132,3 +133,9 @@ export const tokensOf = (axis: Axis, entries: readonly number[]): number[] =>
 
 // The axis entry a token belongs to, or -1 where it is hidden.
 export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));
+
+// The pinned cell, if the head has both of its tokens.
+export function pinnedIn({ axis }: Head, { pin }: Pick<State, "pin">): [number, number] | null {
+  const [row = -1, column = -1] = pin.map((t) => entryOf(axis, t));
+  return row >= 0 && column >= 0 ? [row, column] : null;
+}

@@ -9,7 +9,7 @@ import { differenceShade, shadeOf, type Shade } from "./shade";
 import { Viewport } from "./viewport";
 
 // A view's names for its sides.
-interface Wording {
+export interface Wording {
   labels: Record<Side, string>; // of the maps, for screen readers
   short: Record<Side, string>; // in the readout
   forward: boolean; // second - first; else first - second

@@ -1,5 +1,6 @@
 // Numbers with a bar each, before and after a change.
 import type { ComponentChildren } from "preact";
+import { Button } from "./controls";
 
 interface Bar {
   size: number; // relative to the other bars
@@ -51,3 +52,18 @@ export function BarTable(props: { caption: string; head: string; what: string; r
     </table>
   );
 }
+
+// A name to click, its value, and a bar of its size relative to the largest.
+export const Barred = (props: {
+  name: string;
+  value: string;
+  fraction: number;
+  pressed?: boolean;
+  onClick: () => void;
+}) => (
+  <Button class="barred" aria-pressed={props.pressed} onClick={props.onClick}>
+    <span>{props.name}</span>
+    <b>{props.value}</b>
+    <i style={{ width: `${100 * props.fraction}%` }} />
+  </Button>
+);

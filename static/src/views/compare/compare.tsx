@@ -7,7 +7,7 @@ import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
-import { MapTrio, type Pair } from "../../maps/map-trio";
+import type { MapTrio, Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import type { Exportable } from "../../saving/export";
@@ -23,8 +23,7 @@ import { Columns } from "../../ui/table";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
 import { Cosine } from "./cosine";
 import { Match } from "./match";
-import { QuantityControl } from "./quantity-control";
-import { headsOf } from "../../heads/heads";
+import { MapControls, useTwoMaps } from "../../passes/two-maps";
 
 const WORDING = {
   labels: { first: "First map", second: "Second map", both: "Difference map" },
@@ -65,21 +64,10 @@ function secondSelection(app: App, other: Requested, first: Selection): Selectio
 export function CompareView() {
   const app = useApp();
   const { state } = app;
-  const trio = useMemo(
-    () =>
-      new MapTrio(app, WORDING, ({ attention, normalized }) =>
-        app.state.what === "attention" ? attention : normalized,
-      ),
-    [app],
-  );
   const numbers = useRef<HeadNumbers | null>(null);
   const sides = sidesOf(app);
   const { first, second } = sides;
-  const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
-  const pair =
-    first.answer && second?.answer
-      ? trio.of(headsOf(app).exactHead(first.answer), headsOf(app).exactHead(second.answer))
-      : null;
+  const { trio, pair, waiting } = useTwoMaps(WORDING, "normalized", [first, second]);
   const heading = pair && headingOf(app, pair, sides);
   const ranked = pair ? rankedSides(app, pair, sides.other) : null;
   if (!ranked) numbers.current = null;
@@ -88,8 +76,7 @@ export function CompareView() {
     <section class="view compare" aria-label="Compare">
       <Toolbar terms={["against", "normalised", "scale", "head", "centred"]}>
         <StateSegmented field="against" step />
-        <QuantityControl similarity="Similarity N" />
-        <StateSegmented field="scale" />
+        <MapControls similarity="Similarity N" />
         {state.what === "similarity" && <StateToggle field="center" />}
       </Toolbar>
       {state.against === "text" && (

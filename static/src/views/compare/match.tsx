@@ -10,7 +10,7 @@ import { fromHalves } from "../../heads/similarity";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
 import { StateDisclosure } from "../../ui/state-controls";
-import { Barred } from "../experiment/ranks";
+import { Barred } from "../../ui/bars";
 
 const LISTED = 8;
 

@@ -1,6 +1,6 @@
 // Change heads and see the result: predictions, tokens, every head's maps, before and after.
 import { useMemo } from "preact/hooks";
-import type { Changes, Prediction } from "../../../../build/openapi";
+import type { Changes } from "../../../../build/openapi";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { MASKED } from "../../app/examples";
@@ -18,18 +18,18 @@ import { StateSegmented, StateSelect } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
-import { effectsOf, type Effects } from "./effects";
-import { inWords, release, toggled, toggledLayer, type Edit } from "./interventions";
+import { effectsOf, type Effects } from "../../passes/effects";
+import { inWords, release, toggled, toggledLayer, type Edit } from "../../passes/interventions";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
-import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
-import { PredictionCard } from "./prediction-card";
+import { atOf, changedState, editsWithin, mostOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
+import { PredictionCards } from "../../passes/prediction-card";
 import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
 import { HeadSwitches } from "./switches";
-import { TokenStrip, type TokenTint } from "./token-strip";
-import { targetOf, type Target } from "./target";
-import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type Tone } from "./tones";
+import { TokenStrip, type TokenTint } from "../../passes/token-strip";
+import { targetOf, type Target } from "../../passes/target";
+import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type Tone } from "../../passes/tones";
 
 const CARDS = 3; // masks shown at once
 const FACTOR_MOST = 100;
@@ -294,8 +294,6 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
   const { causal } = answer.encoding;
   const chosen = app.state.at >= 0;
   const predictions = outcome?.before.predictions ?? [];
-  const after = (position: number): Prediction | null =>
-    outcome?.after?.predictions?.find((one) => one.position === position) ?? null;
   const more = predictions.length - CARDS;
   return (
     <div class="cards-of-predictions">
@@ -304,16 +302,7 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           This checkpoint has no head for tokens, so it predicts none. Its inner changes are shown all the same.
         </p>
       )}
-      {predictions.slice(0, CARDS).map((one) => (
-        <PredictionCard
-          key={one.position}
-          place={placeOf(answer, one.position)}
-          causal={causal}
-          before={one}
-          after={after(one.position)}
-          onTrace={() => app.trace(one.position)}
-        />
-      ))}
+      <PredictionCards answer={answer} outcome={outcome} most={CARDS} onTrace={app.trace} />
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
       {chosen && (
         <Button onClick={() => app.set({ at: -1 })}>

@@ -11,10 +11,10 @@ import { useApp } from "../../ui/context";
 import { Select } from "../../ui/controls";
 import { StateDisclosure, StateSegmented } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
-import type { Edit } from "./interventions";
+import type { Edit } from "../../passes/interventions";
 import { LENS_ROWS, LensGrid } from "./lens-grid";
 import { LENS_TOP, LensTable } from "./lens-table";
-import { changedState, mostOf, placeOf, useSides, type Outcome } from "./outcome";
+import { changedState, mostOf, placeOf, useSides, type Outcome } from "../../passes/outcome";
 
 // Predictions after every layer at the first predicted token, of both sides.
 export function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<JsonAnswer>[] {

@@ -1,19 +1,16 @@
 // One head's maps before and after an experiment's change, and their difference.
-import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { headRequest, type Requested } from "../../app/requests";
 import { HeadPicker } from "../../heads/picker";
 import { SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
-import { MapTrio, type Pair } from "../../maps/map-trio";
-import { StateSegmented } from "../../ui/state-controls";
+import type { Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import { useApp } from "../../ui/context";
 import { statusOf } from "../../ui/status";
-import { QuantityControl } from "../compare/quantity-control";
-import { doesOf, type Edit } from "./interventions";
-import { headsOf } from "../../heads/heads";
+import { MapControls, useTwoMaps } from "../../passes/two-maps";
+import { doesOf, type Edit } from "../../passes/interventions";
 
 const WORDING = {
   labels: { first: "Map before", second: "Map after", both: "Difference map" },
@@ -29,25 +26,9 @@ export function ExperimentMaps(props: {
 }) {
   const app = useApp();
   const { answer, edits, selection, changed } = props;
-  // S itself: N hides a change of size, which a scaled head has.
-  const trio = useMemo(
-    () =>
-      new MapTrio(app, WORDING, ({ attention, similarity }) =>
-        app.state.what === "attention" ? attention : similarity,
-      ),
-    [app],
-  );
   const ask = (requested: Requested) => app.cache.want(headRequest(requested, selection.layer, selection.head));
-  const [first, second] = edits.length ? [ask(app.state), ask(changed)] : [null, null];
-  const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
-  const now =
-    first?.answer && second?.answer
-      ? trio.of(headsOf(app).exactHead(first.answer), headsOf(app).exactHead(second.answer))
-      : null;
-  // The last maps stay while the next are computed.
-  const last = useMemo(() => ({ pair: null as Pair | null }), []);
-  last.pair = now ?? (waiting?.status === "loading" ? last.pair : null);
-  const { pair } = last;
+  const sides = edits.length ? ([ask(app.state), ask(changed)] as const) : ([null, null] as const);
+  const { trio, pair, waiting } = useTwoMaps(WORDING, "similarity", sides, true);
   const heading = pair && headingOf(pair, edits, selection, app.state.what === "similarity");
   return (
     <div class="experiment-maps" id="experiment-maps">
@@ -61,8 +42,7 @@ export function ExperimentMaps(props: {
             quantities={[app.state.what]}
             onPick={app.pick}
           />
-          <QuantityControl similarity="Similarity S" />
-          <StateSegmented field="scale" />
+          <MapControls similarity="Similarity S" />
         </div>
       )}
       {waiting && !pair && statusOf(app, waiting)}

@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
 import { format } from "../../maps/scale";
-import type { Edit } from "./interventions";
+import type { Edit } from "../../passes/interventions";
+import { Barred } from "../../ui/bars";
 import { Button } from "../../ui/controls";
 
 const RANKED = 8;
@@ -90,19 +91,4 @@ const Card = (props: { heading: string; note: string; children: ComponentChildre
     <p class="muted">{props.note}</p>
     {props.children}
   </section>
-);
-
-// A name to click, its value, and a bar of its size relative to the largest.
-export const Barred = (props: {
-  name: string;
-  value: string;
-  fraction: number;
-  pressed?: boolean;
-  onClick: () => void;
-}) => (
-  <Button class="barred" aria-pressed={props.pressed} onClick={props.onClick}>
-    <span>{props.name}</span>
-    <b>{props.value}</b>
-    <i style={{ width: `${100 * props.fraction}%` }} />
-  </Button>
 );

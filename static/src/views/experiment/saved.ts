@@ -6,8 +6,8 @@ import type { Selection } from "../../app/selection";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import type { Exportable } from "../../saving/export";
 import type { Tint } from "../../heads/tint";
-import { doesOf, type Edit } from "./interventions";
-import { guessesOf, LISTED } from "./guesses";
+import { doesOf, type Edit } from "../../passes/interventions";
+import { guessesOf, LISTED } from "../../passes/guesses";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 
 interface Parts {

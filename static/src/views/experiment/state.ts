@@ -1,8 +1,8 @@
 // The experiment's part of the state.
 import { flag, integer, oneOf, text, within, type Field, type ValuesOf } from "../../app/fields";
 import { addFields } from "../../app/state";
-import { formatEdits, KIND_NAMES, KINDS, parseEdits, type Edit } from "./interventions";
-import { TONES } from "./tones";
+import { formatEdits, KIND_NAMES, KINDS, parseEdits, type Edit } from "../../passes/interventions";
+import { TONES } from "../../passes/tones";
 
 const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
 

@@ -6,7 +6,7 @@ import type { Tint } from "../../heads/tint";
 import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { capital } from "../../app/words";
-import { doesOf, signOf, type Edit } from "./interventions";
+import { doesOf, signOf, type Edit } from "../../passes/interventions";
 
 interface Events {
   onToggle: (layer: number, head: number) => void;

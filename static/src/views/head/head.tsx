@@ -30,7 +30,8 @@ import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
-import { pinnedIn, Plates, QUANTITIES } from "./plates";
+import { Plates, QUANTITIES } from "./plates";
+import { pinnedIn } from "../../maps/axis";
 import { headsOf } from "../../heads/heads";
 
 // Overlays of maps without similarities.

@@ -2,7 +2,7 @@
 import type { App } from "../../app/app";
 import { attentionName, attentionOf, formulaOf } from "../../heads/measures";
 import { averagedRegions, columnProfile, highTokens, labelsOf, runsOf, type Head } from "../../maps/analysis";
-import { entryOf, tokensOf } from "../../maps/axis";
+import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
 import type { Bar } from "../../maps/colour-bar";
 import { Heatmap, type Cell, type HeatmapContent } from "../../maps/heatmap";
 import { countAbove, pairsOf } from "../../maps/pairs";
@@ -108,12 +108,6 @@ export class Plates {
       bar: { ...shade, label: title },
     };
   }
-}
-
-// The pinned cell, if the head has both of its tokens.
-export function pinnedIn({ axis }: Head, { pin }: State): [number, number] | null {
-  const [row = -1, column = -1] = pin.map((t) => entryOf(axis, t));
-  return row >= 0 && column >= 0 ? [row, column] : null;
 }
 
 // The cells with a note, as token positions.

@@ -8,7 +8,7 @@ import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
-import { entryOf, tokensOf } from "../../maps/axis";
+import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
 import type { Theme } from "../../app/theme";
 import { hueOf, HUES } from "../../maps/colour";
 import {
@@ -35,7 +35,6 @@ import { Explained } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
-import { pinnedIn } from "../head/plates";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
 import { headsOf } from "../../heads/heads";

@@ -8,8 +8,8 @@ import { normsRequest, statesRequest } from "../../app/requests";
 import { hopsByEffect, hopsByNorms } from "../../heads/hops";
 import type { LayerHops } from "../../heads/routes";
 import { fromHalves } from "../../heads/similarity";
-import { effectsOf, type Effects } from "../experiment/effects";
-import type { Target } from "../experiment/target";
+import { effectsOf, type Effects } from "../../passes/effects";
+import type { Target } from "../../passes/target";
 import { patchedEffects, type Patching } from "./patching";
 
 const BLOCK_BYTES = 8e6; // of one request

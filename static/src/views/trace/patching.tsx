@@ -20,9 +20,9 @@ import { useApp } from "../../ui/context";
 import { LevelColumns } from "../../ui/levels";
 import { StateDisclosure } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
-import { rowsOf, type Effects } from "../experiment/effects";
-import { mostOf, placeOf } from "../experiment/outcome";
-import type { Target } from "../experiment/target";
+import { rowsOf, type Effects } from "../../passes/effects";
+import { mostOf, placeOf } from "../../passes/outcome";
+import type { Target } from "../../passes/target";
 
 export interface Patching {
   patch: Patch;

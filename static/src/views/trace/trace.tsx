@@ -18,11 +18,11 @@ import { useResize } from "../../ui/resize";
 import { Progressing, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
-import { inWords, release, toggled, type Edit } from "../experiment/interventions";
-import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
-import { PredictionCard } from "../experiment/prediction-card";
-import { targetOf, type Target } from "../experiment/target";
-import { TokenStrip } from "../experiment/token-strip";
+import { inWords, release, toggled, type Edit } from "../../passes/interventions";
+import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
+import { PredictionCards } from "../../passes/prediction-card";
+import { targetOf, type Target } from "../../passes/target";
+import { TokenStrip } from "../../passes/token-strip";
 import { layersOf, type Layers } from "./layers";
 import { PatchMap, PatchNote, patchingOf } from "./patching";
 import { drawingOf, type Drawing } from "./picture";
@@ -135,15 +135,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         <div class="trace-side">
           {statusOf(app, waiting, true)}
           <TaskChange answer={answer} edits={edits} />
-          {outcome?.before.predictions?.slice(0, 1).map((one) => (
-            <PredictionCard
-              key={one.position}
-              place={placeOf(answer, one.position)}
-              causal={answer.encoding.causal}
-              before={one}
-              after={outcome.after?.predictions?.[0] ?? null}
-            />
-          ))}
+          <PredictionCards answer={answer} outcome={outcome} most={1} />
           {routes && <RouteList routes={routes} labels={axis.labels} edits={edits} />}
         </div>
       </div>

@@ -1,6 +1,6 @@
 // The likeliest tokens before and after a change, each with both probabilities.
-import type { Prediction, PredictedToken } from "../../../../build/openapi";
-import { difference } from "../../ui/sortable";
+import type { Prediction, PredictedToken } from "../../../build/openapi";
+import { difference } from "../ui/sortable";
 
 export const LISTED = 6; // likeliest tokens of each side
 

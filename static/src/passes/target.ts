@@ -1,7 +1,7 @@
 // The number that the effects of heads follow: what the model's own head says, as one value.
-import type { AnalyzeRequest, Classes } from "../../../../build/openapi";
-import type { Answer, JsonAnswer } from "../../app/answer";
-import { escapeBidi } from "../../app/bidi";
+import type { AnalyzeRequest, Classes } from "../../../build/openapi";
+import type { Answer, JsonAnswer } from "../app/answer";
+import { escapeBidi } from "../app/bidi";
 
 export interface Target {
   request: NonNullable<AnalyzeRequest["target"]>;

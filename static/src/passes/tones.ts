@@ -1,9 +1,9 @@
 // The colours of an experiment's heads: how the change moved each of them, or the effect of switching each off alone.
-import type { Changes, Effect } from "../../../../build/openapi";
-import type { Theme } from "../../app/theme";
-import { lutOf, type MapName } from "../../maps/colour";
-import { linearBar, placesUpTo } from "../../maps/linear";
-import type { Tint, Values } from "../../heads/tint";
+import type { Changes, Effect } from "../../../build/openapi";
+import type { Theme } from "../app/theme";
+import { lutOf, type MapName } from "../maps/colour";
+import { linearBar, placesUpTo } from "../maps/linear";
+import type { Tint, Values } from "../heads/tint";
 import type { Target } from "./target";
 
 interface About {

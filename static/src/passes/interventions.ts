@@ -1,6 +1,6 @@
 // The changes of an experiment: at most one intervention a head, for the address, the request and the page.
-import type { Intervention } from "../../../../build/openapi";
-import type { App } from "../../app/app";
+import type { Intervention } from "../../../build/openapi";
+import type { App } from "../app/app";
 
 // Patches come from a second text, which the page does not have.
 type Kind = Exclude<Intervention["kind"], "patch">;

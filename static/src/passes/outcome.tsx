@@ -1,12 +1,12 @@
 // Both sides of an experiment: the answers of the pass before and after its edits, which several views show.
 import { useRef } from "preact/hooks";
-import type { Answer, JsonAnswer } from "../../app/answer";
-import type { App } from "../../app/app";
-import { escapeBidi } from "../../app/bidi";
-import type { Entry } from "../../app/cache";
-import { predictionRequest, type Requested } from "../../app/requests";
-import { useApp } from "../../ui/context";
-import { headingOf, taskOf, TaskResult } from "../../ui/task-result";
+import type { Answer, JsonAnswer } from "../app/answer";
+import type { App } from "../app/app";
+import { escapeBidi } from "../app/bidi";
+import type { Entry } from "../app/cache";
+import { predictionRequest, type Requested } from "../app/requests";
+import { useApp } from "../ui/context";
+import { headingOf, taskOf, TaskResult } from "../ui/task-result";
 import { requestOf, type Edit } from "./interventions";
 
 const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown

@@ -1,18 +1,40 @@
 // The model's prediction at a token before and after a change.
-import type { Prediction } from "../../../../build/openapi";
-import { escapeBidi } from "../../app/bidi";
-import { format, percent } from "../../maps/scale";
-import { BarTable } from "../../ui/bars";
+import type { Prediction } from "../../../build/openapi";
+import { escapeBidi } from "../app/bidi";
+import { format, percent } from "../maps/scale";
+import { BarTable } from "../ui/bars";
+import type { Answer } from "../app/answer";
+import { placeOf, type Outcome } from "./outcome";
 import { guessesOf, type Place } from "./guesses";
-import { Button } from "../../ui/controls";
+import { Button } from "../ui/controls";
+
+// The predictions of both sides, `most` of them at most.
+export const PredictionCards = (props: {
+  answer: Answer;
+  outcome: Outcome | null;
+  most: number;
+  onTrace?: (at: number) => void;
+}) =>
+  (props.outcome?.before.predictions ?? [])
+    .slice(0, props.most)
+    .map((one) => (
+      <PredictionCard
+        key={one.position}
+        place={placeOf(props.answer, one.position)}
+        causal={props.answer.encoding.causal}
+        before={one}
+        after={props.outcome?.after?.predictions?.find(({ position }) => position === one.position) ?? null}
+        onTrace={props.onTrace && (() => props.onTrace?.(one.position))}
+      />
+    ));
 
 // `place`: where the prediction is made, in words. `causal`: it is of the token that follows.
-export function PredictionCard(props: {
+function PredictionCard(props: {
   place: string;
   causal: boolean;
   before: Prediction;
   after: Prediction | null;
-  onTrace?: () => void;
+  onTrace: (() => void) | undefined;
 }) {
   const { place, causal, before, after } = props;
   const bar = (found: Place | null, side: Prediction) => ({

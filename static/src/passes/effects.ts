@@ -1,10 +1,10 @@
 // The effect of switching off each head alone, requested one layer at a time. Rows are shown as soon as they are here,
 // and the rest can be cancelled.
-import type { Effect } from "../../../../build/openapi";
-import type { Answer, JsonAnswer } from "../../app/answer";
-import type { App } from "../../app/app";
-import type { Entry } from "../../app/cache";
-import { effectsRequest, type AnalyzeRequest } from "../../app/requests";
+import type { Effect } from "../../../build/openapi";
+import type { Answer, JsonAnswer } from "../app/answer";
+import type { App } from "../app/app";
+import type { Entry } from "../app/cache";
+import { effectsRequest, type AnalyzeRequest } from "../app/requests";
 import type { Target } from "./target";
 import type { EffectRows } from "./tones";
 

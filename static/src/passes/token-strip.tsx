@@ -1,10 +1,10 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
 import { useRef } from "preact/hooks";
-import type { Axis } from "../../maps/analysis";
-import { tinted, type Lut } from "../../maps/colour";
-import { format } from "../../maps/scale";
-import { useApp } from "../../ui/context";
-import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
+import type { Axis } from "../maps/analysis";
+import { tinted, type Lut } from "../maps/colour";
+import { format } from "../maps/scale";
+import { useApp } from "../ui/context";
+import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../ui/text-flow";
 
 const FAINT = 0.02; // fractions below it are not coloured
 
