@@ -13,7 +13,7 @@ export const fileModel = (name: string): string => FILE + name;
 export const fileName = (model: string): string => model.slice(FILE.length);
 
 // The contents of a file, as far as views ask before they draw.
-export interface FileFacts {
+interface FileFacts {
   text: string;
   similarities: boolean;
 }
@@ -24,7 +24,7 @@ interface FileSource {
 let files: FileSource | null = null;
 export const readFilesBy = (source: FileSource): void => void (files = source);
 
-export const fileFacts = (model: string): FileFacts | null => (isFile(model) ? (files?.facts(model) ?? null) : null);
+const fileFacts = (model: string): FileFacts | null => (isFile(model) ? (files?.facts(model) ?? null) : null);
 
 // False for a file without outputs of heads: it has no similarities.
 export const hasSimilarities = ({ model }: Pick<State, "model">): boolean => fileFacts(model)?.similarities ?? true;

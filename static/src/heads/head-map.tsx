@@ -81,7 +81,7 @@ export const HeadLink = ({ layer, head, onOpen }: { layer: number; head: number;
 );
 
 // A head in a list, with its number.
-export function HeadItem(props: { layer: number; head: number; value: string; onOpen: Open }) {
+function HeadItem(props: { layer: number; head: number; value: string; onOpen: Open }) {
   return (
     <li>
       <Button class="link" onClick={() => props.onOpen(props.layer, props.head)}>

@@ -55,7 +55,7 @@ export const figureOf = ({ tint, sort }: State): Figure | null =>
 export const wantedPattern = ({ only, seek }: State): Label | null =>
   only === "all" || only === "none" ? soughtPattern(seek) : only;
 
-export function chosenHeads<P extends Place>(
+function chosenHeads<P extends Place>(
   all: readonly P[],
   known: Known[][],
   { only, seek }: State,

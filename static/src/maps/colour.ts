@@ -198,7 +198,7 @@ export const HUES = 8; // that people distinguish as backgrounds of text
 export const hueOf = (n: number, theme: Theme): string => hueAt(n * (360 / HUES) + 25, theme, n % 2 === 1);
 
 // A hue of OKLCH in degrees, pale or dim enough for text on it.
-export function hueAt(degrees: number, theme: Theme, strong = false): string {
+function hueAt(degrees: number, theme: Theme, strong = false): string {
   const angle = (degrees * Math.PI) / 180;
   const [L, C] = theme === "light" ? [strong ? 0.76 : 0.89, 0.1] : [strong ? 0.48 : 0.36, 0.1];
   const [r, g, b] = fromOklab([L, C * Math.cos(angle), C * Math.sin(angle)]);

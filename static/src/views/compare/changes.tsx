@@ -6,6 +6,7 @@ import type { Requested } from "../../app/requests";
 import { attentionChange, similarityChange } from "../../heads/change";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { outputsAt } from "../../heads/outputs";
+import { headsOf } from "../../heads/heads";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { tokensOf } from "../../maps/axis";
@@ -15,7 +16,6 @@ import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
 import { StateDisclosure } from "../../ui/state-controls";
-import { headsOf } from "../../heads/heads";
 
 export interface ChangedSide {
   overview: Answer;

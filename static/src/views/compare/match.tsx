@@ -4,6 +4,7 @@ import { partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { EXAMPLES } from "../../app/examples";
 import type { Requested } from "../../app/requests";
+import { rankHeads } from "../../heads/between";
 import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
 import { SUM, type Selection } from "../../app/selection";
 import { fromHalves } from "../../heads/similarity";
@@ -73,11 +74,8 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
   const app = useApp();
   const { matches } = app.state;
   const found = useMatches(matches, of, other);
-  const ranked = (found?.rows ?? [])
-    .flatMap((row, layer) => row.map((value, head) => ({ layer, head, value })))
-    .filter(({ value }) => Number.isFinite(value))
-    .sort((a, b) => b.value - a.value)
-    .slice(0, LISTED);
+  const known = (found?.rows ?? []).map((row) => row.map((value) => (Number.isFinite(value) ? value : null)));
+  const ranked = rankHeads(known).slice(0, LISTED);
   const done = found !== null && found.rows.length === found.of;
   return (
     <StateDisclosure field="matches" title="Heads of the other model most like this one">
@@ -89,7 +87,7 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
       )}
       {done && (
         <ol class="matches">
-          {ranked.map(({ layer, head, value }) => (
+          {ranked.map(({ l: layer, h: head, value }) => (
             <li key={`${layer} ${head}`}>
               <Barred
                 name={`Layer ${layer} head ${head}`}

@@ -2,7 +2,7 @@
 import type { CorpusComparison } from "../../../../build/openapi";
 
 export const BYS = ["layers", "heads"] as const;
-export type By = (typeof BYS)[number];
+type By = (typeof BYS)[number];
 
 export interface Row {
   layer: number;

@@ -11,7 +11,7 @@ export function pageOf(html: string): Document {
 }
 
 // The parts of the page that a selector names, one after the other.
-export function partsOf(page: Document, selector: string): DocumentFragment {
+function partsOf(page: Document, selector: string): DocumentFragment {
   const parts = [...page.querySelectorAll(selector)];
   return inert(parts.map((part) => part.outerHTML).join(""));
 }

@@ -10,6 +10,7 @@ import { headRequest, type Requested } from "../../app/requests";
 import { FIGURES, onlyName } from "../../heads/figures";
 import { nameOf, titleOf, type Selection } from "../../app/selection";
 import type { State } from "../../app/state";
+import { headsOf } from "../../heads/heads";
 import type { Head } from "../../maps/analysis";
 import { ColourBar } from "../../maps/colour-bar";
 import { imageOf } from "../../maps/colour";
@@ -24,7 +25,6 @@ import { loadExamples, type Report, type Run } from "./api";
 import { runHeads, type Head as Profiled } from "./patterns";
 import { fileName, nameOfRun } from "./names";
 import { TYPICAL_BYS, type TypicalBy } from "./state";
-import { headsOf } from "../../heads/heads";
 
 export const TYPICAL_SHOWN = 12;
 

@@ -31,9 +31,8 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { Plates, QUANTITIES } from "./plates";
-import { pinnedIn } from "../../maps/axis";
 import { headsOf } from "../../heads/heads";
-
+import { pinnedIn } from "../../maps/axis";
 // Overlays of maps without similarities.
 const OVERLAYS_OF_ATTENTION = [
   ["none", "None"],

@@ -4,6 +4,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { patternHere, patternName, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
+import { headsOf } from "../../heads/heads";
 import { roughHeadOf } from "../../maps/axis";
 import type { Head } from "../../maps/analysis";
 import { imageOf } from "../../maps/colour";
@@ -11,7 +12,6 @@ import { strongest } from "../../maps/heatmap";
 import { percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { useApp } from "../../ui/context";
-import { headsOf } from "../../heads/heads";
 
 export interface Pointed extends Place {
   box: DOMRect; // of its thumbnail
@@ -24,16 +24,13 @@ const GAP = 10;
 const NAMED = 4; // tokens
 
 // The tokens that receive most attention, with their fraction of it. Equal tokens count together.
-export function strongestTokens(
-  { attention, axis }: Pick<Head, "attention" | "axis">,
-  most = NAMED,
-): [string, number][] {
+function strongestTokens({ attention, axis }: Head): [string, number][] {
   const sums = new Map<string, number>();
   attention.forEach((value, k) => {
     const label = axis.labels[k % axis.n] ?? "";
     sums.set(label, (sums.get(label) ?? 0) + value / axis.n);
   });
-  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, most);
+  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, NAMED);
 }
 
 function Picture({ shade, n }: { shade: Shade; n: number }) {

@@ -5,12 +5,12 @@ import { FIGURES, patternName, placeIn, soundValueOf, writeFigure, type Figure }
 import type { Nearness } from "../../heads/order";
 import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
+import { storyOf } from "../../story/story";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
 import type { Pointed } from "./enlarged";
 import type { Thumb } from "./thumbnails";
-import { storyOf } from "../../story/story";
 
 const FILTERED = 24; // heads at most that are shown larger, in fewer columns
 const FEW = 5; // heads a layer: layers are then side by side, and one header fits none of them

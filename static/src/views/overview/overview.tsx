@@ -4,6 +4,7 @@ import type { Answer } from "../../app/answer";
 import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
+import { headsOf } from "../../heads/heads";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useExport } from "../../saving/offer";
@@ -19,7 +20,6 @@ import { Enlarged, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
-import { headsOf } from "../../heads/heads";
 
 const ARRANGEMENTS = [
   { value: "small", label: "Small", title: "All heads in the window, one map each" },

@@ -7,9 +7,9 @@ import type { Derived } from "../../heads/derived";
 import type { Place } from "../../heads/order";
 import { REACH, type Profile } from "../../heads/patterns";
 import type { Shape } from "../../app/selection";
+import { headsOf } from "../../heads/heads";
 import { lutOf } from "../../maps/colour";
 import { heightOf, paintParts, pool, visibleTokens, type Pooled } from "../../maps/thumbnail";
-import { headsOf } from "../../heads/heads";
 
 export interface Thumb extends Place {
   canvas: HTMLCanvasElement;

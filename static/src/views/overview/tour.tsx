@@ -4,10 +4,10 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { State } from "../../app/state";
 import { soundValueOf, writeFigure, type Figure, type Known } from "../../heads/figures";
+import { headsOf } from "../../heads/heads";
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Button } from "../../ui/controls";
-import { headsOf } from "../../heads/heads";
 
 interface Step {
   title: string;

@@ -10,6 +10,7 @@ import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
 import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
 import type { Theme } from "../../app/theme";
+import { headsOf } from "../../heads/heads";
 import { hueOf, HUES } from "../../maps/colour";
 import {
   countAbove,
@@ -37,7 +38,6 @@ import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
-import { headsOf } from "../../heads/heads";
 
 const OTHER = "var(--sunk)"; // the colour of tokens that share one
 

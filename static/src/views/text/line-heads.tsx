@@ -1,11 +1,11 @@
 // The heads whose attention is drawn as lines over the text: the one on screen, and those ticked with it.
 import type { App } from "../../app/app";
 import { SUM, type Selection, type Shape } from "../../app/selection";
+import { headsOf } from "../../heads/heads";
 import type { Axis } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
 import { LINES_MOST } from "./state";
-import { headsOf } from "../../heads/heads";
 
 export interface LineHead extends Selection {
   lane: number; // the number of its colour

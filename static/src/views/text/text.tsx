@@ -12,6 +12,7 @@ import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../app/selection";
+import { headsOf } from "../../heads/heads";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
@@ -35,7 +36,6 @@ import { notesOf } from "./notes";
 import { drawOverlay, type Drawing } from "./overlay";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
-import { headsOf } from "../../heads/heads";
 
 const RELATION_CHOICES = [
   { value: "similar", label: "Similar to" },
