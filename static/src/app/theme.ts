@@ -6,7 +6,7 @@ type ThemeChoice = (typeof THEMES)[number];
 
 export type Theme = "light" | "dark";
 
-// What is drawn in a theme.
+// Drawn in a theme.
 interface Themed {
   theme: Theme;
   draw(): void;

@@ -1,4 +1,4 @@
-// What the view on screen can save.
+// The files that the view on screen can save.
 import { useLayoutEffect } from "preact/hooks";
 import type { Exportable } from "./export";
 

@@ -13,7 +13,7 @@ type Of<K, Props> = { field: K; step?: boolean; also?: Partial<State> } & Partia
   Omit<Props, "value" | "on" | "onChange">
 >;
 
-// What the field says, its value, and the function that sets it.
+// Returns the field's words, its value, and the function that sets it.
 function useField<K extends keyof State>(field: K, step = false, also: Partial<State> = {}) {
   const app = useApp();
   const { label = "", title, choices = [] } = fieldOf(field) ?? {};
