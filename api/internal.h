@@ -125,6 +125,7 @@ extern const uint64_t hs__openapi_json_bytes;
 /* The tokens of one text. */
 typedef struct hs__job_text {
     hs_encoding encoding;
+    hs_windows windows; /* of the whole text, if the request names one; n 0: it does not */
     size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
     int32_t *sentences; /* [T]; the block holds ends too */
     uint8_t *ends;      /* [T]: 1 where a sentence ends */

@@ -100,12 +100,14 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
     return false;
 }
 
-/* Encodes the text, words or ids of the request or of a source. */
-static hs_status encode_input(const hs_job *job, const hs__input *input, hs_encoding *ret_encoding,
+/* Encodes the text, words or ids of the request or of a source; a text of windows as a whole. */
+static hs_status encode_whole(const hs_job *job, const hs__input *input, hs_encoding *ret_encoding,
                               size_t *ret_n_prompt, hs_error *err)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
-    const hs_encode_options options = {job->analysis.max_tokens, job->analysis.split_special_tokens};
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs_encode_options options = {analysis->has_window ? HS_WINDOWS_TOKENS_MAX : analysis->max_tokens,
+                                       analysis->split_special_tokens};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
     if (input->words)
@@ -116,6 +118,40 @@ static hs_status encode_input(const hs_job *job, const hs__input *input, hs_enco
                             ret_n_prompt, err);
 }
 
+/* Replaces a whole text by its window that the request names. */
+static int window_cut(hs_job *job, const char *pointer, hs_encoding *encoding, hs_windows *ret_windows)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    hs_encoding window;
+    hs_status st =
+        hs_windows_plan(encoding, analysis->max_tokens, analysis->stride, ret_windows, &job->error);
+    if (st == HS_INVALID || st == HS_TOO_LARGE)
+        return hs__refuse(&job->problem, 422, pointer, "the text cannot be cut into windows: %s",
+                          job->error.text);
+    if (!st && analysis->window >= ret_windows->n)
+        return hs__refuse(&job->problem, 422, pointer,
+                          "window is %zu; this text has %zu window%s of %zu tokens: allowed are 0 to %zu",
+                          analysis->window, ret_windows->n, ret_windows->n == 1 ? "" : "s",
+                          analysis->max_tokens, ret_windows->n - 1);
+    if (!st)
+        st = hs_window_make(ret_windows, encoding, analysis->window, &window, &job->error);
+    if (st)
+        return hs__job_refuse(job);
+    hs_encoding_finish(encoding);
+    *encoding = window;
+    return 0;
+}
+
+/* Encodes the input of the request or of a source. pointer: to what names it, if it has no such window. */
+static int encode_input(hs_job *job, const hs__input *input, const char *pointer, hs_encoding *ret_encoding,
+                        size_t *ret_n_prompt, hs_windows *ret_windows)
+{
+    if (encode_whole(job, input, ret_encoding, ret_n_prompt, &job->error))
+        return hs__job_refuse(job);
+    const bool is_cut = job->analysis.has_window && !input->ids;
+    return is_cut ? window_cut(job, pointer, ret_encoding, ret_windows) : 0;
+}
+
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
 static int source_tokenize(hs_job *job, size_t k)
 {
@@ -123,8 +159,9 @@ static int source_tokenize(hs_job *job, size_t k)
     const size_t T = job->text.encoding.n_tokens;
     hs_encoding *e = &job->source_encodings[k];
     size_t n_prompt;
-    if (encode_input(job, &source->input, e, &n_prompt, &job->error))
-        return hs__job_refuse(job);
+    hs_windows windows;
+    if (encode_input(job, &source->input, source->pointer, e, &n_prompt, &windows))
+        return job->problem.status;
     if (e->n_tokens != T)
         return hs__refuse(&job->problem, 422, source->pointer,
                           "a patch needs a text of as many tokens: this one has %zu tokens, and the text of "
@@ -165,8 +202,8 @@ static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs__job_text *text = &job->text;
-    if (encode_input(job, &analysis->input, &text->encoding, &text->n_prompt, &job->error))
-        return hs__job_refuse(job);
+    if (encode_input(job, &analysis->input, "/window", &text->encoding, &text->n_prompt, &text->windows))
+        return job->problem.status;
     const hs_encoding *e = &text->encoding;
     if (e->n_tokens == 0)
         return hs__refuse(&job->problem, 422, analysis->input.words ? "/words" : "/text",
@@ -270,6 +307,7 @@ hs__answer hs__job_describe(const hs_job *job)
                          .request = job->request,
                          .analysis = analysis,
                          .encoding = &text->encoding,
+                         .windows = &text->windows,
                          .n_prompt = text->n_prompt,
                          .sentences = text->sentences,
                          .ends = text->ends,

@@ -32,6 +32,22 @@ static void add_bytes(hs_arrays *arrays, const char *name, const uint8_t *values
         to[i] = values[i];
 }
 
+static void add_integer(hs_arrays *arrays, const char *name, uint64_t value)
+{
+    int64_t *to = hs_arrays_add(arrays, name, HS_ELEMENT_I8, 0, 0, 0);
+    if (to)
+        *to = (int64_t)value;
+}
+
+static void add_window(hs_arrays *arrays, const hs__answer *a)
+{
+    const hs__window_place place = hs__answer_window(a);
+    add_integer(arrays, "window", a->analysis->window);
+    add_integer(arrays, "windows", a->windows->n);
+    add_integers(arrays, "window_tokens", place.tokens, 2);
+    add_integers(arrays, "window_chars", place.chars, 2);
+}
+
 /* int64 like HuggingFace's, so that they index torch tensors. */
 static void add_tokens(hs_arrays *arrays, const hs__answer *a)
 {
@@ -40,10 +56,10 @@ static void add_tokens(hs_arrays *arrays, const hs__answer *a)
     add_integers(arrays, "input_ids", e->ids, T);
     add_bytes(arrays, "token_type_ids", e->types, T);
     add_bytes(arrays, "special_tokens_mask", e->special, T);
-    int64_t *n_prompt =
-        a->analysis->prompt ? hs_arrays_add(arrays, "prompt_tokens", HS_ELEMENT_I8, 0, 0, 0) : NULL;
-    if (n_prompt)
-        *n_prompt = (int64_t)a->n_prompt;
+    if (a->analysis->prompt)
+        add_integer(arrays, "prompt_tokens", a->n_prompt);
+    if (a->windows->n)
+        add_window(arrays, a);
     int64_t *offsets = hs_arrays_add(arrays, "offset_mapping", HS_ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
         offsets[2 * i] = a->analysis->input.ids ? -1 : (int64_t)e->starts[i];
@@ -202,9 +218,7 @@ static void each_total(const hs__answer *a, void *to, void (*add)(void *to, cons
 
 static void add_total(void *to, const char *name, uint64_t total)
 {
-    int64_t *at = hs_arrays_add(to, name, HS_ELEMENT_I8, 0, 0, 0);
-    if (at)
-        *at = (int64_t)total;
+    add_integer(to, name, total);
 }
 
 /* ---- npz ---- */

@@ -155,6 +155,23 @@ static void write_prompt(hs_buffer *b, const hs__answer *a)
     hs_buffer_text(b, "}");
 }
 
+static void write_window(hs_buffer *b, const hs__answer *a)
+{
+    const hs__window_place place = hs__answer_window(a);
+    hs_buffer_text(b, ",\"window\":{\"index\":");
+    hs__json_integer(b, (int64_t)a->analysis->window);
+    hs__json_key(b, "tokens");
+    hs__json_range(b, (size_t)place.tokens[0], (size_t)place.tokens[1]);
+    hs__json_key(b, "chars");
+    if (place.chars[0] < 0)
+        hs_buffer_text(b, "null");
+    else
+        hs__json_range(b, (size_t)place.chars[0], (size_t)place.chars[1]);
+    hs_buffer_text(b, "}");
+    hs__json_key(b, "windows");
+    hs__json_integer(b, (int64_t)a->windows->n);
+}
+
 static void write_tokens(hs_buffer *b, const hs__answer *a)
 {
     const size_t T = a->encoding->n_tokens;
@@ -162,6 +179,8 @@ static void write_tokens(hs_buffer *b, const hs__answer *a)
     hs__json_string(b, a->model->name, strlen(a->model->name));
     hs__json_key(b, "truncated");
     hs__json_bool(b, a->encoding->truncated);
+    if (a->windows->n)
+        write_window(b, a);
     if (a->analysis->prompt)
         write_prompt(b, a);
     write_each(b, a, "input_ids", T, write_id);

@@ -94,6 +94,21 @@ hs_text hs__text_part(const hs_text *text, size_t start, size_t end)
     return (hs_text){bytes, hs_utf8_offset(bytes, text->n_bytes - from, end - start)};
 }
 
+hs__window_place hs__answer_window(const hs__answer *a)
+{
+    const hs_encoding *e = a->encoding;
+    const size_t first = a->windows->n_before, end = e->n_tokens - a->windows->n_after;
+    const size_t at = a->analysis->window * a->windows->step;
+    hs__window_place place = {.tokens = {(int32_t)at, (int32_t)(at + end - first)}};
+    if (a->analysis->input.words)
+        place.chars[0] = place.chars[1] = -1;
+    else if (first < end) {
+        place.chars[0] = (int32_t)e->starts[first];
+        place.chars[1] = (int32_t)e->ends[end - 1];
+    }
+    return place;
+}
+
 const char *hs__answer_token(const hs__answer *a, size_t i)
 {
     return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->encoding->ids[i]);

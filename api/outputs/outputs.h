@@ -33,6 +33,7 @@ typedef struct hs__answer {
     const hs_request *request;
     const hs__analysis_request *analysis;
     const hs_encoding *encoding;
+    const hs_windows *windows;  /* of the text, of which this is one; n 0: the request names none */
     size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
@@ -82,6 +83,15 @@ static inline size_t hs__answer_part_floats(const hs__answer *a)
 float *hs__answer_scratch(const hs__answer *answer, size_t slot);
 /* Returns the vocabulary's string of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);
+
+/* Where the answer's window begins and ends, [from, to). `tokens` counts the text's tokens without those
+ * around it. `chars` are code points of the text, or of the second one of a pair; -1 for words. */
+typedef struct hs__window_place {
+    int32_t tokens[2], chars[2];
+} hs__window_place;
+
+/* Finds the place of the window. The request must name one. */
+hs__window_place hs__answer_window(const hs__answer *answer);
 
 /* Returns the part [start, end) of a text, in code points. */
 hs_text hs__text_part(const hs_text *text, size_t start, size_t end);

@@ -212,6 +212,17 @@ static int read_max_tokens(const hs__reading *r)
                                    r->model->shape->n_positions);
 }
 
+static int read_window(const hs__reading *r)
+{
+    r->analysis->has_window = true;
+    return hs__read_integer(r);
+}
+
+static int read_stride(const hs__reading *r)
+{
+    return hs__read_integer_within(r, 0, r->analysis->max_tokens - 1);
+}
+
 static int read_layers(const hs__reading *r)
 {
     hs__analysis_request *analysis = r->analysis;
@@ -315,8 +326,8 @@ static int read_sentence_ends(const hs__reading *r)
 
 #define AT(name) offsetof(hs__analysis_request, name)
 
-/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, and
- * interventions add to outputs. `model` is read before, because all depend on it. */
+/* In the order of reading: text_pair decides about max_tokens, that about stride, input_ids about
+ * token_type_ids, and interventions add to outputs. `model` is read before, because all depend on it. */
 static const hs__row rows[] = {
     {.field = {.name = "text",
                .kind = HS_FIELD_TEXT,
@@ -364,6 +375,21 @@ static const hs__row rows[] = {
                .tokenize = true},
      .read = read_max_tokens,
      .offset = AT(max_tokens)},
+    {.field = {.name = "window",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "cut a longer text into windows of max_tokens, and analyse this one, from 0",
+               .high = HS_WINDOWS_TOKENS_MAX - 1,
+               .tokenize = true},
+     .read = read_window,
+     .offset = AT(window)},
+    {.field = {.name = "stride",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "tokens that neighbouring windows share (0)",
+               .tokenize = true},
+     .read = read_stride,
+     .offset = AT(stride)},
     {.field = {.name = "split_special_tokens",
                .kind = HS_FIELD_FLAG,
                .help = "treat [MASK] in the text as ordinary text",

@@ -530,6 +530,22 @@ static int check_input(const json_t *body, hs__problem *problem)
     return 0;
 }
 
+/* Refuses windows of a text that has none, and a stride without windows. */
+static int check_window(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    if (!analysis->has_window && json_object_get(analysis->body, "stride"))
+        return hs__refuse(problem, 422, "/stride", "'stride' is allowed with 'window' only");
+    if (analysis->has_window && analysis->input.ids)
+        return hs__refuse(problem, 422, "/window",
+                          "'window' is allowed with 'text' and 'words' only: input_ids are not cut");
+    if (analysis->has_window && analysis->prompt)
+        return hs__refuse(problem, 422, "/window",
+                          "'window' is not allowed with the prompt \"%s\", because only the first window "
+                          "would have it; send prompt_name \"\"",
+                          analysis->prompt->name);
+    return 0;
+}
+
 int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
                                hs__analysis_request *ret_analysis, hs__problem *problem)
 {
@@ -547,7 +563,9 @@ int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *probl
         return problem->status;
     if (!json_object_get(analysis->body, "text"))
         analysis->prompt = NULL;
-    return hs__fields_read(analysis->model, analysis->body, analysis, problem);
+    if (hs__fields_read(analysis->model, analysis->body, analysis, problem))
+        return problem->status;
+    return check_window(analysis, problem);
 }
 
 static void input_finish(hs__input *input)

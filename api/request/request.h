@@ -216,6 +216,8 @@ typedef struct hs__analysis_request {
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
     hs__served_model *model; /* a reference of the job */
     size_t max_tokens;
+    bool has_window;       /* the text is cut into windows of max_tokens: hs_windows_plan */
+    size_t window, stride; /* the number of the window to analyse; tokens that neighbours share */
     hs__outputs outputs;
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
     size_t n_layers, n_heads;

@@ -207,6 +207,7 @@ hs_field_values hs_fields_values(const hs_fields *fields)
 {
     const hs__analysis_request *read = &fields->read;
     return (hs_field_values){.max_tokens = read->max_tokens,
+                             .stride = read->stride,
                              .layers = read->layers,
                              .n_layers = read->n_layers,
                              .attention_threshold = read->attention_threshold,

@@ -29,6 +29,7 @@ void hs_field_problem(const char *pointer, const char *detail, char *ret_text, s
 
 typedef struct hs_field_values {
     size_t max_tokens;
+    size_t stride;          /* tokens that neighbouring windows share */
     const uint16_t *layers; /* [n_layers], ascending */
     size_t n_layers;
     float attention_threshold;

@@ -84,11 +84,36 @@ HS_MUST_USE hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, c
 HS_MUST_USE hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *ids,
                                               const uint8_t *types, size_t n_ids, hs_encoding *ret_encoding,
                                               hs_error *err);
-/* Copies a window of an encoding: its first n_before tokens, those of [first, end), and its last n_after.
- * Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs_encoding_window(const hs_encoding *whole, size_t n_before, size_t first, size_t end,
-                                         size_t n_after, hs_encoding *ret_window, hs_error *err);
 void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
+
+/* ---- windows of a long text ----
+ *
+ * Each window has the tokens around the text: special tokens, and of a pair the first text, so that it is
+ * what the model knows. Neighbours share `stride` tokens, as in HuggingFace's tokenizers. */
+
+/* Limit on the tokens of a text that is cut into windows: tokens_max of its encoding. */
+#define HS_WINDOWS_TOKENS_MAX ((size_t)1 << 18)
+
+/* Upper bound of the bytes of such a text while it is encoded and cut: its pieces, whose list doubles, and
+ * its tokens. */
+#define HS_WINDOWS_BYTES (HS_WINDOWS_TOKENS_MAX * 96)
+
+typedef struct hs_windows {
+    size_t n_before, n_after; /* tokens around each window */
+    size_t end;               /* where the text ends in the whole encoding */
+    size_t size, step;        /* tokens of the text in a window, and from one to the next */
+    size_t n;                 /* windows, 1 or more */
+} hs_windows;
+
+/* Plans the windows of an encoding. HS_TOO_LARGE: the text is cut off. HS_INVALID: its windows have no
+ * capacity for more than stride tokens of it. */
+HS_MUST_USE hs_status hs_windows_plan(const hs_encoding *whole, size_t tokens_max, size_t stride,
+                                      hs_windows *ret_windows, hs_error *err);
+/* Makes window w. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_window_make(const hs_windows *windows, const hs_encoding *whole, size_t w,
+                                     hs_encoding *ret_window, hs_error *err);
+
+/* ---- the vocabulary ---- */
 
 /* Returns the vocabulary entry of an id as the files write it ("##ing", "\u0120the"), NUL-terminated, owned
  * by the tokenizer. An id out of range returns the unknown token, or "" if there is none. */

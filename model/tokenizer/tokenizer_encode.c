@@ -612,6 +612,58 @@ hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *
     return HS_OK;
 }
 
+void hs_encoding_finish(hs_encoding *encoding)
+{
+    free(encoding->ids);
+    *encoding = (hs_encoding){0};
+}
+
+/* ---- windows ---- */
+
+/* Returns the number of tokens before the text, or before the second text of a pair. */
+static size_t before_count(const hs_encoding *whole)
+{
+    const bool is_pair = whole->n_tokens && whole->texts[whole->n_tokens - 1];
+    size_t n = 0;
+    while (n < whole->n_tokens && (whole->special[n] || (is_pair && !whole->texts[n])))
+        n++;
+    return n;
+}
+
+static size_t after_count(const hs_encoding *whole, size_t n_before)
+{
+    size_t n = 0;
+    while (n < whole->n_tokens - n_before && whole->special[whole->n_tokens - 1 - n])
+        n++;
+    return n;
+}
+
+hs_status hs_windows_plan(const hs_encoding *whole, size_t tokens_max, size_t stride, hs_windows *ret,
+                          hs_error *err)
+{
+    const size_t n_before = before_count(whole), n_after = after_count(whole, n_before);
+    const size_t n_text = whole->n_tokens - n_before - n_after;
+    *ret = (hs_windows){.n_before = n_before, .n_after = n_after, .end = n_before + n_text, .n = 1};
+    if (whole->truncated)
+        return hs_fail(err, HS_TOO_LARGE, "more than %zu tokens: cut it into several texts",
+                       HS_WINDOWS_TOKENS_MAX);
+    if (whole->n_tokens <= tokens_max) {
+        ret->size = ret->step = n_text;
+        return HS_OK;
+    }
+    if (tokens_max <= n_before + n_after + stride)
+        return hs_fail(
+            err, HS_INVALID,
+            "%zu of max_tokens %zu go to what is in each window, which leaves too few for a stride "
+            "of %zu",
+            n_before + n_after, tokens_max, stride);
+    ret->size = tokens_max - n_before - n_after;
+    ret->step = ret->size - stride;
+    if (n_text > ret->size)
+        ret->n += (n_text - ret->size + ret->step - 1) / ret->step;
+    return HS_OK;
+}
+
 /* Appends tokens of another encoding. */
 static void tokens_append(hs_encoding *to, const hs_encoding *from, size_t first, size_t n)
 {
@@ -627,20 +679,16 @@ static void tokens_append(hs_encoding *to, const hs_encoding *from, size_t first
     memcpy(to->roles + at, from->roles + first, n);
 }
 
-hs_status hs_encoding_window(const hs_encoding *whole, size_t n_before, size_t first, size_t end,
-                             size_t n_after, hs_encoding *ret, hs_error *err)
+hs_status hs_window_make(const hs_windows *windows, const hs_encoding *whole, size_t w, hs_encoding *ret,
+                         hs_error *err)
 {
-    if (!allocate(n_before + (end - first) + n_after, ret))
+    const size_t first = windows->n_before + w * windows->step;
+    const size_t n = windows->end - first < windows->size ? windows->end - first : windows->size;
+    if (!allocate(windows->n_before + n + windows->n_after, ret))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a window of a text");
-    tokens_append(ret, whole, 0, n_before);
-    tokens_append(ret, whole, first, end - first);
-    tokens_append(ret, whole, whole->n_tokens - n_after, n_after);
+    tokens_append(ret, whole, 0, windows->n_before);
+    tokens_append(ret, whole, first, n);
+    tokens_append(ret, whole, windows->end, windows->n_after);
     ret->truncated = ret->n_tokens < whole->n_tokens;
     return HS_OK;
-}
-
-void hs_encoding_finish(hs_encoding *encoding)
-{
-    free(encoding->ids);
-    *encoding = (hs_encoding){0};
 }

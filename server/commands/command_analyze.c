@@ -322,6 +322,18 @@ static void print_center(const json_t *fields, FILE *out)
               out);
 }
 
+/* Prints which part of the text the page is about, if it is not the whole. */
+static void print_part(const json_t *answer, FILE *out)
+{
+    const json_int_t n_windows = json_integer_value(json_object_get(answer, "windows"));
+    const json_t *window = json_object_get(answer, "window");
+    if (window)
+        hs__print(out, ", window %lld of 0 to %lld",
+                  (long long)json_integer_value(json_object_get(window, "index")), (long long)n_windows - 1);
+    else if (json_is_true(json_object_get(answer, "truncated")))
+        hs__print(out, ", the text was cut (--max-tokens; --window 1 has its next part)");
+}
+
 /* Prints the JSON answer to such a request, whose fields describe the request. tokenizer is
  * hs_tokenizer_kind's: it makes tokens readable. */
 static void answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer, FILE *out)
@@ -329,8 +341,9 @@ static void answer_page_print(const json_t *answer, const json_t *fields, const 
     tokens_translate(json_object_get(answer, "tokens"), tokenizer);
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
     assert(n_tokens > 0); /* an empty text has its two special tokens */
-    hs__print(out, "%s: %zu tokens%s\n", json_string_value(json_object_get(answer, "model")), n_tokens,
-              json_is_true(json_object_get(answer, "truncated")) ? ", the text was cut (--max-tokens)" : "");
+    hs__print(out, "%s: %zu tokens", json_string_value(json_object_get(answer, "model")), n_tokens);
+    print_part(answer, out);
+    fputc('\n', out);
     for (size_t i = 0; i < n_tokens; i++) {
         print_plain(out, token_at(answer, i));
         fputs(i + 1 < n_tokens ? " " : "\n\n", out);

@@ -30,8 +30,7 @@ typedef struct hs__corpus_settings {
     size_t n_thresholds;
     hs_corpus_distance distances;
     hs__input_format input;
-    bool windows;                    /* texts longer than max_tokens become several: text_windows.h */
-    size_t stride;                   /* tokens that neighbouring windows share */
+    bool windows;                    /* texts longer than max_tokens become several: hs_windows_plan */
     void *options[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: the defaults */
 } hs__corpus_settings;
 

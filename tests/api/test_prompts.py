@@ -120,6 +120,13 @@ def test_prompts_that_are_refused(served, fields, part):
     assert answer.status == 422 and answer.json()["pointer"] == "/prompt_name" and part in answer.json()["detail"]
 
 
+def test_only_the_first_window_would_have_the_prompt(served):
+    fields = {"text": TEXT, "model": "mean", "window": 0, "outputs": []}
+    answer = served.post("/analyze", fields)
+    assert answer.status == 422 and answer.json()["pointer"] == "/window" and 'send prompt_name ""' in answer.json()["detail"]
+    assert served.analyze({**fields, "prompt_name": ""})["windows"] == 1
+
+
 def test_words_and_ids_get_no_prompt(served):
     for given in ({"words": ["war"]}, {"input_ids": [5, 6]}):
         assert "prompt" not in served.post("/analyze", {"model": "mean", **given}).json()

@@ -26,6 +26,8 @@ class AnalyzeFields(TypedDict, total=False):
     token_type_ids: Sequence[int]
     model: str
     max_tokens: int
+    window: int
+    stride: int
     split_special_tokens: bool
     sentence_ends: Sequence[str]
     layers: Literal["last", "all"] | Sequence[int]
@@ -56,6 +58,10 @@ class AnswerArrays:
     model: str
     model_sha256: str
     truncated: bool
+    window: int
+    windows: int
+    window_tokens: np.ndarray
+    window_chars: np.ndarray
     prompt: str
     prompt_tokens: int
     pairs_total: int

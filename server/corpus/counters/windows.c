@@ -1,10 +1,7 @@
 /* windows.c - the settings of windows, and how many texts and windows a run has counted.
  *
- * A text longer than max_tokens becomes several windows (server/corpus/input/text_windows.h), each a text of
- * the statistics. */
-#include "model/base/read_number.h"
+ * A text longer than max_tokens becomes several windows (hs_windows_plan), each a text of the statistics. */
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/input/text_windows.h"
 #include "server/corpus/report/html.h"
 
 #include <stdlib.h>
@@ -25,25 +22,12 @@ static hs_status read_windows(const char *text, const hs_model *model, hs__corpu
     return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
 }
 
-static hs_status read_stride(const char *text, const hs_model *model, hs__corpus_settings *settings,
-                             void *options, hs_error *err)
-{
-    const hs_shape *shape = hs_model_shape(model);
-    int64_t stride = 0;
-    (void)options;
-    if (hs_integer_read(text, NULL, 0, (int64_t)shape->n_positions, &stride))
-        return hs_fail(err, HS_INVALID, "an integer from 0 to %zu", shape->n_positions);
-    settings->stride = (size_t)stride;
-    return HS_OK;
-}
-
 static const hs__setting_row settings[] = {
     {.field = {"windows", HS_FIELD_FLAG, NULL, "cut longer texts into windows of max_tokens, not off"},
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_windows},
-    {.field = {"stride", HS_FIELD_TEXT, "N", "tokens that neighbouring windows share (0)"},
-     .part = HS__SETTINGS_OF_INPUT,
-     .read = read_stride},
+    {.field = {"stride", HS_FIELD_INTEGER, "N", "tokens that neighbouring windows share (0)"},
+     .part = HS__SETTINGS_OF_INPUT},
 };
 
 static void identify(const void *options, const hs__corpus_settings *all, json_t *identity)
@@ -52,14 +36,14 @@ static void identify(const void *options, const hs__corpus_settings *all, json_t
     if (!all->windows)
         return;
     json_object_set_new(identity, "windows", json_true());
-    json_object_set_new(identity, "stride", json_integer((json_int_t)all->stride));
+    json_object_set_new(identity, "stride", json_integer((json_int_t)all->fields.stride));
 }
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     (void)options;
     if (job->settings.windows)
-        size->worker += HS__WINDOWS_BYTES;
+        size->worker += HS_WINDOWS_BYTES;
 }
 
 /* ---- counts ---- */

@@ -235,13 +235,13 @@ static hs_status windows_check(const hs__corpus_settings *s, const hs_model *mod
         return hs_fail(err, HS_INVALID,
                        " is true; it must be false with a prompt_name, because only the first "
                        "window of a text would have the prompt");
-    if (s->stride && !s->windows)
-        return hs_fail(err, HS_INVALID, " is %zu; it must be 0 without windows", s->stride);
-    if (s->windows && s->stride + n_around >= s->fields.max_tokens)
+    if (s->fields.stride && !s->windows)
+        return hs_fail(err, HS_INVALID, " is %zu; it must be 0 without windows", s->fields.stride);
+    if (s->windows && s->fields.stride + n_around >= s->fields.max_tokens)
         return hs_fail(
             err, HS_INVALID,
             " is %zu; it must be less than max_tokens, %zu, without the %zu special tokens of a window",
-            s->stride, s->fields.max_tokens, n_around);
+            s->fields.stride, s->fields.max_tokens, n_around);
     return HS_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "api/api.h"
 #include "model/base/clock.h"
 #include "model/base/utf8.h"
-#include "server/corpus/input/text_windows.h"
 
 #include <math.h>
 #include <sched.h>
@@ -400,14 +399,14 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
 /* Encodes a line's text or pair and plans its windows. HS_BAD_REQUEST: it is not UTF-8. HS_INVALID: it cannot
  * be cut into windows. HS_NOT_FOUND: it is empty, and the tokenizer puts nothing but its special tokens in
  * its place. */
-static hs_status text_encode(hs__workers *shared, hs__text *t, hs__windows *ret_windows, hs_error *err)
+static hs_status text_encode(hs__workers *shared, hs__text *t, hs_windows *ret_windows, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const size_t tokens_max = settings->fields.max_tokens;
-    const hs_encode_options options = {settings->windows ? HS__WINDOWS_TOKENS_MAX : tokens_max,
+    const hs_encode_options options = {settings->windows ? HS_WINDOWS_TOKENS_MAX : tokens_max,
                                        settings->fields.split_special_tokens};
     size_t n_prompt;
-    *ret_windows = (hs__windows){.n = 1};
+    *ret_windows = (hs_windows){.n = 1};
     hs_status st =
         hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt, &t->body.text,
                          t->body.pair.bytes ? &t->body.pair : NULL, &options, &t->encoding, &n_prompt, err);
@@ -417,7 +416,7 @@ static hs_status text_encode(hs__workers *shared, hs__text *t, hs__windows *ret_
     if (!has_token(&t->encoding, n_prompt > 0))
         st = HS_NOT_FOUND;
     else if (settings->windows)
-        st = hs__windows_plan(&t->encoding, tokens_max, settings->stride, ret_windows, err);
+        st = hs_windows_plan(&t->encoding, tokens_max, settings->fields.stride, ret_windows, err);
     if (st)
         hs_encoding_finish(&t->encoding);
     return st;
@@ -458,7 +457,7 @@ static hs_status text_add(corpus_worker *worker, hs__text *t, hs_error *err)
 }
 
 /* Adds a text, or all its windows. Takes ownership of its encoding. */
-static hs_status windows_add(corpus_worker *worker, hs__text *t, const hs__windows *windows, hs_error *err)
+static hs_status windows_add(corpus_worker *worker, hs__text *t, const hs_windows *windows, hs_error *err)
 {
     hs_status st = HS_OK;
     if (windows->n == 1)
@@ -466,7 +465,7 @@ static hs_status windows_add(corpus_worker *worker, hs__text *t, const hs__windo
     for (size_t w = 0; !st && w < windows->n; w++) {
         hs__text window = *t;
         window.window = w;
-        st = hs__window_make(windows, &t->encoding, w, &window.encoding, err);
+        st = hs_window_make(windows, &t->encoding, w, &window.encoding, err);
         if (!st)
             st = text_add(worker, &window, err);
     }
@@ -479,7 +478,7 @@ static hs_status text_read(corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs__workers *shared = worker->shared;
     hs_error why_not = {.text = "no memory for a text"};
-    hs__windows windows;
+    hs_windows windows;
     hs_status st = record_read(worker, t, &why_not);
     if (!st) {
         st = text_encode(shared, t, &windows, &why_not);
