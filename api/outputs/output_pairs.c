@@ -181,26 +181,32 @@ typedef struct region_table {
     regions heads[]; /* [l][h] */
 } region_table;
 
-/* runs and high are scratch of T elements each. */
-static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *runs, uint16_t *high,
+/* Arrays of T elements each. */
+typedef struct region_scratch {
+    double *sums;
+    hs_span *runs;
+    uint16_t *high;
+} region_scratch;
+
+static hs_status find_regions(const hs__answer *a, size_t l, size_t h, const region_scratch *scratch,
                               regions *ret, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens;
     float *profile = hs__answer_scratch(a, 0);
     hs_column_profile(hs__answer_at(a, HS_TAP_ATTENTION, l, h), T, a->masked, profile);
-    ret->n_high = hs_high_tokens(profile, T, a->analysis->attention_threshold, high);
-    ret->n_runs = hs_runs_cut(high, ret->n_high, T, runs);
+    ret->n_high = hs_high_tokens(profile, T, a->analysis->attention_threshold, scratch->high);
+    ret->n_runs = hs_runs_cut(scratch->high, ret->n_high, T, scratch->runs);
     const size_t n_means = ret->n_runs * ret->n_runs;
-    ret->means =
-        malloc(n_means * sizeof(float) + ret->n_runs * sizeof *runs + ret->n_high * sizeof *high + 1);
+    ret->means = malloc(n_means * sizeof(float) + ret->n_runs * sizeof *ret->runs +
+                        ret->n_high * sizeof *ret->high + 1);
     if (!ret->means)
         return hs_fail(err, HS_NO_MEMORY, "no memory for regions");
     ret->runs = (hs_span *)(ret->means + n_means);
     ret->high = (uint16_t *)(ret->runs + ret->n_runs);
-    memcpy(ret->runs, runs, ret->n_runs * sizeof *runs);
-    memcpy(ret->high, high, ret->n_high * sizeof *high);
-    hs_region_means(hs__answer_at(a, hs__answer_similarity(a), l, h), T, a->masked, runs, ret->n_runs,
-                    ret->means);
+    memcpy(ret->runs, scratch->runs, ret->n_runs * sizeof *ret->runs);
+    memcpy(ret->high, scratch->high, ret->n_high * sizeof *ret->high);
+    hs_region_means(hs__answer_at(a, hs__answer_similarity(a), l, h), T, a->masked, ret->runs, ret->n_runs,
+                    scratch->sums, ret->means);
     return HS_OK;
 }
 
@@ -208,21 +214,23 @@ static hs_status regions_compute(const hs__answer *a, void **ret_result, hs_erro
 {
     const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     region_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
-    uint16_t *high = malloc(T * sizeof *high);
-    hs_span *runs = malloc(T * sizeof *runs);
+    const region_scratch scratch = {.sums = malloc(T * sizeof *scratch.sums),
+                                    .runs = malloc(T * sizeof *scratch.runs),
+                                    .high = malloc(T * sizeof *scratch.high)};
     hs_status st = HS_OK;
     *ret_result = table;
-    if (!table || !high || !runs) {
+    if (!table || !scratch.sums || !scratch.runs || !scratch.high) {
         st = hs_fail(err, HS_NO_MEMORY, "no memory for regions");
         goto out;
     }
     table->n = n;
     for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++)
-        st = find_regions(a, i / a->analysis->n_heads, i % a->analysis->n_heads, runs, high, &table->heads[i],
+        st = find_regions(a, i / a->analysis->n_heads, i % a->analysis->n_heads, &scratch, &table->heads[i],
                           err);
 out:
-    free(high);
-    free(runs);
+    free(scratch.high);
+    free(scratch.runs);
+    free(scratch.sums);
     return st;
 }
 

@@ -19,13 +19,13 @@ static size_t unmasked_count(const uint8_t *masked, size_t start, size_t end)
     return n;
 }
 
-/* Sums S_ij with i < j over unmasked rows [row, row_end) and unmasked columns [column, column_end). */
-static HS_CLONES double cell_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
-                                 size_t row_end, size_t column, size_t column_end)
+/* Computes for each column j >= row the sum of S_ij over the unmasked rows i < j of [row, row_end), and 0 for
+ * masked columns. ret_sums is [n_tokens]; its elements before row are not written. */
+static HS_CLONES void columns_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
+                                  size_t row_end, double *ret_sums)
 {
-    double sum = 0;
-    for (size_t start = column; start < column_end; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, column_end);
+    for (size_t start = row; start < n_tokens; start += HS__BLOCK) {
+        const size_t end = hs__min(start + HS__BLOCK, n_tokens);
         double sums[HS__BLOCK];
         for (size_t j = start; j < end; j++)
             sums[j - start] = 0;
@@ -37,9 +37,15 @@ static HS_CLONES double cell_sum(const float *similarity, size_t n_tokens, const
                 sums[j - start] += values[j];
         }
         for (size_t j = start; j < end; j++)
-            if (!hs__is_masked(masked, j))
-                sum += sums[j - start];
+            ret_sums[j] = hs__is_masked(masked, j) ? 0 : sums[j - start];
     }
+}
+
+static double range_sum(const double *values, size_t start, size_t end)
+{
+    double sum = 0;
+    for (size_t j = start; j < end; j++)
+        sum += values[j];
     return sum;
 }
 
@@ -112,15 +118,15 @@ size_t hs_runs_cut(const uint16_t *high, size_t n_high, size_t n_tokens, hs_span
 }
 
 void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *masked, const hs_span *runs,
-                     size_t n_runs, float *ret_means)
+                     size_t n_runs, double *scratch, float *ret_means)
 {
     for (size_t a = 0; a < n_runs; a++) {
+        columns_sum(similarity, n_tokens, masked, runs[a].start, runs[a].end, scratch);
         const size_t rows = unmasked_count(masked, runs[a].start, runs[a].end);
         for (size_t b = a; b < n_runs; b++) {
             const size_t columns = a == b ? rows : unmasked_count(masked, runs[b].start, runs[b].end);
             const size_t n_pairs = a == b ? rows * (rows - (rows > 0)) / 2 : rows * columns;
-            const double sum = cell_sum(similarity, n_tokens, masked, runs[a].start, runs[a].end,
-                                        runs[b].start, runs[b].end);
+            const double sum = range_sum(scratch, runs[b].start, runs[b].end);
             const float mean = n_pairs ? (float)(sum / (double)n_pairs) : 0.0f;
             ret_means[a * n_runs + b] = mean;
             ret_means[b * n_runs + a] = mean;
@@ -223,19 +229,19 @@ size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *spec
     return n;
 }
 
-/* Adds one head's N inside each segment to inside[], and between it and every other segment to across[]. */
+/* Adds one head's N inside each segment to inside[], and between it and every other segment to across[].
+ * columns is scratch [n_tokens]. */
 static void segments_add_head(const float *similarity, size_t n_tokens, const uint8_t *masked,
-                              const hs_segment *segments, size_t n, double *inside, double *across)
+                              const hs_segment *segments, size_t n, double *columns, double *inside,
+                              double *across)
 {
     const float maximum = hs_similarity_max(similarity, n_tokens, masked);
     if (!(maximum > 0))
         return;
     for (size_t a = 0; a < n; a++) {
-        const hs_segment *rows = &segments[a];
+        columns_sum(similarity, n_tokens, masked, segments[a].start, segments[a].end, columns);
         for (size_t b = a; b < n; b++) {
-            const double sum = cell_sum(similarity, n_tokens, masked, rows->start, rows->end,
-                                        segments[b].start, segments[b].end) /
-                               (double)maximum;
+            const double sum = range_sum(columns, segments[b].start, segments[b].end) / (double)maximum;
             if (a == b) {
                 inside[a] += sum;
             } else {
@@ -250,13 +256,13 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
                         const uint8_t *special, const uint8_t *masked, float attention_threshold,
                         hs_segment *ret_segments)
 {
-    double *inside = calloc(2 * n_tokens + 1, sizeof *inside);
+    double *inside = calloc(3 * n_tokens + 1, sizeof *inside);
     float *profile = calloc(n_tokens + 1, sizeof *profile);
     uint16_t *high = calloc(n_tokens + 1, sizeof *high);
     size_t n = SIZE_MAX;
     if (!inside || !profile || !high)
         goto out;
-    double *across = inside + n_tokens;
+    double *across = inside + n_tokens, *columns = across + n_tokens;
 
     double *sums = inside; /* not needed at the same time */
     for (size_t h = 0; h < n_heads; h++)
@@ -269,8 +275,8 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
 
     memset(inside, 0, 2 * n_tokens * sizeof *inside);
     for (size_t h = 0; h < n_heads; h++)
-        segments_add_head(similarities + h * n_tokens * n_tokens, n_tokens, masked, ret_segments, n, inside,
-                          across);
+        segments_add_head(similarities + h * n_tokens * n_tokens, n_tokens, masked, ret_segments, n, columns,
+                          inside, across);
     const size_t n_unmasked = unmasked_count(masked, 0, n_tokens);
     for (size_t s = 0; s < n; s++) {
         hs_segment *segment = &ret_segments[s];

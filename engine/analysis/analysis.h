@@ -74,9 +74,9 @@ typedef struct hs_span {
 size_t hs_runs_cut(const uint16_t *high, size_t n_high, size_t n_tokens, hs_span *ret_runs);
 
 /* Computes the mean of S over each cell of two runs, without the diagonal and without masked tokens. A
- * cell that holds only the diagonal is 0. ret_means is [n_runs][n_runs], symmetric. */
+ * cell that holds only the diagonal is 0. scratch is [T]; ret_means is [n_runs][n_runs], symmetric. */
 void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *masked, const hs_span *runs,
-                     size_t n_runs, float *ret_means);
+                     size_t n_runs, double *scratch, float *ret_means);
 
 /* ---- segments ---- */
 typedef struct hs_segment {

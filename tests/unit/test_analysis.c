@@ -487,6 +487,7 @@ START_TEST(regions_are_means_without_diagonal)
 {
     const size_t n = lengths[_i];
     float *s = similarity_make(n, 77), *means = calloc(n * n, sizeof *means);
+    double sums[TOKENS_MAX];
     uint16_t high[TOKENS_MAX] = {0};
     size_t n_high = 0;
     for (size_t j = 3; j < n; j += 1 + j % 11)
@@ -496,7 +497,7 @@ START_TEST(regions_are_means_without_diagonal)
     for (int kind = 0; kind < N_MASKS; kind++) {
         uint8_t block[TOKENS_MAX];
         const uint8_t *masked = mask_make(kind, n, block);
-        hs_region_means(s, n, masked, runs, n_runs, means);
+        hs_region_means(s, n, masked, runs, n_runs, sums, means);
         for (size_t a = 0; a < n_runs; a++)
             for (size_t b = 0; b < n_runs; b++) {
                 double sum = 0, count = 0;
