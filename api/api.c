@@ -22,7 +22,7 @@ hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_erro
     if (!api->options.n_workers)
         api->options.n_workers = 1;
     if (!api->options.answer_bytes_max)
-        api->options.answer_bytes_max = (size_t)256 << 20;
+        api->options.answer_bytes_max = (size_t)1 << 30;
     if (!api->options.capture_bytes_max)
         api->options.capture_bytes_max = (size_t)1 << 30;
     if (api->options.captures_bytes_max < api->options.capture_bytes_max)

@@ -18,7 +18,7 @@ typedef struct hs_api hs_api;
 
 typedef struct hs_api_options {
     size_t n_workers;         /* passes of one model at a time; each model has as many workspaces; 0: 1 */
-    size_t answer_bytes_max;  /* 0: 256 MiB; larger answers are refused before anything is computed */
+    size_t answer_bytes_max;  /* 0: 1 GiB; larger answers are refused before anything is computed */
     size_t capture_bytes_max; /* 0: 1 GiB; limit of the heads that one request captures */
     /* Limit of the captures of all running requests; others wait. Raised to capture_bytes_max if smaller. */
     size_t captures_bytes_max;

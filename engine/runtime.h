@@ -44,8 +44,8 @@ hs_runtime_kernels(const hs_runtime *runtime); /* instruction set: "avx512", "av
 void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
                       void (*task)(void *context, size_t i, size_t slot), void *context);
 
-/* Sets the most bytes that hs_runtime_block_return keeps: 384 MiB by default, which is also the maximum.
- * Call it before the first capture is created. */
+/* Sets the most bytes that hs_runtime_block_return keeps, 384 MiB by default. Call it before the
+ * first capture is created. */
 void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes);
 
 /* Returns a block of at least n_bytes, or NULL if there is no memory. Reuses a returned block of about

@@ -114,20 +114,13 @@ bool hs__caches_read(hs_caches *ret_caches)
  * A few blocks under a mutex, which is held for the bookkeeping only: allocation and
  * freeing happen outside. */
 
-#define KEPT_BYTES_MAX ((size_t)384 << 20) /* sum of all blocks: the default and maximum */
+#define KEPT_BYTES     ((size_t)384 << 20) /* default of the sum of all blocks */
 #define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one block: larger than a huge page, and so aligned to one */
 
 static void block_pool_init(hs__block_pool *pool)
 {
-    *pool = (hs__block_pool){.bytes_max = KEPT_BYTES_MAX};
+    *pool = (hs__block_pool){.bytes_max = KEPT_BYTES};
     pthread_mutex_init(&pool->mutex, NULL); /* cannot fail with glibc's default attributes */
-}
-
-/* Sets the most bytes that the pool keeps; the default is also the maximum. Call it before the first
- * block is returned. */
-static void block_pool_limit(hs__block_pool *pool, size_t bytes_max)
-{
-    pool->bytes_max = bytes_max < KEPT_BYTES_MAX ? bytes_max : KEPT_BYTES_MAX;
 }
 
 /* frees what it holds */
@@ -572,7 +565,7 @@ void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
 
 void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes)
 {
-    block_pool_limit(&runtime->blocks, n_bytes);
+    runtime->blocks.bytes_max = n_bytes;
 }
 
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes)

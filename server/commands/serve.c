@@ -94,7 +94,7 @@ static const hs_option serve_options[] = {
      .max = 1000},
     {.name = "max-held",
      .argument = "BYTES",
-     .help = "bodies and unread answers in memory, half for one client (1G; 1/4 of memory)",
+     .help = "bodies and unread answers in memory, half for one client (4G; 1/4 of memory)",
      .set = hs__set_bytes,
      .offset = AT(client_memory_max),
      .min = 65536,
@@ -148,7 +148,7 @@ static const hs_option serve_options[] = {
      .max = 1024.0 * 1024 * (1 << 30)},
     {.name = "max-answer",
      .argument = "BYTES",
-     .help = "largest answer (256M)",
+     .help = "largest answer (1G; 1/8 of memory)",
      .set = hs__set_bytes,
      .offset = AT(catalog.api.answer_bytes_max),
      .min = 1024,
@@ -214,7 +214,7 @@ static void memory_share(hs_server_options *options)
     const size_t ordinary = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
     hs_api_options *api = &options->catalog.api;
     api->n_workers = options->n_workers;
-    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : ordinary;
+    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : 4 * ordinary;
     const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
     if (!options->client_memory_max)
         options->client_memory_max = answers < limit / 4 ? answers : limit / 4;
@@ -224,7 +224,7 @@ static void memory_share(hs_server_options *options)
     api->answer_bytes_max = answer < options->client_memory_max / 2 ? answer : options->client_memory_max / 2;
     api->capture_bytes_max = 4 * ordinary < limit / 4 ? 4 * ordinary : limit / 4;
     api->captures_bytes_max = limit / 4;
-    hs_runtime_keep(options->catalog.runtime, limit / 8);
+    hs_runtime_keep(options->catalog.runtime, 8 * ordinary < limit / 8 ? 8 * ordinary : limit / 8);
 }
 
 /* glibc gives each thread a heap of its own and keeps freed memory there. The program has several times as

@@ -112,3 +112,18 @@ def test_a_control_group_is_never_too_small(group, tmp_path, fields):
     assert "oom_kill 0\n" in (group / "memory.oom_control").read_text(encoding="ascii")
     assert server.post("/analyze", {"text": "hello"}).status == 200
     assert server.stop() == 0
+
+
+@pytest.mark.slow
+def test_maps_of_all_heads_at_512_tokens_answer_by_default(start_server):
+    """302 MB. The blocks of pass and answer are kept for the next such request: new pages take longer than the pass."""
+    server = start_server("--cache", "0", "--workers", "1")
+    body = {"text": "the old bridge " * 200, "max_tokens": 512, "layers": "all", "outputs": ["attentions", "similarities"]}
+    n_bytes = 2 * 144 * 512 * 512 * 4
+    answer = server.post("/analyze", body, headers={"Accept": "application/x-npz"})
+    assert answer.status == 200
+    assert len(answer.body) > n_bytes
+    while "headscope_held_bytes 0\n" not in server.get("/metrics").body.decode():
+        pass
+    status = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+    assert int(re.search(r"VmRSS:\s+(\d+)", status)[1]) << 10 > 2 * n_bytes

@@ -557,6 +557,30 @@ START_TEST(large_captures_are_used_again)
 }
 END_TEST
 
+/* A capture and its answer are both kept if the limit allows it. Nothing touches their pages. */
+START_TEST(a_runtime_keeps_what_it_may)
+{
+    enum { N = 2 };
+    const size_t n_bytes = (size_t)300 << 20, huge_page = 2 << 20;
+    hs_runtime *own = NULL;
+    ck_assert_int_eq(hs_runtime_create(1, &own, NULL), HS_OK);
+    hs_runtime_keep(own, N * (n_bytes + huge_page));
+    void *blocks[N + 1], *again[N];
+    size_t sizes[N + 1], size;
+    for (size_t i = 0; i <= N; i++)
+        ck_assert_ptr_nonnull(blocks[i] = hs_runtime_block_take(own, n_bytes, &sizes[i]));
+    for (size_t i = 0; i <= N; i++)
+        hs_runtime_block_return(own, blocks[i], sizes[i]);
+    for (size_t i = 0; i < N; i++) {
+        again[i] = hs_runtime_block_take(own, n_bytes, &size);
+        ck_assert(again[i] == blocks[1] || again[i] == blocks[2]);
+    }
+    for (size_t i = 0; i < N; i++)
+        hs_runtime_block_return(own, again[i], sizes[1]);
+    hs_runtime_destroy(own);
+}
+END_TEST
+
 /* Answers are compressed, or grow, into memory that lies otherwise. */
 START_TEST(captures_are_aligned_whatever_was_returned)
 {
@@ -761,6 +785,7 @@ int main(void)
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
     tcase_add_test(tcase, large_captures_are_used_again);
+    tcase_add_test(tcase, a_runtime_keeps_what_it_may);
     tcase_add_test(tcase, captures_are_aligned_whatever_was_returned);
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
