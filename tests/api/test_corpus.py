@@ -712,6 +712,11 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, preload, tmp_path):
     assert done.returncode == 0, done.stderr
     assert corpus(headscope, *inputs, "-o", tmp_path / "whole").returncode == 0
     assert_same(tmp_path / "whole", out)
+    assert {"snr", "snr_null", "signal_strata_hist", "noise_strata_sums"} <= arrays(out).keys()
+    whole, resumed = report(tmp_path / "whole"), report(out)
+    assert "snr" in whole["head_figures"][0][0][0] and "dprime_within_distances" in whole["head_figures"][2][0][0]["intervals"]
+    assert whole.pop("provenance")["seconds"] and resumed.pop("provenance")["seconds"]
+    assert json.dumps(whole) == json.dumps(resumed)
 
 
 def catches(pid, number, among="SigCgt"):
