@@ -74,3 +74,12 @@ def test_the_document_has_every_place(tmp_path):
     places = re.findall(r"<!-- bench: (.*?) -->", text)
     assert len(places) == len(set(places)) == text.count("<!-- end -->") == written.count("**Xeon (family 6, model 85)")
     assert re.sub(r"(?ms)^\*\*Xeon \(family 6.*?(?=<!-- end -->)", "", written) == text
+
+
+def test_the_bars_are_those_of_the_tables():
+    text = (ROOT / "docs" / "explanation" / "performance.md").read_text()
+    assert report.with_bars(text) == text, "python3 tests/bench/report.py build docs/explanation/performance.md writes them"
+    changed = re.sub(r"\| npz \|.*", "| npz | 18.89 | 1.20 | 15781 | 1.50 |", text)
+    assert "| npz, of a copy | <= 1.2 × | 1.50 × | missed by 25 % |" in report.with_bars(changed)
+    changed = changed.replace("| npz | 18.89 | 1.20 | 15781 | 1.50 |", "| npz | 18.89 | 1.20 | 15781 | 1.20 |")
+    assert "| npz, of a copy | <= 1.2 × | 1.20 × | met |" in report.with_bars(changed)

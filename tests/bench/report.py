@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/performance.md, from what was measured.
+"""The tables of docs/explanation/performance.md, from what was measured, and its table of bars, from those tables.
 
     python3 tests/bench/report.py [BUILD_FOLDER]                    # prints them
     python3 tests/bench/report.py build docs/explanation/performance.md         # `make bench`, `make bench-peers`: writes them
@@ -12,7 +12,7 @@ Reads bench.json and bench-peers.json, whichever there is. In the document each 
     <!-- end -->
 
 with an entry for every machine that measured it. A machine's second measurement takes the place of its first; the
-entries of all others stay.
+entries of all others stay. The bars are judged by the first entry of each table.
 """
 import json
 import re
@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 STEPS = ("products", "plain", "capture", "analysis")
+BARS = "<!-- bars: from the tables -->\n", "<!-- end of the bars -->"
 
 
 def table(head, rows):
@@ -113,6 +114,62 @@ def put(text, place, machine, made):
     return before + begin + "".join(entries.values()) + end + after
 
 
+def rows(text, place):
+    """The rows of the first machine's table at this place: column -> value."""
+    inside = text.split(f"<!-- bench: {place} -->\n", 1)[1].split("<!-- end -->", 1)[0]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in inside.split("\n**")[0].split("\n") if line.startswith("|")]
+    return [dict(zip(lines[0], line)) for line in lines[2:]]
+
+
+def figure(text, place, column, **keys):
+    """A number of the only row with these values: that in brackets, if there is one."""
+    row, = (row for row in rows(text, place) if all(row[key] == str(value) for key, value in keys.items()))
+    return float(re.search(r"\(([0-9.]+)", row[column] + f"({row[column].strip('+%')})")[1])
+
+
+def judged(text):
+    """(what, sign, bar, measured, unit) of each bar, by the tables of the document."""
+    def passes_of(cores, tokens, column="analysis, ms (× floor)"):
+        return figure(text, "passes", column, cores=cores, tokens=tokens)
+
+    def peer(program, cores, tokens, column="median, ms"):
+        return figure(text, "peers", column, program=program, cores=cores, tokens=tokens)
+
+    for cores, tokens, bar in ((1, 128, 1.15), (2, 128, 1.2), (1, 512, 1.3), (2, 512, 1.35)):
+        yield f"complete analysis over the floor, T = {tokens}, {cores} core{'s' * (cores > 1)}", "<=", bar, passes_of(cores, tokens), ""
+    for cores, tokens, bar in ((1, 128, 1.15), (2, 128, 1.2), (1, 32, 1.2), (2, 32, 1.2)):
+        yield (f"ONNX Runtime / ours, T = {tokens}, {cores} core{'s' * (cores > 1)}", ">=", bar,
+               peer("ONNX Runtime", cores, tokens, "theirs / ours"), "")
+    ours = peer("headscope, bf16", 1, 128)
+    yield "our fp32 / our bf16, 1 core", ">=", 1.7, peer("headscope", 1, 128) / ours, ""
+    yield "ONNX Runtime / our bf16, 1 core", ">=", 2, peer("ONNX Runtime", 1, 128) / ours, ""
+    yield "our fp32 / our int8, 1 core", ">=", 2, peer("headscope", 1, 128, "theirs / ours in int8"), ""
+    yield "ONNX Runtime's int8 / our int8, 1 core", ">=", 1, peer("ONNX Runtime, int8", 1, 128, "theirs / ours in int8"), ""
+    for cores in (1, 2):
+        yield (f"capture and analysis add, T = 128, {cores} core{'s' * (cores > 1)}", "<=", 12,
+               passes_of(cores, 128, "capture and analysis add"), " %")
+    yield ("8 clients, of cores × the one-core rate", ">=", 0.92,
+           figure(text, "service", "of cores × one core's rate", **{"texts of": "128 tokens"}, cores=2, clients=8), "")
+    yield "ready with a checkpoint of BERT-base in the page cache", "<=", 2000, figure(text, "start and follow-up", "ready, ms", model="base"), " ms"
+    yield ("resident when ready, of the checkpoint", "<=", 2.1,
+           figure(text, "start and follow-up", "resident when ready, MB", model="base"), " ×")
+    yield "JSON numbers", ">=", 100, figure(text, "answers", "MB/s", answer="json"), " MB/s"
+    for answer in ("npz", "safetensors"):
+        yield f"{answer}, of a copy", "<=", 1.2, figure(text, "answers", "× a copy", answer=answer), " ×"
+    for name, model in (("mini", "mini"), ("BERT-base", "base")):
+        yield (f"corpus with {name}, of cores × one core's complete analyses", ">=", 0.9,
+               figure(text, "start and follow-up", "corpus, texts/s (of cores × one core's analyses)", model=model), "")
+
+
+def with_bars(text):
+    """The document with its table of bars made of the other tables."""
+    lines = [[what, f"{sign} {bar:g}{unit}", f"{value:.4g}{unit}" if value >= 10 else f"{value:.2f}{unit}",
+              "met" if (value <= bar if sign == "<=" else value >= bar) else f"missed by {100 * abs(value / bar - 1):.0f} %"]
+             for what, sign, bar, value, unit in judged(text)]
+    before, rest = text.split(BARS[0], 1)
+    return before + BARS[0] + table(["what", "bar", "measured", ""], lines) + BARS[1] + rest.split(BARS[1], 1)[1]
+
+
 def measured(folder):
     """(place, machine, table) of all that is there."""
     found = []
@@ -135,7 +192,7 @@ def main():
     text = document.read_text()
     for place, machine, made in found:
         text = put(text, place, machine, made)
-    document.write_text(text)
+    document.write_text(with_bars(text))
 
 
 if __name__ == "__main__":
