@@ -7,13 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_client_python import CLIENT, package
+from test_client_python import CLIENT, package, python_with
 from test_methods import documented
 
 TEXT = "The old bridge closed </script> after the war."
@@ -129,12 +128,22 @@ def test_a_cancelled_coroutine_returns_and_the_client_goes_on(server):
 
 
 @pytest.mark.slow
+def test_forms_for_packages_of_pypi(tmp_path):
+    """The tests that need pandas, anywidget or xarray, none of them skipped. Those for PyTorch are left out: PyPI's has gigabytes."""
+    python = python_with(tmp_path, "pytest", "matplotlib", "jsonschema", "pandas", "anywidget", "xarray")
+    tests = ["test_client_python.py::test_pandas", "test_client_python.py::test_pandas_of_experiments",
+             "test_client_python.py::test_widget", "test_client_forms.py::test_xarray_names_every_axis",
+             "test_comparison.py::test_a_comparison_as_tables_of_pandas", "test_figures.py::test_pandas_reads_the_numbers"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", tmp_path / "inside", *tests],
+                          cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False)
+    assert re.search(rf"(?m)^{len(tests)} passed(?:, \d+ warnings?)? in ", done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.slow
 def test_the_distribution_is_ready_to_publish(tmp_path):
     """A source distribution and the wheel made from it, checked as PyPI does, and installed."""
-    python = tmp_path / "venv" / "bin" / "python"
-    for command in ([sys.executable, "-m", "venv", tmp_path / "venv"], [python, "-m", "pip", "install", "-q", "build", "twine"]):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("pip installs nothing here")
+    python = python_with(tmp_path, "build", "twine")
     shutil.copytree(CLIENT, tmp_path / "tree" / "clients" / "python", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     (tmp_path / "tree" / "server" / "base").mkdir(parents=True)
     shutil.copy(Path(CLIENT).parents[1] / "server" / "base" / "version.h", tmp_path / "tree" / "server" / "base")

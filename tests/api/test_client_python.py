@@ -99,13 +99,19 @@ def test_types_name_every_array():
     assert {*AnswerArrays.__annotations__, "tokens", "word_ids", "request"} == set(documented("Answer"))
 
 
+def python_with(folder, *packages):
+    """Returns the Python of a new virtual environment with these packages of PyPI. Skips the test where pip installs none."""
+    python = folder / "venv" / "bin" / "python"
+    for command in ([sys.executable, "-m", "venv", folder / "venv"], [python, "-m", "pip", "install", "-q", *packages]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip cannot install {', '.join(packages)} here: {(done.stdout + done.stderr)[-300:]}")
+    return python
+
+
 @pytest.mark.slow
 def test_types_find_typing_errors(tmp_path):
-    python = tmp_path / "venv" / "bin" / "python"
-    packages = ["mypy", "numpy", "typing_extensions", "pandas-stubs", "anywidget", "traitlets"]
-    for command in ([sys.executable, "-m", "venv", tmp_path / "venv"], [python, "-m", "pip", "install", "-q", *packages]):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("pip installs nothing here")
+    python = python_with(tmp_path, "mypy", "numpy", "typing_extensions", "pandas-stubs", "anywidget", "traitlets")
     (tmp_path / "use.py").write_text("""import headscope
 with headscope.Client("http://x") as client:
     for answer in client.analyze_many(["a"], layers="all"):
