@@ -4,7 +4,6 @@
 #include "model/base/clock.h"
 
 #include <stdlib.h>
-#include <sys/resource.h>
 
 /* ---- disk ----
  *
@@ -145,8 +144,6 @@ static size_t batch_answer(hs_api *api, hs_task *const *tasks, size_t n, const h
  *
  * A queue in front of the model workers; a full queue refuses with 503. */
 
-enum { YIELD = 10 }; /* niceness: a tenth of the loop's weight */
-
 static hs_task *task_of(hs_work *work)
 {
     return (hs_task *)(void *)((char *)work - offsetof(hs_task, work));
@@ -186,20 +183,9 @@ void hs__tasks_finish(hs_tasks *tasks)
     *tasks = (hs_tasks){0};
 }
 
-/* Gives workers a lower priority than the event loop. With all cores busy, the loop would otherwise wait for
- * a whole time slice. On Linux the priority is the calling thread's, and pool threads keep it. */
-static void yield_to_loop(void)
-{
-    static _Thread_local bool yielded;
-    if (!yielded)
-        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + YIELD);
-    yielded = true;
-}
-
 static void on_worker(uv_work_t *work)
 {
     hs_batch *batch = work->data;
-    yield_to_loop();
     const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
     batch->n_shared = batch_answer(batch->tasks->api, batch->members, batch->n_members, &control);
 }

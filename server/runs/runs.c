@@ -28,7 +28,7 @@
 #define SAVE_MS      30000
 #define SAVE_SOON_MS 1000 /* of a run during which the server was killed: a save shows that it goes on */
 #define AGAIN_MS     3000 /* after the disk was full or memory was short */
-#define NICENESS     10   /* like the worker threads */
+#define NICENESS     10   /* requests come first */
 
 /* A run during which the server was killed STARTS_MAX times without a save fails. */
 enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };

@@ -51,8 +51,16 @@ def threads(server):
     return {task: (int(of[11]) + int(of[12]), int(of[16])) for task, of in fields.items()}
 
 
-def test_whoever_computes_gives_way_to_the_loop(start_server):
-    """A lone request is computed on all cores, by the worker and helpers."""
+def slices(server):
+    """The time slice of each thread, where the system shows it."""
+    folder = f"/proc/{server.process.pid}/task"
+    files = {int(task): Path(folder, task, "sched") for task in os.listdir(folder)}
+    found = {task: re.search(r"se\.slice\s*:\s*(\d+)", file.read_text()) for task, file in files.items() if file.exists()}
+    return {task: int(match[1]) for task, match in found.items() if match}
+
+
+def test_whoever_computes_has_the_ordinary_priority(start_server):
+    """A lower one would starve them beside other programs. A lone request is computed by the worker and helpers."""
     server = start_server("--workers", "1", "--cache", "0", "--deadline", "600")
     assert server.post("/analyze", busy()).status == 200  # what loading the models left to do goes before it
     before, loop = threads(server), server.process.pid
@@ -64,7 +72,19 @@ def test_whoever_computes_gives_way_to_the_loop(start_server):
         return [after[task][1] for task in after if task != loop and after[task][0] - before.get(task, (0, 0))[0] >= 5]
 
     until(computing, lambda found: len(found) >= min(2, len(os.sched_getaffinity(0))))
-    assert set(computing()) == {min(19, threads(server)[loop][1] + 10)}
+    assert set(computing()) == {threads(server)[loop][1]}
+
+
+def test_only_the_loop_has_a_short_time_slice(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    assert server.post("/analyze", {"text": "a b c"}).status == 200
+    found = slices(server)
+    loop = found.pop(server.process.pid, None)
+    release = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+    if loop is None or release < (6, 12) or os.sched_getscheduler(0) != os.SCHED_OTHER or os.getpriority(os.PRIO_PROCESS, 0) < 0:
+        pytest.skip("this system has or shows no time slices of threads")
+    assert loop == 100_000
+    assert min(found.values()) > loop
 
 
 def test_health_overtakes_busy_workers(start_server):
