@@ -9,6 +9,12 @@
  *             positions; hs_relative adds scores between tokens and distances
  *     feed:   act(x Wi' + b) Wf' + b, or with a gate (act(x Wg') * (x Wi')) Wf' + b
  *
+ * A decoder that reads an encoder's states, the memory m [Ts][H], attends twice in each layer:
+ *
+ *     norms after:   x = norm(x + attend(x)),  x = norm(x + cross(x)),  x = norm(x + feed(x))
+ *     norms before:  x = x + attend(norm(x)),  x = x + cross(norm(x)),  x = x + feed(norm(x))
+ *     cross:  as attend with q of x, k and v of m; without mask, window, rotation and bias
+ *
  * A tensor with data NULL is absent. An engine refuses, by name, an operation that it does not support. */
 #pragma once
 
@@ -190,6 +196,7 @@ typedef struct hs_predictor {
                         * false) */
     bool tied;         /* the config says that it is */
     bool next;         /* the logits at a position are of the token that follows it */
+    double scale;      /* of what the decoder reads; 0: none */
 } hs_predictor;
 
 /* The task of a fine-tuned checkpoint's head. */
@@ -291,6 +298,9 @@ typedef struct hs_architecture {
     hs_norm_kind norm_kind;
     bool norms_before;
     bool causal;            /* a query sees no key after it */
+    bool crosses;           /* a decoder that reads a memory: layer l is layers[2l], which has no feed-forward
+                             * part, and layers[2l + 1], whose queries meet the memory's keys and values */
+    int32_t start_id;       /* of a decoder: the token before its text; -1: the config names none */
     bool parallel_residual; /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
     bool qkv_by_head;       /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
                              * and v of a head side by side */
@@ -298,7 +308,7 @@ typedef struct hs_architecture {
     hs_activation activation;
     bool gated; /* of families whose config says so: the feed-forward part has a gate */
     hs_embedding embedding;
-    hs_layer *layers; /* [n_layers] */
+    hs_layer *layers; /* [hs_architecture_blocks] */
     hs_score_bias score_bias;
     bool scores_unscaled; /* scores are q k' + bias, not divided by sqrt(d) (T5) */
     bool alibi;           /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
@@ -311,6 +321,18 @@ typedef struct hs_architecture {
     hs_task_head next_sentence; /* of checkpoints with BERT's pretraining heads */
     hs_sentence_head sentence;  /* of checkpoints with modules.json */
 } hs_architecture;
+
+/* Returns how many blocks with attention a layer has. */
+static inline size_t hs_architecture_layer_blocks(const hs_architecture *architecture)
+{
+    return architecture->crosses ? 2 : 1;
+}
+
+/* Returns the number of all blocks with attention. */
+static inline size_t hs_architecture_blocks(const hs_architecture *architecture)
+{
+    return architecture->shape.n_layers * hs_architecture_layer_blocks(architecture);
+}
 
 /* Converts rows [row_first, row_first + n_rows) to floats: ret is [n_rows][n_columns]. */
 void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret);

@@ -26,6 +26,7 @@ typedef struct fingerprint {
 
 struct hs_model {
     hs_architecture architecture;
+    hs_architecture decoder; /* without layers: the checkpoint has none */
     hs_tokenizer *tokenizer;
     hs__shards shards;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
@@ -57,6 +58,7 @@ void hs_model_close(hs_model *model)
     for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
         hs__shards_finish(&model->sentence[i]);
     hs__family_release(&model->architecture);
+    hs__family_release(&model->decoder);
     pthread_mutex_destroy(&model->fingerprint->lock);
     free(model->fingerprint);
     free(model);
@@ -108,12 +110,24 @@ static hs_status digest_files(hs_model *model, const model_files *files, hs_erro
     return HS_OK;
 }
 
+/* Reads the decoder, if the family and the checkpoint have one. */
+static hs_status decoder_build(hs_model *model, const hs__family *family, const model_files *files,
+                               hs_error *err)
+{
+    if (!family->decoder || !hs__weights_exist(&model->shards, family->decoder))
+        return HS_OK;
+    const hs_status st = hs__decoder_configure(&files->config, family->decoder, &model->decoder, err);
+    return st ? st : hs__weights_bind(&model->shards, family->decoder, &model->decoder, err);
+}
+
 /* Reads weights and tokenizer. model->shards must be open, and the architecture of the family. */
 static hs_status model_build(hs_model *model, const hs__family *family, const model_files *files,
                              hs_error *err)
 {
     hs_architecture *architecture = &model->architecture;
     hs_status st = hs__weights_bind(&model->shards, family, architecture, err);
+    if (!st)
+        st = decoder_build(model, family, files, err);
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);
@@ -256,6 +270,11 @@ hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
 const hs_architecture *hs_model_architecture(const hs_model *model)
 {
     return &model->architecture;
+}
+
+const hs_architecture *hs_model_decoder(const hs_model *model)
+{
+    return model->decoder.layers ? &model->decoder : NULL;
 }
 
 const hs_shape *hs_model_shape(const hs_model *model)

@@ -35,6 +35,9 @@ void hs_model_close(hs_model *model); /* NULL is fine */
 bool hs_model_predicts_masks(const hs_model *model);
 
 const hs_architecture *hs_model_architecture(const hs_model *model);
+/* Returns the decoder of an encoder-decoder model, which reads the states of the architecture above, or NULL.
+ */
+const hs_architecture *hs_model_decoder(const hs_model *model);
 const hs_shape *hs_model_shape(const hs_model *model); /* the architecture's */
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
 /* Lists how the model encodes positions: "learned", "sinusoids", "rotary", "bias", "relative", as many as

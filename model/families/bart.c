@@ -1,29 +1,35 @@
-/* bart.c - the encoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and
- * NLLB, of whole checkpoints. mBART and M2M100 norm before their blocks. M2M100's positions are sinusoids. */
+/* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB. mBART and
+ * M2M100 norm before their blocks. M2M100's positions are sinusoids. */
 #include "model/families/family.h"
 
 #include <math.h>
 
-static const hs__shape_keys keys = {
-    .n_layers = "encoder_layers",
-    .n_heads = "encoder_attention_heads",
-    .hidden = "d_model",
-    .ffn = "encoder_ffn_dim",
-    .n_positions = "max_position_embeddings",
-    .vocab_size = "vocab_size",
-};
+/* clang-format off */
 
-static const hs__module modules[] = {
-    {.name = "self_attn.q_proj", .parts = {HS__QUERY}},
-    {.name = "self_attn.k_proj", .parts = {HS__KEY}},
-    {.name = "self_attn.v_proj", .parts = {HS__VALUE}},
-    {.name = "self_attn.out_proj", .parts = {HS__OUTPUT}},
-    {.name = "self_attn_layer_norm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "fc1", .parts = {HS__FFN_IN}},
-    {.name = "fc2", .parts = {HS__FFN_OUT}},
-    {.name = "final_layer_norm", .parts = {HS__FFN_NORM}},
-    {0},
-};
+#define KEYS(stack)                                                                                          \
+    {.n_layers = stack "_layers", .n_heads = stack "_attention_heads", .hidden = "d_model",                  \
+     .ffn = stack "_ffn_dim", .n_positions = "max_position_embeddings", .vocab_size = "vocab_size"}
+
+/* The modules of an attention block, and of the feed-forward block, which are or are not in or behind cross
+ * attention. */
+#define ATTENTION(name_, in_cross)                                                                           \
+    {.name = name_ ".q_proj", .parts = {HS__QUERY}, .crosses = (in_cross)},                                  \
+    {.name = name_ ".k_proj", .parts = {HS__KEY}, .crosses = (in_cross)},                                    \
+    {.name = name_ ".v_proj", .parts = {HS__VALUE}, .crosses = (in_cross)},                                  \
+    {.name = name_ ".out_proj", .parts = {HS__OUTPUT}, .crosses = (in_cross)},                               \
+    {.name = name_ "_layer_norm", .parts = {HS__ATTENTION_NORM}, .crosses = (in_cross)}
+#define FEED(in_cross)                                                                                       \
+    {.name = "fc1", .parts = {HS__FFN_IN}, .crosses = (in_cross)},                                           \
+    {.name = "fc2", .parts = {HS__FFN_OUT}, .crosses = (in_cross)},                                          \
+    {.name = "final_layer_norm", .parts = {HS__FFN_NORM}, .crosses = (in_cross)}
+
+/* clang-format on */
+
+static const hs__shape_keys keys = KEYS("encoder"), decoder_keys = KEYS("decoder");
+
+static const hs__module modules[] = {ATTENTION("self_attn", false), FEED(false), {0}};
+static const hs__module decoder_modules[] = {
+    ATTENTION("self_attn", false), ATTENTION("encoder_attn", true), FEED(true), {0}};
 
 static void configure(hs__config *config, bool scaled, hs_activation activation,
                       hs_architecture *architecture)
@@ -32,24 +38,43 @@ static void configure(hs__config *config, bool scaled, hs_activation activation,
     architecture->activation = hs__config_activation(config, "activation_function", activation);
     if (hs__config_flag_or(config, "scale_embedding", scaled))
         architecture->embedding.scale = sqrt((double)architecture->shape.hidden);
+    if (architecture->crosses)
+        architecture->start_id =
+            hs__config_token_or(config, "decoder_start_token_id", architecture, architecture->start_id);
 }
 
-/* Reads BART's config. Its table of positions has two rows that no token takes; padding is counted. */
-static void configure_bart(hs__config *config, hs_architecture *architecture)
+/* Sets what the decoder starts with if the config lacks the key. */
+static void start_with(const hs__config *config, int32_t id, hs_architecture *architecture)
+{
+    if (!json_object_get(config->keys, "decoder_start_token_id"))
+        architecture->start_id = id;
+}
+
+/* Reads a config whose table of positions has two rows that no token takes; padding is counted. */
+static void configure_learned(hs__config *config, hs_architecture *architecture)
 {
     configure(config, false, HS_GELU, architecture);
     architecture->embedding.position_offset = 2;
     architecture->embedding.counts_padding = true;
 }
 
+static void configure_bart(hs__config *config, hs_architecture *architecture)
+{
+    start_with(config, 2, architecture);
+    configure_learned(config, architecture);
+}
+
+/* Reads mBART's config. Its decoder starts with the language that a text is written in, if no key says
+ * otherwise. */
 static void configure_mbart(hs__config *config, hs_architecture *architecture)
 {
-    configure_bart(config, architecture);
+    configure_learned(config, architecture);
     architecture->norms_before = true;
 }
 
 static void configure_m2m_100(hs__config *config, hs_architecture *architecture)
 {
+    start_with(config, 2, architecture);
     configure(config, true, HS_RELU, architecture);
     architecture->norms_before = true;
     architecture->embedding.sinusoids = true;
@@ -61,22 +86,42 @@ static void configure_m2m_100(hs__config *config, hs_architecture *architecture)
 
 /* clang-format off */
 
-/* The layouts of a family: with the word embedding of encoder and decoder, or an encoder's own. */
-#define LAYOUT(embedding, ...)                                                                               \
-    {.word = (embedding), .layer = "encoder.layers.", .below = ".", .layers = modules, __VA_ARGS__}
-#define LAYOUTS(name, ...)                                                                                   \
-    static const hs__layout name##_shared = LAYOUT("shared", __VA_ARGS__),                                   \
-                            name##_separate = LAYOUT("encoder.embed_tokens", __VA_ARGS__)
+/* The tables of a stack: with the word embedding of both stacks, or its own. */
+#define LAYOUT(embedding, stack, its_modules, ...)                                                           \
+    {.word = (embedding), .layer = stack ".layers.", .below = ".", .layers = (its_modules), __VA_ARGS__}
+#define STACK(name, stack, its_modules, ...)                                                                 \
+    static const hs__layout name##_shared = LAYOUT("shared", stack, its_modules, __VA_ARGS__),               \
+                            name##_separate = LAYOUT(stack ".embed_tokens", stack, its_modules, __VA_ARGS__)
+#define DECODER(type, name, its_predictor)                                                                   \
+    static const hs__family name##_decoder = {                                                               \
+        .types = {(type)}, .keys = {&decoder_keys}, .prefixes = {"", "model."},                              \
+        .layouts = {&name##_of_decoder_shared, &name##_of_decoder_separate},                                 \
+        .predictors = {&its_predictor},                                                                      \
+        .configure = configure_##name, .causal = true, .encoder_of_two = true, .crosses = true}
 #define FAMILY(type, name)                                                                                   \
     {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model."},                                         \
-     .layouts = {&name##_shared, &name##_separate}, .configure = configure_##name, .encoder_of_two = true}
+     .layouts = {&name##_shared, &name##_separate}, .configure = configure_##name, .encoder_of_two = true,   \
+     .decoder = &name##_decoder}
 
 /* clang-format on */
 
-LAYOUTS(bart, .position = "encoder.embed_positions", .embedding_norm = "encoder.layernorm_embedding");
-LAYOUTS(mbart, .position = "encoder.embed_positions", .embedding_norm = "encoder.layernorm_embedding",
-        .final_norm = "encoder.layer_norm");
-LAYOUTS(m2m_100, .final_norm = "encoder.layer_norm");
+static const hs__predictor_names biased = {.decoder = "lm_head", .logits_bias = "final_logits_bias"},
+                                 plain = {.decoder = "lm_head"};
+
+STACK(bart, "encoder", modules, .position = "encoder.embed_positions",
+      .embedding_norm = "encoder.layernorm_embedding");
+STACK(mbart, "encoder", modules, .position = "encoder.embed_positions",
+      .embedding_norm = "encoder.layernorm_embedding", .final_norm = "encoder.layer_norm");
+STACK(m2m_100, "encoder", modules, .final_norm = "encoder.layer_norm");
+STACK(bart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
+      .embedding_norm = "decoder.layernorm_embedding");
+STACK(mbart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
+      .embedding_norm = "decoder.layernorm_embedding", .final_norm = "decoder.layer_norm");
+STACK(m2m_100_of_decoder, "decoder", decoder_modules, .final_norm = "decoder.layer_norm");
+
+DECODER("bart", bart, biased);
+DECODER("mbart", mbart, biased);
+DECODER("m2m_100", m2m_100, plain);
 
 const hs__family hs__family_bart = FAMILY("bart", bart);
 const hs__family hs__family_mbart = FAMILY("mbart", mbart);

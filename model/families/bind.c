@@ -143,7 +143,7 @@ static void bind_shape(binder *b, const char *parameter, const char *old, dimens
         return;
     char name[2 * NAME_BYTES];
     hs__entry entry;
-    snprintf(name, sizeof name, "%s.%s", b->module, parameter);
+    snprintf(name, sizeof name, "%s%s%s", b->module, *b->module ? "." : "", parameter);
     const hs__shard *shard = hs__shards_find(b->shards, name, &entry);
     if (!shard && old) {
         snprintf(name, sizeof name, "%s.%s", b->module, old);
@@ -300,6 +300,8 @@ static hs_norm *norm_of(const hs__module *module, hs_layer *layer)
 static bool is_there(const hs__module *module, size_t index, const hs_architecture *architecture)
 {
     const hs_relative *relative = &architecture->relative;
+    if (architecture->crosses && module->crosses != (index % 2 == 1))
+        return false;
     if (module->gating)
         return (module->gating == HS__IF_GATED) == architecture->gated;
     if (module->parts[0] == HS__POSITION_KEY)
@@ -329,13 +331,14 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
         layer->position_query = layer->query;
 }
 
-/* Binds all layers. The numbers in tensor names count only the layers that have their own weights. */
+/* Binds all layers, block by block. The numbers in tensor names count only the layers that have their own
+ * weights. */
 static void bind_layers(binder *b, hs_architecture *architecture)
 {
-    size_t number = 0;
-    for (size_t i = 0; i < architecture->shape.n_layers; i++) {
+    size_t n_bound = 0;
+    for (size_t i = 0; i < hs_architecture_blocks(architecture); i++) {
         if (architecture->layers[i].same_as == i)
-            bind_layer(b, i, number++, architecture);
+            bind_layer(b, i, n_bound++ / hs_architecture_layer_blocks(architecture), architecture);
         else
             architecture->layers[i] = architecture->layers[architecture->layers[i].same_as];
     }
@@ -417,9 +420,9 @@ static bool find_layer(const binder *b, const char *name, layer_name *ret)
 static size_t n_numbered(const hs_architecture *architecture)
 {
     size_t n = 0;
-    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+    for (size_t i = 0; i < hs_architecture_blocks(architecture); i++)
         n += architecture->layers[i].same_as == i;
-    return n;
+    return n / hs_architecture_layer_blocks(architecture);
 }
 
 static bool is_norm(const hs__module *module)
@@ -451,12 +454,17 @@ static bool is_known(const hs__layout *layout, const char *rest)
     return false;
 }
 
-/* Returns true for the table of the score bias, which T5 keeps in a layer. */
-static bool is_score_bias(const binder *b, const char *name)
+static bool is_module(const binder *b, const char *name, const char *module)
 {
     char expected[NAME_BYTES];
-    snprintf(expected, sizeof expected, "%s%s.weight", b->prefix, b->layout->score_bias);
-    return b->layout->score_bias && strcmp(name, expected) == 0;
+    snprintf(expected, sizeof expected, "%s%s.weight", b->prefix, module ? module : "");
+    return module && strcmp(name, expected) == 0;
+}
+
+/* Returns true for the table of the score bias, which T5 keeps in a layer, and for one that nothing reads. */
+static bool is_beside_layers(const binder *b, const char *name)
+{
+    return is_module(b, name, b->layout->score_bias) || is_module(b, name, b->layout->unread);
 }
 
 /* Refuses a tensor that is neither a buffer nor a weight of one of the config's layers. */
@@ -493,7 +501,7 @@ static void refuse_strange(binder *b, const hs_architecture *architecture)
              item = json_object_iter_next(tensors->header, item)) {
             layer_name at;
             const char *name = json_object_iter_key(item);
-            if (find_layer(b, name, &at) && !is_score_bias(b, name))
+            if (find_layer(b, name, &at) && !is_beside_layers(b, name))
                 refuse_tensor(b, tensors, name, &at, architecture);
         }
     }
@@ -559,7 +567,11 @@ static void bind_predictor(binder *b, const hs__predictor_names *names, const ch
 static void find_decoder(binder *b, const hs__predictor_names *names, hs_architecture *architecture)
 {
     hs_predictor *predictor = &architecture->predictor;
+    hs__entry entry;
     b->prefix = "";
+    enter(b, ""); /* the bias is no parameter of a module */
+    if (names->logits_bias && hs__shards_find(b->shards, names->logits_bias, &entry))
+        bind(b, names->logits_bias, NULL, 1, architecture->shape.vocab_size, &predictor->bias);
     if (has(b, names->decoder, "weight"))
         bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->shape.hidden,
                    &predictor->decoder);
@@ -650,6 +662,12 @@ static bool find_layout(binder *b, const hs__family *family, bool with_layer)
         }
     }
     return false;
+}
+
+bool hs__weights_exist(const hs__shards *shards, const hs__family *family)
+{
+    binder b = {.shards = shards};
+    return find_layout(&b, family, true);
 }
 
 hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_architecture *architecture,

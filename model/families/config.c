@@ -75,6 +75,14 @@ bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise)
     return json_is_true(value);
 }
 
+int32_t hs__config_token_or(hs__config *config, const char *key, const hs_architecture *architecture,
+                            int32_t otherwise)
+{
+    if (!hs__config_has(config, key))
+        return otherwise;
+    return (int32_t)hs__config_size(config, key, 0, architecture->shape.vocab_size - 1);
+}
+
 const char *hs__config_text(hs__config *config, const char *key)
 {
     const json_t *value = look_up(config, key);

@@ -97,24 +97,25 @@ static const hs__family *find(hs__config *config, const char **ret_type)
 static const hs__shape_keys *find_keys(const hs__config *config, const hs__family *family)
 {
     for (size_t i = 0; family->keys[i]; i++)
-        if (json_object_get(config->keys, family->keys[i]->n_layers))
+        if (hs__config_has(config, family->keys[i]->n_layers))
             return family->keys[i];
     return family->keys[0];
 }
 
 static bool is_rotated(const hs_architecture *architecture)
 {
-    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+    for (size_t i = 0; i < hs_architecture_blocks(architecture); i++)
         if (architecture->layers[i].rotation_base > 0)
             return true;
     return false;
 }
 
 /* Returns false for decoders that were trained further as encoders (LLM2Vec). transformers reads null as
- * false. */
-static bool sees_the_past_only(hs__config *config)
+ * false. Decoders with an encoder do not read the key. */
+static bool sees_the_past_only(hs__config *config, const hs__family *family)
 {
-    return hs__config_flag_or(config, "is_causal", !json_object_get(config->keys, "is_causal"));
+    return family->crosses ||
+           hs__config_flag_or(config, "is_causal", !json_object_get(config->keys, "is_causal"));
 }
 
 /* ---- sizes ---- */
@@ -322,14 +323,12 @@ static void read_task_head(hs__config *config, const hs__family *family, hs_arch
 
 /* ---- all of it ---- */
 
-static hs_status read_architecture(hs__config *config, const hs__family **ret_family,
+/* Reads the architecture of this family, whose name is set. */
+static hs_status read_architecture(hs__config *config, const hs__family *family,
                                    hs_architecture *architecture)
 {
     static const char *const unused[] = {"is_decoder", "add_cross_attention", "pruned_heads",
                                          "quantization_config"};
-    const hs__family *family = find(config, &architecture->family);
-    if (!family)
-        return config->status;
     read_sizes(config, find_keys(config, family), &architecture->shape);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
@@ -339,15 +338,17 @@ static hs_status read_architecture(hs__config *config, const hs__family **ret_fa
         hs__config_unused(config, "rope_scaling");
     if (config->status)
         return config->status;
-    architecture->layers = calloc(architecture->shape.n_layers, sizeof *architecture->layers);
+    architecture->crosses = family->crosses;
+    architecture->start_id = -1;
+    architecture->layers = calloc(hs_architecture_blocks(architecture), sizeof *architecture->layers);
     if (!architecture->layers)
         return hs_fail(config->err, HS_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+    for (size_t i = 0; i < hs_architecture_blocks(architecture); i++)
         architecture->layers[i].same_as = i;
     architecture->embedding.width = architecture->shape.hidden;
     architecture->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
     architecture->predictor.tied = hs__config_flag_or(config, "tie_word_embeddings", false);
-    architecture->causal = family->causal && sees_the_past_only(config);
+    architecture->causal = family->causal && sees_the_past_only(config, family);
     architecture->predictor.next = family->causal;
     family->configure(config, architecture);
     const size_t width =
@@ -355,7 +356,6 @@ static hs_status read_architecture(hs__config *config, const hs__family **ret_fa
     if (is_rotated(architecture) && width % 2 != 0)
         hs__config_refuse(config, "rotary positions need heads of an even width; here it is %zu", width);
     read_task_head(config, family, architecture);
-    *ret_family = family;
     return config->status;
 }
 
@@ -366,21 +366,41 @@ void hs__family_release(hs_architecture *architecture)
     free(architecture->layers);
 }
 
-hs_status hs__family_configure(const hs_bytes *config_file, const hs__family **ret_family,
-                               hs_architecture *ret_architecture, hs_error *err)
+/* Reads the file as one of this family, or if it is NULL of the one that the file names. */
+static hs_status read_file(const hs_bytes *file, const hs__family **family, hs_architecture *ret_architecture,
+                           hs_error *err)
 {
     json_t *keys = NULL;
     hs_architecture architecture = {0};
-    hs_status st = hs__json_parse(config_file, "config.json", &keys, err);
+    hs_status st = hs__json_parse(file, "config.json", &keys, err);
     if (st)
         return st;
     hs__config config = {.keys = keys, .err = err};
-    st = read_architecture(&config, ret_family, &architecture);
+    const hs__family *named = find(&config, &architecture.family);
+    const hs__family *wanted = *family ? *family : named;
+    st = named ? read_architecture(&config, wanted, &architecture) : config.status;
     json_decref(keys);
     if (st) {
         hs__family_release(&architecture);
         return st;
     }
+    *family = wanted;
     *ret_architecture = architecture;
     return HS_OK;
+}
+
+hs_status hs__family_configure(const hs_bytes *config, const hs__family **ret_family,
+                               hs_architecture *ret_architecture, hs_error *err)
+{
+    const hs__family *family = NULL;
+    const hs_status st = read_file(config, &family, ret_architecture, err);
+    if (!st)
+        *ret_family = family;
+    return st;
+}
+
+hs_status hs__decoder_configure(const hs_bytes *config, const hs__family *decoder,
+                                hs_architecture *ret_architecture, hs_error *err)
+{
+    return read_file(config, &decoder, ret_architecture, err);
 }

@@ -56,6 +56,10 @@ hs_activation hs__config_activation(hs__config *config, const char *key, hs_acti
  * to padding_id belong to no token. */
 void hs__config_padding(hs__config *config, size_t padding_id, hs_architecture *architecture);
 
+/* Reads the id of a token. Returns `otherwise` if the key is absent or null. */
+int32_t hs__config_token_or(hs__config *config, const char *key, const hs_architecture *architecture,
+                            int32_t otherwise);
+
 /* Reads a string. Returns NULL if the key is absent or null. */
 const char *hs__config_text(hs__config *config, const char *key);
 
@@ -109,6 +113,7 @@ typedef struct hs__module {
     bool no_bias;
     bool transposed;    /* stored [in][out] */
     size_t first_layer; /* layers before this one do not have the module */
+    bool crosses;       /* of a decoder's cross attention, or behind it */
     hs__gating gating;
 } hs__module;
 
@@ -120,6 +125,7 @@ typedef struct hs__layout {
     const char *layer, *below; /* text before a layer's number, and after it */
     const hs__module *layers;  /* a layer's modules, ended by one without a name */
     const char *score_bias, *relative, *relative_norm, *convolution, *convolution_norm, *final_norm;
+    const char *unread; /* a tensor in a layer that models do not read and old checkpoints have */
     bool norms_without_bias, projects_always;
 } hs__layout;
 
@@ -131,10 +137,11 @@ typedef struct hs__layout {
  * the config ties it to the word embedding. */
 typedef struct hs__predictor_names {
     const char *dense, *norm, *decoder; /* decoder NULL: always the word embedding */
-    bool untied;                        /* not tied if the config does not say; for a head without dense */
-    const char *biases[2];              /* modules that may hold the logits' bias; the first that exists
-                                         * counts */
-    bool exact_gelu;                    /* GELU, even if the config names another activation */
+    const char *logits_bias; /* a tensor [1][vocab_size] beside a decoder alone; optional, or NULL */
+    bool untied;             /* not tied if the config does not say; for a head without dense */
+    const char *biases[2];   /* modules that may hold the logits' bias; the first that exists
+                              * counts */
+    bool exact_gelu;         /* GELU, even if the config names another activation */
 } hs__predictor_names;
 
 /* The modules of a task head, without prefix except for a dense of the base model. */
@@ -172,6 +179,8 @@ typedef struct hs__family {
                            * false; the predictor's logits are of the next token */
     bool scales_rotation; /* configure reads rope_scaling */
     bool encoder_of_two;  /* the encoder of a model that may have a decoder too */
+    bool crosses;         /* a decoder that reads the states of an encoder */
+    const struct hs__family *decoder; /* the tables of the same model's decoder, or NULL */
 } hs__family;
 
 /* BERT's tables and config reader (bert.c), which several families use. */
@@ -198,6 +207,10 @@ extern const hs__predictor_names hs__roberta_predictor;
 HS_MUST_USE hs_status hs__family_configure(const hs_bytes *config, const hs__family **ret_family,
                                            hs_architecture *ret_architecture, hs_error *err);
 
+/* Reads the architecture of a family's decoder from the same file, in the same way. */
+HS_MUST_USE hs_status hs__decoder_configure(const hs_bytes *config, const hs__family *decoder,
+                                            hs_architecture *ret_architecture, hs_error *err);
+
 /* Frees what hs__family_configure allocated. Zeroed is fine. */
 void hs__family_release(hs_architecture *architecture);
 
@@ -210,6 +223,9 @@ const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task tas
  * is missing, has another shape or an unsupported dtype, or holds a NaN or an infinity. */
 HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family,
                                        hs_architecture *architecture, hs_error *err);
+
+/* Returns true if the checkpoint has the family's embedding and its first layer's first module. */
+bool hs__weights_exist(const hs__shards *shards, const hs__family *family);
 
 /* Binds <module>.weight [n_out][n_in] and, with has_bias, <module>.bias. Fails like hs__weights_bind. */
 HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,

@@ -1,8 +1,8 @@
 /* t5.c - T5 (Raffel et al. 2020), mT5 and Flan-T5: RMS norms before, no biases, scores that are not scaled,
- * and a score bias by distance that all layers share. The feed-forward part may have a gate. Only the encoder
- * is read, of whole checkpoints too. */
+ * and a score bias by distance that all layers of a stack share. The feed-forward part may have a gate. */
 #include "model/families/family.h"
 
+#include <math.h>
 #include <string.h>
 
 static const hs__shape_keys keys = {
@@ -15,19 +15,51 @@ static const hs__shape_keys keys = {
     .positions = 2048, /* distances have no limit; this bounds the memory of a pass */
 };
 
+/* A decoder has as many layers as the encoder unless the config says otherwise. */
+static const hs__shape_keys decoder_keys = {
+    .n_layers = "num_decoder_layers",
+    .n_heads = "num_heads",
+    .hidden = "d_model",
+    .ffn = "d_ff",
+    .vocab_size = "vocab_size",
+    .head_width = "d_kv",
+    .positions = 2048,
+};
+
+/* clang-format off */
+
+/* The modules of an attention block in layer.N, and of the feed-forward block. The last member says whether
+ * they are in or behind cross attention. */
+#define ATTENTION(layer, name_, in_cross)                                                                    \
+    {.name = layer "." name_ ".q", .parts = {HS__QUERY}, .no_bias = true, .crosses = (in_cross)},            \
+    {.name = layer "." name_ ".k", .parts = {HS__KEY}, .no_bias = true, .crosses = (in_cross)},              \
+    {.name = layer "." name_ ".v", .parts = {HS__VALUE}, .no_bias = true, .crosses = (in_cross)},            \
+    {.name = layer "." name_ ".o", .parts = {HS__OUTPUT}, .no_bias = true, .crosses = (in_cross)},           \
+    {.name = layer ".layer_norm", .parts = {HS__ATTENTION_NORM}, .crosses = (in_cross)}
+#define FEED(layer, in_cross)                                                                                \
+    {.name = layer ".DenseReluDense.wi", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_PLAIN,     \
+     .crosses = (in_cross)},                                                                                 \
+    {.name = layer ".DenseReluDense.wi_0", .parts = {HS__FFN_GATE}, .no_bias = true,                         \
+     .gating = HS__IF_GATED, .crosses = (in_cross)},                                                         \
+    {.name = layer ".DenseReluDense.wi_1", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_GATED,   \
+     .crosses = (in_cross)},                                                                                 \
+    {.name = layer ".DenseReluDense.wo", .parts = {HS__FFN_OUT}, .no_bias = true, .crosses = (in_cross)},    \
+    {.name = layer ".layer_norm", .parts = {HS__FFN_NORM}, .crosses = (in_cross)}
+
 static const hs__module modules[] = {
-    {.name = "layer.0.SelfAttention.q", .parts = {HS__QUERY}, .no_bias = true},
-    {.name = "layer.0.SelfAttention.k", .parts = {HS__KEY}, .no_bias = true},
-    {.name = "layer.0.SelfAttention.v", .parts = {HS__VALUE}, .no_bias = true},
-    {.name = "layer.0.SelfAttention.o", .parts = {HS__OUTPUT}, .no_bias = true},
-    {.name = "layer.0.layer_norm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "layer.1.DenseReluDense.wi", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_PLAIN},
-    {.name = "layer.1.DenseReluDense.wi_0", .parts = {HS__FFN_GATE}, .no_bias = true, .gating = HS__IF_GATED},
-    {.name = "layer.1.DenseReluDense.wi_1", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_GATED},
-    {.name = "layer.1.DenseReluDense.wo", .parts = {HS__FFN_OUT}, .no_bias = true},
-    {.name = "layer.1.layer_norm", .parts = {HS__FFN_NORM}},
+    ATTENTION("layer.0", "SelfAttention", false),
+    FEED("layer.1", false),
     {0},
 };
+
+static const hs__module decoder_modules[] = {
+    ATTENTION("layer.0", "SelfAttention", false),
+    ATTENTION("layer.1", "EncDecAttention", true),
+    FEED("layer.2", true),
+    {0},
+};
+
+/* clang-format on */
 
 /* Reads feed_forward_proj, an activation that "gated-" may precede. "gated-gelu" means GELU by tanh. The
  * config may repeat what follows from it in two keys. */
@@ -67,15 +99,49 @@ static void configure(hs__config *config, hs_architecture *architecture)
     read_feed_forward(config, architecture);
 }
 
-/* The word embedding of encoder and decoder, or an encoder's own. */
-#define LAYOUT(embedding)                                                                                    \
-    {                                                                                                        \
-        .word = (embedding), .layer = "encoder.block.", .below = ".", .layers = modules,                     \
-        .score_bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",                       \
-        .final_norm = "encoder.final_layer_norm", .norms_without_bias = true                                 \
-    }
+/* Reads the config of T5's decoder. Original T5 multiplies the last states by d_model^-0.5 before the logits,
+ * newer versions do not. Old configs say so by tie_word_embeddings false; the weights are tied unless the
+ * checkpoint has its own lm_head. mT5 never multiplies. */
+static void configure_decoder(hs__config *config, hs_architecture *architecture)
+{
+    static const char *const scales = "scale_decoder_outputs";
+    const bool tied = hs__config_flag_or(config, "tie_word_embeddings", true);
+    const bool scaled = hs__config_flag_or(config, scales, !json_object_get(config->keys, scales) && tied);
+    configure(config, architecture);
+    architecture->predictor.untied = false;
+    if (scaled && strcmp(architecture->family, "t5") == 0)
+        architecture->predictor.scale = 1 / sqrt((double)architecture->shape.hidden);
+    architecture->start_id = hs__config_token_or(config, "decoder_start_token_id", architecture, 0);
+}
 
-static const hs__layout shared = LAYOUT("shared"), separate = LAYOUT("encoder.embed_tokens");
+/* The word embedding of both stacks, or a stack's own. */
+#define LAYOUT(embedding, stack, its_modules, not_read)                                                      \
+    {                                                                                                        \
+        .word = (embedding), .layer = stack ".block.", .below = ".", .layers = (its_modules),                \
+        .score_bias = stack ".block.0.layer.0.SelfAttention.relative_attention_bias", .unread = (not_read),  \
+        .final_norm = stack ".final_layer_norm", .norms_without_bias = true                                  \
+    }
+#define DECODER(embedding)                                                                                   \
+    LAYOUT(embedding, "decoder", decoder_modules,                                                            \
+           "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias")
+
+static const hs__layout shared = LAYOUT("shared", "encoder", modules, NULL),
+                        separate = LAYOUT("encoder.embed_tokens", "encoder", modules, NULL),
+                        decoder_shared = DECODER("shared"),
+                        decoder_separate = DECODER("decoder.embed_tokens");
+static const hs__predictor_names predictor = {.decoder = "lm_head"};
+
+static const hs__family decoder = {
+    .types = {"t5", "mt5"},
+    .keys = {&decoder_keys, &keys},
+    .prefixes = {"", "transformer."},
+    .layouts = {&decoder_shared, &decoder_separate},
+    .predictors = {&predictor},
+    .configure = configure_decoder,
+    .causal = true,
+    .encoder_of_two = true,
+    .crosses = true,
+};
 
 const hs__family hs__family_t5 = {
     .types = {"t5", "mt5"},
@@ -85,4 +151,5 @@ const hs__family hs__family_t5 = {
     .tokens = &hs__classifier_head,
     .configure = configure,
     .encoder_of_two = true,
+    .decoder = &decoder,
 };
