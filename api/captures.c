@@ -237,8 +237,8 @@ static void entry_insert(hs__head_cache *cache, entry *e, entry **dropped)
     for (entry *old = cache->buckets[e->key.hash % N_BUCKETS], *next; old; old = next) {
         next = old->next;
         const hs_capture *other = old->heads->capture;
-        const hs_selection selection = {other->layers, other->n_layers, other->heads, other->n_heads,
-                                        other->taps};
+        const hs_selection selection = {other->layers,  other->n_layers, other->heads,
+                                        other->n_heads, other->taps,     0};
         if (entry_is(old, &e->key) && covers(capture, &selection))
             entry_take(cache, old, dropped);
     }

@@ -265,8 +265,8 @@ static void plan(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs_selection *selection = &job->selection;
-    *selection = (hs_selection){analysis->layers, analysis->n_layers, analysis->heads, analysis->n_heads,
-                                hs__outputs_taps(analysis)};
+    *selection = (hs_selection){analysis->layers,  analysis->n_layers,         analysis->heads,
+                                analysis->n_heads, hs__outputs_taps(analysis), 0};
     if (analysis->predictions.lens)
         selection->taps |= HS_KEEP(EVERY_STATE);
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next

@@ -52,7 +52,8 @@ const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's 
 const char *hs_engine_products(const hs_engine *engine);  /* "native", or the library of CBLAS: "openblas" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
 
-/* Creates scratch memory for passes of up to tokens_max tokens, summed over the sequences of a plan.
+/* Creates scratch memory for passes of up to tokens_max tokens, summed over the sequences of a plan. A
+ * decoder's memories may have as many in sum.
  * Fails with HS_INVALID or HS_NO_MEMORY. The caller destroys *ret_ws. */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                           hs_error *err);

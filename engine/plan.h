@@ -36,15 +36,16 @@ static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, siz
  * A tap is a named point of the forward pass; TransformerLens calls it a hook point. Its array has these
  * axes:
  *
- *     QUERY, KEY     [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
- *     VALUE          [l][h][T][d]
- *     VALUE_NORMS    [l][h][T]      of v W_O, what the head would write into the hidden state of each token
- *     SCORES         [l][h][T][T]   what the softmax reads: scaled, with biases; -inf where a key is hidden
- *     SCORES_C2C     [l][h][T][T]   q k' of them, scaled alike; -inf as in SCORES
- *     SCORES_C2P     [l][h][T][T]   q Kr' of them (hs_relative); 0 where a model has no such addend
- *     SCORES_P2C     [l][h][T][T]   Qr k' of them; 0 as in SCORES_C2P
- *     ATTENTION      [l][h][T][T]   A = softmax of them; rows are queries
- *     COLUMNS        [l][h][T]      sum over rows of A; kept whenever ATTENTION is
+ *     QUERY          [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
+ *     KEY            [l][h][K][d]   likewise
+ *     VALUE          [l][h][K][d]
+ *     VALUE_NORMS    [l][h][K]      of v W_O, what the head would write into the hidden state of each token
+ *     SCORES         [l][h][T][K]   what the softmax reads: scaled, with biases; -inf where a key is hidden
+ *     SCORES_C2C     [l][h][T][K]   q k' of them, scaled alike; -inf as in SCORES
+ *     SCORES_C2P     [l][h][T][K]   q Kr' of them (hs_relative); 0 where a model has no such addend
+ *     SCORES_P2C     [l][h][T][K]   Qr k' of them; 0 as in SCORES_C2P
+ *     ATTENTION      [l][h][T][K]   A = softmax of them; rows are queries
+ *     COLUMNS        [l][h][K]      sum over rows of A; kept whenever ATTENTION is
  *     HEAD_OUTPUT    [l][h][T][d]   O = A V
  *     SIMILARITY     [l][h][T][T]   S = O O', its diagonal 0
  *     RESIDUAL_SIMILARITY  the same of O W_O, what the head writes into the state
@@ -53,6 +54,8 @@ static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, siz
  *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
  *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
  *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers
+ *
+ * K is T, or for cross heads the number of the memory's tokens.
  *
  * States after the model's last layer are behind the final norm, where there is one. l and h count selected
  * layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
@@ -97,6 +100,7 @@ typedef enum hs_axis {
     HS_AXIS_HEAD,
     HS_AXIS_KV_HEAD,
     HS_AXIS_TOKEN,
+    HS_AXIS_KEY,
     HS_AXIS_HEAD_WIDTH,
     HS_AXIS_HIDDEN
 } hs_axis;
@@ -115,18 +119,22 @@ typedef struct hs_selection {
     size_t n_layers;
     const uint16_t *heads; /* ascending, 0-based, unique */
     size_t n_heads;
-    unsigned taps; /* HS_KEEP(...) or-ed */
+    unsigned taps;   /* HS_KEEP(...) or-ed */
+    size_t n_memory; /* tokens of the memory, to select a decoder's cross heads; 0: heads that attend to the
+                      * text itself */
 } hs_selection;
 
 /* 0, 1, 2, ...: the numbers of all layers, and of all heads. */
 extern const uint16_t hs_all_numbers[HS_LAYERS_MAX];
 
-/* Selects all layers and heads. */
+/* Selects all layers and heads, except cross heads. */
 hs_selection hs_select_all(const hs_shape *shape, unsigned taps);
 
 typedef struct hs_capture {
     hs_runtime *runtime; /* lends memory and cores; may be NULL */
     size_t n_tokens, n_layers, n_heads, head_width, hidden;
+    size_t n_keys;     /* K: n_tokens, or with `cross` the memory's tokens */
+    bool cross;        /* of cross heads */
     size_t depth;      /* layers of the model */
     size_t n_unpadded; /* tokens up to the last one that is not the task head's padding_id, 1 if all are; set
                         * by a pass */
@@ -175,8 +183,8 @@ float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h);
  *     ZERO       O := 0
  *     SCALE      O := factor O
  *
- * PATCH_STATE changes no head: it replaces the hidden state at chosen positions by that of another pass.
- * If several patches name a place, the last one in the list counts.
+ * Cross heads have no IDENTITY. PATCH_STATE changes no head: it replaces the hidden state at chosen positions
+ * by that of another pass. If several patches name a place, the last one in the list counts.
  *
  * Everything computed from A, O and the state follows, in this layer and above. SCORES are kept as the
  * softmax would have read them. */
@@ -205,6 +213,7 @@ typedef struct hs_intervention {
     const struct hs_sequence *from;
     const size_t *positions; /* ascending, unique; none: all */
     size_t n_positions;
+    bool cross; /* the heads are a decoder's cross heads; not read for PATCH_STATE */
 } hs_intervention;
 
 /* Returns true for PATCH and PATCH_STATE. */
@@ -226,7 +235,8 @@ typedef struct hs_start {
     const float *state; /* [T][H]: the state that enters the layer */
     bool patched;       /* the interventions' patches of this state do not apply: it stays as it is */
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
-     * compute these heads. If head_off is a valid head, head_new replaces its output. */
+     * compute these heads; those of a decoder are not its cross heads. If head_off is a valid head, head_new
+     * replaces its output. */
     const float *head_outputs;
     size_t head_off;
     const float *head_new; /* [T][d]; NULL: zeros */
@@ -242,23 +252,25 @@ typedef struct hs_sequence {
     size_t n_interventions;
     const hs_start *start; /* NULL: start at the embeddings. Otherwise a pass fills only what it computes of
                               the capture. */
+    const float *memory;   /* [n_memory][H]: the states that a decoder's cross heads read; NULL for others */
+    size_t n_memory;       /* 1 .. n_positions */
 } hs_sequence;
 
-/* The maps of one head of one sequence of T tokens. */
+/* The maps of one head of one sequence of T tokens and K keys. */
 typedef struct hs_observed_head {
-    const float *attention;  /* [T][T] */
+    const float *attention;  /* [T][K] */
     const float *similarity; /* [T][T], above the diagonal; the rest only if it is kept */
-    const float *columns;    /* [T]: sum over rows of attention */
+    const float *columns;    /* [K]: sum over rows of attention */
 } hs_observed_head;
 
 /* A callback that sees every computed head of the captures' selections, kept or not, while its maps are in
  * the nearest cache. One thread shows layer after layer, in each layer the heads in order, and of each head
  * the sequences in order. Several threads show the heads of a layer in any order. */
 typedef struct hs_observer {
-    /* [n_threads][T][T], T of the longest sequence: memory for maps that are not kept. NULL: such maps
-     * are not computed. */
+    /* [n_threads][T][K] and [n_threads][T][T], with the largest T and K of the sequences: memory for maps
+     * that are not kept. NULL: such maps are not computed. */
     float *attention, *similarity;
-    float *columns; /* [n_threads][T] */
+    float *columns; /* [n_threads][K] */
     /* l and h are positions in the capture. `head` and its maps are valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
@@ -272,11 +284,11 @@ typedef struct hs_plan {
     const hs_sequence *sequences;
     size_t n_sequences;
     const hs_observer *observer; /* or NULL */
-    size_t n_tokens;             /* sum over all sequences */
-    size_t first_layer;          /* the layer in which all sequences start */
-    bool starts_behind_heads;    /* the heads of that layer are given */
-    size_t n_layers;             /* layers to compute: up to the last one that a capture selects */
-    bool heads_only;             /* of the last layer, compute nothing after its heads */
+    size_t n_tokens, n_memory;   /* sums over all sequences */
+    size_t first_block;          /* of the architecture's layers[]: where all sequences start */
+    bool starts_behind_heads;    /* the heads of that block are given */
+    size_t n_blocks;             /* blocks to compute: up to the last one that a capture selects */
+    bool heads_only;             /* of the last block, compute nothing after its heads */
 } hs_plan;
 
 /* Checks the request and finds how deep the pass must go. Fails with HS_INVALID or HS_TOO_LARGE and names
@@ -285,7 +297,8 @@ typedef struct hs_plan {
  * - a capture for another text or model
  * - an intervention in a missing layer or head, or two that contradict each other
  * - a patch from a text of another length, or whose capture lacks what it takes
- * - sequences that start in different layers */
+ * - sequences that start in different layers
+ * - a decoder without memory, or a memory without decoder */
 HS_MUST_USE hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *sequences,
                                    size_t n_sequences, const hs_observer *observer, hs_plan *ret_plan,
                                    hs_error *err);

@@ -25,8 +25,8 @@ static hs_status find_pairs(const hs__answer *a, pair_list *ret_pairs, hs_error 
     hs_status st = HS_OK;
     if (whole->n_layers != analysis->n_layers || whole->n_heads != analysis->n_heads) {
         const size_t T = whole->n_tokens;
-        const hs_selection selection = {analysis->layers, analysis->n_layers, analysis->heads,
-                                        analysis->n_heads, 1u << tap};
+        const hs_selection selection = {analysis->layers,  analysis->n_layers, analysis->heads,
+                                        analysis->n_heads, 1u << tap,          0};
         st = hs_capture_create(hs_engine_runtime(a->model->engine), a->model->shape, &selection, T, &part,
                                err);
         if (st)

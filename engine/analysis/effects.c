@@ -323,8 +323,12 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
                                hs_error *err)
 {
     const hs_effects_options *options = s->options;
-    const hs_selection selection = {hs_all_numbers + s->layer + 1, s->n_layers - s->layer - 1, hs_all_numbers,
-                                    s->n_heads, HS_KEEP(LAST_STATE)};
+    const hs_selection selection = {hs_all_numbers + s->layer + 1,
+                                    s->n_layers - s->layer - 1,
+                                    hs_all_numbers,
+                                    s->n_heads,
+                                    HS_KEEP(LAST_STATE),
+                                    0};
     hs_status st = hs__variants_select(&s->variants, &selection, err);
     for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
         n = hs__min(s->variants.capacity, options->n_heads - h);
@@ -494,7 +498,7 @@ static scoring scoring_describe(const hs_head_scores_options *options, size_t n_
 
 static hs_selection selection_of(const hs_head_scores_options *w)
 {
-    return (hs_selection){w->layers, w->n_layers, w->heads, w->n_heads, 0};
+    return (hs_selection){w->layers, w->n_layers, w->heads, w->n_heads, 0, 0};
 }
 
 static size_t scoring_bytes(scoring s)

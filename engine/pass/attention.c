@@ -59,7 +59,7 @@ static size_t row_floats(const hs_engine *engine, size_t n_tokens)
     n = n > ROWS_FLOATS ? n : ROWS_FLOATS;
     if (engine->relative.n_rows > 0 && n < RELATIVE_ROWS * lanes_ceil(kernels, n_tokens))
         n = RELATIVE_ROWS * lanes_ceil(kernels, n_tokens);
-    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         const size_t n_keys = keys_max(engine->layers[l].window, n_tokens);
         const size_t rows = rows_at_once(kernels, n_keys),
                      windowed = rows * (n_keys + rows + 2 * kernels->panel);
@@ -102,27 +102,27 @@ typedef struct strip {
 static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head,
                       size_t first, size_t n_rows)
 {
-    const size_t T = head->T, w = head->window, panel = kernels->panel;
+    const size_t T = head->T, K = head->K, w = head->window, panel = kernels->panel;
     const size_t ahead = head->causal ? 0 : w; /* keys after a query that it sees */
-    strip s = {.first = first, .n = T - first < n_rows ? T - first : n_rows, .to = T};
+    strip s = {.first = first, .n = T - first < n_rows ? T - first : n_rows, .to = K};
     if (w > 0)
         s.from = first > w ? (first - w) / panel * panel : 0;
     if (w > 0 || head->causal) {
         const size_t end = (first + s.n + ahead + panel - 1) / panel * panel;
-        s.to = end < T ? end : T;
+        s.to = end < K ? end : K;
     }
     const bool in_place = head->to[HS_TAP_ATTENTION] && !head->streams;
-    s.ld = in_place ? T : lanes_ceil(kernels, s.to - s.from);
-    s.values = in_place ? head->to[HS_TAP_ATTENTION] + first * T + s.from : scratch->rows;
+    s.ld = in_place ? K : lanes_ceil(kernels, s.to - s.from);
+    s.values = in_place ? head->to[HS_TAP_ATTENTION] + first * K + s.from : scratch->rows;
     return s;
 }
 
 /* Finds the keys that query i sees. */
 static void keys_of(const hs__head *head, size_t i, size_t *ret_first, size_t *ret_end)
 {
-    const size_t w = head->window > 0 ? head->window : head->T;
-    *ret_first = i > w ? i - w : 0;
-    *ret_end = head->causal ? i + 1 : head->T - i > w ? i + w + 1 : head->T;
+    const size_t K = head->K, w = head->window;
+    *ret_first = w > 0 && i > w ? i - w : 0;
+    *ret_end = head->causal ? i + 1 : w > 0 && K - i > w ? i + w + 1 : K;
 }
 
 static void fill(float *values, size_t from, size_t to, float value)
@@ -134,13 +134,13 @@ static void fill(float *values, size_t from, size_t to, float value)
 /* Copies the strip to a kept map, before more is added or the softmax overwrites it. */
 static void scores_keep(const hs__head *head, const strip *s, float *map)
 {
-    const size_t T = head->T;
+    const size_t K = head->K;
     for (size_t i = 0; map && i < s->n; i++) {
-        float *to = map + (s->first + i) * T;
+        float *to = map + (s->first + i) * K;
         fill(to, 0, s->from, -INFINITY);
         for (size_t j = s->from; j < s->to; j++)
             to[j] = s->values[i * s->ld + j - s->from] * head->scale;
-        fill(to, s->to, T, -INFINITY);
+        fill(to, s->to, K, -INFINITY);
     }
 }
 
@@ -259,24 +259,24 @@ static void map_replace(const hs__head *head, const strip *s)
  * no query of the strip sees. */
 static void map_keep(const hs__kernels *kernels, const hs__head *head, const strip *s)
 {
-    const size_t T = head->T;
-    float *to = head->to[HS_TAP_ATTENTION] ? head->to[HS_TAP_ATTENTION] + s->first * T : NULL;
+    const size_t K = head->K;
+    float *to = head->to[HS_TAP_ATTENTION] ? head->to[HS_TAP_ATTENTION] + s->first * K : NULL;
     for (size_t i = 0; to && i < s->n; i++) {
-        fill(to + i * T, 0, s->from, 0);
-        fill(to + i * T, s->to, T, 0);
+        fill(to + i * K, 0, s->from, 0);
+        fill(to + i * K, s->to, K, 0);
     }
     if (to && head->streams)
-        kernels->stream_rows(s->n, s->to - s->from, s->values, s->ld, to + s->from, T);
+        kernels->stream_rows(s->n, s->to - s->from, s->values, s->ld, to + s->from, K);
 }
 
 /* Computes O of the strip: its part of A times the rows of V that it sees. */
 static void output_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                            const hs__head *head, const strip *s)
 {
-    const size_t T = head->T, D = head->D;
+    const size_t K = head->K, D = head->D;
     for (size_t c = 0; c < D; c += kernels->panel) {
         const size_t n = D - c < kernels->panel ? D - c : kernels->panel;
-        const float *panel = scratch->values + T * c + hs__panels_floats(kernels, s->from, n);
+        const float *panel = scratch->values + K * c + hs__panels_floats(kernels, s->from, n);
         kernels->product(s->n, s->to - s->from, s->values, s->ld, panel, n, NULL, NULL,
                          head->context + s->first * head->context_step + c, head->context_step);
     }
@@ -285,18 +285,18 @@ static void output_compute(const hs__kernels *kernels, const hs__attention_scrat
 static void compute_map(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                         const hs__head *head)
 {
-    const size_t T = head->T;
+    const size_t T = head->T, K = head->K;
     const size_t n_rows =
-        head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, T));
+        head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, K));
     const bool replaced = head->change.uniform || head->change.identity;
     const bool scored = head->to[HS_TAP_SCORES] || head->to[HS_TAP_SCORES_C2C] ||
                         head->to[HS_TAP_SCORES_C2P] || head->to[HS_TAP_SCORES_P2C];
     if (head->to[HS_TAP_SCORES_C2P])
-        fill(head->to[HS_TAP_SCORES_C2P], 0, T * T, 0);
+        fill(head->to[HS_TAP_SCORES_C2P], 0, T * K, 0);
     if (head->to[HS_TAP_SCORES_P2C])
-        fill(head->to[HS_TAP_SCORES_P2C], 0, T * T, 0);
+        fill(head->to[HS_TAP_SCORES_P2C], 0, T * K, 0);
     if (head->to[HS_TAP_COLUMNS])
-        memset(head->to[HS_TAP_COLUMNS], 0, T * sizeof *head->to[HS_TAP_COLUMNS]);
+        memset(head->to[HS_TAP_COLUMNS], 0, K * sizeof *head->to[HS_TAP_COLUMNS]);
     for (size_t row = 0; row < T; row += n_rows) {
         const strip s = strip_of(kernels, scratch, head, row, n_rows);
         if (!replaced || scored)
@@ -373,15 +373,15 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
         similarity[i * T + i] = 0;
 }
 
-/* Transforms rows x so that their inner products are those of x W_O (pass.h). Returns [T][D], in the
- * memory of V. */
+/* Transforms n_rows rows x so that their inner products are those of x W_O (pass.h). Returns [n_rows][D], in
+ * the memory of V. */
 static const float *residual_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
-                                  const hs__head *head, const float *x, size_t ldx)
+                                  const hs__head *head, size_t n_rows, const float *x, size_t ldx)
 {
     const size_t D = head->D;
     for (size_t c = 0; c < D; c += kernels->panel) {
         const size_t n = D - c < kernels->panel ? D - c : kernels->panel;
-        kernels->product(head->T, D, x, ldx, head->residual + D * c, n, NULL, NULL, scratch->values + c, D);
+        kernels->product(n_rows, D, x, ldx, head->residual + D * c, n, NULL, NULL, scratch->values + c, D);
     }
     return scratch->values;
 }
@@ -410,8 +410,8 @@ static HS_CLONES const float *centered_rows(const hs__attention_scratch *scratch
 static void compute_norms(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                           const hs__head *head)
 {
-    const float *rows = residual_rows(kernels, scratch, head, head->v, head->step);
-    for (size_t t = 0; t < head->T; t++) {
+    const float *rows = residual_rows(kernels, scratch, head, head->K, head->v, head->key_step);
+    for (size_t t = 0; t < head->K; t++) {
         double sum = 0;
         for (size_t i = 0; i < head->D; i++)
             sum += (double)rows[t * head->D + i] * (double)rows[t * head->D + i];
@@ -433,7 +433,7 @@ static void compute_similarities(const hs__kernels *kernels, const hs__attention
                            to[HS_TAP_CENTERED_SIMILARITY]);
     if (!to[HS_TAP_RESIDUAL_SIMILARITY] && !to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         return;
-    rows = residual_rows(kernels, scratch, head, rows, step);
+    rows = residual_rows(kernels, scratch, head, T, rows, step);
     if (to[HS_TAP_RESIDUAL_SIMILARITY])
         compute_similarity(kernels, scratch, head, rows, D, to[HS_TAP_RESIDUAL_SIMILARITY]);
     if (to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
@@ -455,35 +455,35 @@ static HS_CLONES void rotate(const hs__rotation *rotation, size_t T, size_t half
     }
 }
 
-/* Norms and rotates queries or keys in place, where the layer does. */
-static void rows_position(const hs__head *head, const hs__packed_norm *norm, float *x)
+/* Norms and rotates n queries or keys in place, where the layer does. */
+static void rows_position(const hs__head *head, const hs__packed_norm *norm, size_t n, float *x, size_t step)
 {
-    for (size_t t = 0; norm->gamma && t < head->T; t++) {
-        float *row = x + t * head->step;
+    for (size_t t = 0; norm->gamma && t < n; t++) {
+        float *row = x + t * step;
         head->add_norm(1, head->D, row, NULL, norm->gamma, norm->beta, head->norm_eps, row);
     }
     if (head->rotation)
-        rotate(head->rotation, head->T, head->rotary_half, x, head->step);
+        rotate(head->rotation, n, head->rotary_half, x, step);
 }
 
-/* Copies the head's columns of rows that are ld floats apart to ret [T][D], which may be NULL. */
-static void rows_keep(const hs__head *head, const float *x, size_t ld, float *ret)
+/* Copies the head's columns of n rows that are ld floats apart to ret [n][D], which may be NULL. */
+static void rows_keep(const hs__head *head, size_t n, const float *x, size_t ld, float *ret)
 {
-    for (size_t i = 0; ret && i < head->T; i++)
+    for (size_t i = 0; ret && i < n; i++)
         memcpy(ret + i * head->D, x + i * ld, head->D * sizeof *ret);
 }
 
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head)
 {
-    const size_t T = head->T, D = head->D, step = head->step;
-    rows_position(head, head->query_norm, head->q);
+    const size_t T = head->T, K = head->K, D = head->D, step = head->key_step;
+    rows_position(head, head->query_norm, T, head->q, head->step);
     if (!head->keys_are_ready)
-        rows_position(head, head->key_norm, head->k);
-    rows_keep(head, head->q, step, head->to[HS_TAP_QUERY]);
-    rows_keep(head, head->k, step, head->to[HS_TAP_KEY]);
-    rows_keep(head, head->v, step, head->to[HS_TAP_VALUE]);
-    kernels->pack(D, T, head->k, 1, step, scratch->keys);   /* B = K' */
-    kernels->pack(T, D, head->v, step, 1, scratch->values); /* B = V */
+        rows_position(head, head->key_norm, K, head->k, step);
+    rows_keep(head, T, head->q, head->step, head->to[HS_TAP_QUERY]);
+    rows_keep(head, K, head->k, step, head->to[HS_TAP_KEY]);
+    rows_keep(head, K, head->v, step, head->to[HS_TAP_VALUE]);
+    kernels->pack(D, K, head->k, 1, step, scratch->keys);   /* B = K' */
+    kernels->pack(K, D, head->v, step, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
     if (head->to[HS_TAP_VALUE_NORMS])
         compute_norms(kernels, scratch, head);
@@ -491,6 +491,6 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
         hs__patch_output(&head->place, D, head->context, head->context_step);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
-    rows_keep(head, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
+    rows_keep(head, T, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
     compute_similarities(kernels, scratch, head);
 }

@@ -70,6 +70,7 @@ static hs_status engine_build(hs_runtime *runtime, const hs_architecture *archit
                           .measured = measured};
     engine->n_threads = hs_runtime_cores(runtime);
     engine->shape = architecture->shape;
+    engine->n_blocks = hs_architecture_blocks(architecture);
     engine->kernels = runtime->kernels;
     engine->add_norm =
         architecture->norm_kind == HS_NORM_RMS ? engine->kernels->add_rms_norm : engine->kernels->add_norm;
@@ -147,6 +148,10 @@ static void workspace_layout(hs_workspace *ws, hs__arena *arena)
     ws->x = hs__arena_floats(arena, N * H);
     const size_t A = engine->attention_width, qkv = engine->qkv_width;
     ws->qkv = hs__arena_floats(arena, N * (qkv > E ? qkv : E)); /* holds one row of E during embedding */
+    if (engine->architecture->crosses) {
+        ws->memory = hs__arena_floats(arena, N * H);
+        ws->memory_kv = hs__arena_floats(arena, N * (qkv - A));
+    }
     ws->context = hs__arena_floats(arena, N * A);
     ws->inner = hs__arena_floats(arena, N * engine->inner_step);
     ws->update = hs__arena_floats(arena, N * W);

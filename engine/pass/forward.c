@@ -79,7 +79,8 @@ static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence,
  *     x = norm(x + O Wo' + b)
  *     x = norm(x + act(x Wi' + b) Wf' + b)
  *
- * or with norms before the blocks (pre-norm), in turn or in parallel, as architecture.h says.
+ * or with norms before the blocks (pre-norm), in turn or in parallel, as architecture.h says. A decoder's
+ * layer is two blocks: self attention, and cross attention with the feed-forward part.
  *
  * Each line is one or two steps. A step is a number of tasks, which threads run in any order; the next
  * step begins when all are done. A single thread runs the same steps, those between heads for some rows
@@ -92,12 +93,15 @@ typedef struct pass {
     const hs_plan *plan;
     size_t N;                 /* tokens of all sequences */
     size_t n_longest;         /* of the longest one */
+    size_t n_keys_longest;    /* the most keys of a head whose capture is of this pass */
     size_t first_row, n_rows; /* row range of the current step */
     size_t n_row_chunks, n_threads;
-    size_t index;                  /* of the layer */
-    const hs__packed_layer *layer; /* whose heads are computed */
+    size_t block;                  /* number of the block whose heads are computed */
+    size_t index;                  /* of its layer */
+    bool cross;                    /* it is cross attention */
+    const hs__packed_layer *layer; /* its weights */
     bool streams;                  /* heads store maps past the caches */
-    bool last;                     /* nothing after this layer's heads is needed */
+    bool last;                     /* nothing after this block's heads is needed */
     /* the product being computed */
     const hs__linear *linear;
     const float *from;
@@ -128,14 +132,15 @@ static void task_multiply(void *context, size_t task, size_t slot)
 }
 
 /* Combines all interventions of a sequence in one head. */
-static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size_t head)
+static hs__head_change change_of(const hs__head_place *place)
 {
+    const hs_sequence *sequence = place->sequence;
     hs__head_change change = {.factor = 1};
     for (size_t i = 0; i < sequence->n_interventions; i++) {
         const hs_intervention *intervention = &sequence->interventions[i];
-        if (intervention->kind == HS_INTERVENE_PATCH_STATE ||
-            hs__list_find(intervention->layers, intervention->n_layers, layer) < 0 ||
-            hs__list_find(intervention->heads, intervention->n_heads, head) < 0)
+        if (intervention->kind == HS_INTERVENE_PATCH_STATE || intervention->cross != place->cross ||
+            hs__list_find(intervention->layers, intervention->n_layers, place->layer) < 0 ||
+            hs__list_find(intervention->heads, intervention->n_heads, place->head) < 0)
             continue;
         change.uniform |= intervention->kind == HS_INTERVENE_UNIFORM;
         change.identity |= intervention->kind == HS_INTERVENE_IDENTITY;
@@ -160,7 +165,7 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
                        hs__head *head)
 {
     const hs_observer *observer = p->plan->observer;
-    const size_t T = p->n_longest;
+    const size_t T = p->n_longest, K = p->n_keys_longest;
     float **to = head->to;
     for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
         if (capture->arrays[tap] && hs_tap_axes(tap)[1] == HS_AXIS_HEAD)
@@ -169,9 +174,9 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
         return;
     const hs_tap similarity = hs_similarity_tap(observer->kind);
     if (!to[HS_TAP_ATTENTION] && observer->attention)
-        to[HS_TAP_ATTENTION] = observer->attention + slot * T * T;
+        to[HS_TAP_ATTENTION] = observer->attention + slot * T * K;
     if (!to[HS_TAP_COLUMNS] && observer->columns)
-        to[HS_TAP_COLUMNS] = observer->columns + slot * T;
+        to[HS_TAP_COLUMNS] = observer->columns + slot * K;
     if (!to[similarity] && observer->similarity) {
         to[similarity] = observer->similarity + slot * T * T;
         head->upper_only = !(capture->taps & SIMILARITIES);
@@ -183,7 +188,7 @@ static void positions_place(const pass *p, size_t index, hs__head *head)
 {
     const hs_engine *engine = p->engine;
     const size_t last = engine->shape.n_positions - 1, R = engine->relative.n_rows, D = head->D;
-    if (engine->score_bias)
+    if (engine->score_bias && !p->cross)
         head->bias = engine->score_bias + index * (2 * last + 1) + last;
     if (R == 0)
         return;
@@ -195,36 +200,55 @@ static void positions_place(const pass *p, size_t index, hs__head *head)
         head->position_queries = p->layer->position_queries + index * R * D;
 }
 
-/* Sets where q, k and v of a head begin in the rows of qkv. */
-static void operands_place(const pass *p, size_t index, float *qkv, hs__head *head)
+/* The rows at which a sequence begins among those of all sequences. */
+typedef struct row_start {
+    size_t token, memory;
+} row_start;
+
+/* Sets where q, k and v of a head begin in the rows of qkv and, in cross attention, of the memory. */
+static void operands_place(const pass *p, size_t index, row_start at, hs__head *head)
 {
     const hs_shape *shape = &p->engine->shape;
-    const size_t A = p->engine->attention_width, D = head->D;
+    const size_t A = p->engine->attention_width, B = hs_shape_kv_width(shape), D = head->D;
     const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
-    head->step = p->engine->qkv_width;
-    if (p->engine->architecture->qkv_by_head) {
+    head->step = head->key_step = p->layer->qkv->n_out;
+    float *qkv = p->ws->qkv + at.token * head->step;
+    if (p->cross) {
+        head->key_step = 2 * B;
+        head->q = qkv + index * D;
+        head->k = p->ws->memory_kv + at.memory * 2 * B + shared * D;
+        head->v = head->k + B;
+    } else if (p->engine->architecture->qkv_by_head) {
         head->q = qkv + index * 3 * D;
         head->k = head->q + D;
         head->v = head->k + D;
     } else {
         head->q = qkv + index * D;
         head->k = qkv + A + shared * D;
-        head->v = qkv + A + hs_shape_kv_width(shape) + shared * D;
+        head->v = qkv + A + B + shared * D;
     }
 }
 
-/* Computes one head of the sequence s, which begins at `row`. Returns false if nothing needs it. */
-static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_t slot, bool keys_are_ready)
+/* Returns the capture's position of the layer whose heads are computed, or -1. */
+static ptrdiff_t layer_kept(const pass *p, const hs_capture *capture)
+{
+    return capture->cross == p->cross ? hs__list_find(capture->layers, capture->n_layers, p->index) : -1;
+}
+
+/* Computes one head of the sequence s, which begins at rows `at`. Returns false if nothing needs it. */
+static bool head_attend(const pass *p, size_t index, size_t s, row_start at, size_t slot, bool keys_are_ready)
 {
     const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
     const hs_architecture *architecture = p->engine->architecture;
-    const hs_capture *capture = p->plan->sequences[s].capture;
-    const ptrdiff_t l = hs__list_find(capture->layers, capture->n_layers, p->index);
+    const hs_sequence *sequence = &p->plan->sequences[s];
+    const hs_capture *capture = sequence->capture;
+    const ptrdiff_t l = layer_kept(p, capture);
     const ptrdiff_t h = l < 0 ? -1 : hs__list_find(capture->heads, capture->n_heads, index);
     if (h < 0 && p->last)
         return false;
     hs__head head = {
         .T = capture->n_tokens,
+        .K = p->cross ? sequence->n_memory : capture->n_tokens,
         .D = D,
         .keys_are_ready = keys_are_ready,
         .add_norm = p->engine->add_norm,
@@ -232,23 +256,23 @@ static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_
         .query_norm = &p->layer->query_norm,
         .key_norm = &p->layer->key_norm,
         .rotary_half = p->engine->rotary_half,
-        .causal = architecture->causal,
+        .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
         .rotation = p->layer->rotation,
         .window = p->layer->window,
-        .change = change_of(&p->plan->sequences[s], p->index, index),
         .streams = p->streams,
-        .place = {&p->plan->sequences[s], p->index, index},
-        .context = p->ws->context + row * A + index * D,
+        .place = {sequence, p->index, index, p->cross},
+        .context = p->ws->context + at.token * A + index * D,
         .context_step = A,
     };
-    operands_place(p, index, p->ws->qkv + row * p->engine->qkv_width, &head);
+    head.change = change_of(&head.place);
+    operands_place(p, index, at, &head);
     positions_place(p, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
     if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY] ||
         head.to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
-        head.residual = hs__residual_at(p->engine->residual, p->index, index);
+        head.residual = hs__residual_at(p->engine->residual, p->block, index);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
     const hs_observer *observer = p->plan->observer;
     if (h >= 0 && observer)
@@ -266,12 +290,14 @@ static void task_attend(void *context, size_t task, size_t slot)
     const hs_shape *shape = &p->engine->shape;
     const size_t group = task / p->plan->n_sequences, s = task % p->plan->n_sequences;
     const size_t n = shape->n_heads / hs_shape_kv_heads(shape);
-    size_t row = 0;
-    for (size_t before = 0; before < s; before++)
-        row += p->plan->sequences[before].n_tokens;
+    row_start at = {0};
+    for (size_t before = 0; before < s; before++) {
+        at.token += p->plan->sequences[before].n_tokens;
+        at.memory += p->plan->sequences[before].n_memory;
+    }
     bool keys_are_ready = false;
     for (size_t index = group * n; index < (group + 1) * n; index++)
-        keys_are_ready |= head_attend(p, index, s, row, slot, keys_are_ready);
+        keys_are_ready |= head_attend(p, index, s, at, slot, keys_are_ready);
 }
 
 /* Adds a block's output to rows of x. With post-norm the sum is normed; with pre-norm the input of the
@@ -369,6 +395,10 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
     if (parallel)
         join(p, team, false, &layer->ffn_norm);
     multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
+    if (!layer->ffn_in) {
+        join(p, team, true, !before ? &layer->attention_norm : next ? &next->attention_norm : NULL);
+        return;
+    }
     join(p, team, true, parallel ? NULL : before ? &layer->ffn_norm : &layer->attention_norm);
     const float *x = block_input(p, &layer->ffn_norm);
     multiply(p, team, layer->ffn_in, x, ws->inner);
@@ -395,7 +425,7 @@ static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, cons
         join(p, team, false, &to->attention_norm);
     if (to)
         multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
-                 p->ws->qkv + p->first_row * p->engine->qkv_width);
+                 p->ws->qkv + p->first_row * to->qkv->n_out);
 }
 
 static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
@@ -479,6 +509,26 @@ static void start(const pass *p)
     }
 }
 
+/* Puts the memories of all sequences side by side, as the products of cross attention read them. */
+static void memory_gather(const pass *p)
+{
+    const size_t H = p->engine->shape.hidden;
+    float *to = p->ws->memory;
+    for (size_t s = 0; to && s < p->plan->n_sequences; s++) {
+        const hs_sequence *sequence = &p->plan->sequences[s];
+        memcpy(to, sequence->memory, sequence->n_memory * H * sizeof *to);
+        to += sequence->n_memory * H;
+    }
+}
+
+/* Computes the memory's keys and values of the current block. */
+static void memory_multiply(pass *p, hs__team *team)
+{
+    p->first_row = 0;
+    p->n_rows = p->plan->n_memory;
+    multiply(p, team, p->layer->memory, p->ws->memory, p->ws->memory_kv);
+}
+
 /* Computes x = norm(x) after the last layer. */
 static void final_norm(const pass *p)
 {
@@ -513,39 +563,52 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
     }
 }
 
-/* Takes the rows from the heads of layer l to the state after it, and to q, k and v of the next layer. A
+/* Takes the rows from the heads of a block to the state after it, and to q, k and v of the next block. A
  * patched state is complete before these are computed. */
-static void finish_layer(pass *p, hs__team *team, size_t l)
+static void finish_block(pass *p, hs__team *team)
 {
-    const hs__packed_layer *next = l + 1 < p->plan->n_layers ? p->layer + 1 : NULL;
-    const bool patched = hs__state_is_patched(p->plan, l + 1);
+    const hs__packed_layer *next = p->block + 1 < p->plan->n_blocks ? p->layer + 1 : NULL;
+    const size_t n = hs_architecture_layer_blocks(p->engine->architecture);
+    const bool ends_layer = p->block % n == n - 1;
+    const bool patched = ends_layer && hs__state_is_patched(p->plan, p->index + 1);
     run_between(p, team, p->layer, patched ? NULL : next);
-    if (l + 1 == p->engine->shape.n_layers)
+    if (p->block + 1 == p->engine->n_blocks)
         final_norm(p);
     if (patched)
-        hs__patch_state(p->plan, l + 1, p->engine->shape.hidden, p->ws->x);
+        hs__patch_state(p->plan, p->index + 1, p->engine->shape.hidden, p->ws->x);
     if (patched && next)
         run_between(p, team, NULL, next);
-    keep_hidden_states(p, (ptrdiff_t)l);
+    if (ends_layer)
+        keep_hidden_states(p, (ptrdiff_t)p->index);
+}
+
+/* Makes a block the current one. */
+static void enter_block(pass *p, size_t block)
+{
+    const size_t n = hs_architecture_layer_blocks(p->engine->architecture);
+    p->block = block;
+    p->index = block / n;
+    p->cross = block % n == 1;
+    p->layer = &p->engine->layers[block];
+    p->last = p->plan->heads_only && block + 1 == p->plan->n_blocks;
 }
 
 static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *control, hs_error *err)
 {
-    const size_t n_layers = p->plan->n_layers, first = p->plan->first_layer;
-    for (size_t l = first; l < n_layers; l++) {
-        const bool attends = l > first || !p->plan->starts_behind_heads;
+    const size_t n_blocks = p->plan->n_blocks, first = p->plan->first_block;
+    for (size_t block = first; block < n_blocks; block++) {
+        const bool attends = block > first || !p->plan->starts_behind_heads;
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
-            return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
-        const hs__packed_layer *layer = &p->engine->layers[l];
-        p->index = l;
-        p->layer = layer;
-        p->last = p->plan->heads_only && l + 1 == n_layers;
-        if (l == first && attends)
-            run_between(p, team, NULL, layer);
+            return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", block, n_blocks);
+        enter_block(p, block);
+        if (block == first && attends)
+            run_between(p, team, NULL, p->layer);
+        if (p->cross)
+            memory_multiply(p, team);
         if (attends)
             hs__team_share(team, p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape), task_attend, p);
         if (!p->last)
-            finish_layer(p, team, l);
+            finish_block(p, team);
     }
     return HS_OK;
 }
@@ -556,13 +619,20 @@ static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n
 {
     const double shared_min = 2.5e8; /* operations: some ms of one core */
     const hs_shape *shape = &engine->shape;
-    const double weights =
-        (double)shape->n_layers * (double)shape->hidden *
-        (2 * (double)engine->attention_width + 2 * (double)hs_shape_kv_width(shape) + 2 * (double)shape->ffn);
+    const double weights = (double)shape->hidden *
+                           ((double)engine->n_blocks *
+                                (2 * (double)engine->attention_width + 2 * (double)hs_shape_kv_width(shape)) +
+                            (double)shape->n_layers * 2 * (double)shape->ffn);
     const size_t most =
         plan->observer && plan->observer->n_threads < n_threads ? plan->observer->n_threads : n_threads;
     const size_t n = most < engine->n_threads ? most : engine->n_threads;
     return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
+}
+
+/* Returns the block of a capture's heads in the l-th of its layers. */
+static size_t block_of(const hs_engine *engine, const hs_capture *capture, size_t l)
+{
+    return capture->layers[l] * hs_architecture_layer_blocks(engine->architecture) + capture->cross;
 }
 
 /* Counts the layers of the capture that need factors of their output weights. */
@@ -580,7 +650,7 @@ hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_err
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
         for (size_t l = 0; l < n_layers_measured(plan, capture) && !st; l++)
-            st = hs__residual_make(engine->residual, capture->layers[l], err);
+            st = hs__residual_make(engine->residual, block_of(engine, capture, l), err);
     }
     return st;
 }
@@ -590,7 +660,7 @@ static bool is_prepared(const hs_engine *engine, const hs_plan *plan)
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
         for (size_t l = 0; l < n_layers_measured(plan, capture); l++)
-            if (!hs__residual_at(engine->residual, capture->layers[l], 0))
+            if (!hs__residual_at(engine->residual, block_of(engine, capture, l), 0))
                 return false;
     }
     return true;
@@ -615,6 +685,9 @@ static hs_status plan_check(const hs_engine *engine, const hs_workspace *ws, con
     if (plan->n_tokens > ws->tokens_max)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
                        ws->tokens_max);
+    if (plan->n_memory > ws->tokens_max)
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens of sources are more than the workspace's %zu",
+                       plan->n_memory, ws->tokens_max);
     if (!is_prepared(engine, plan))
         return hs_fail(err, HS_INVALID,
                        "the plan measures lengths in the hidden state: call hs_engine_prepare");
@@ -644,9 +717,11 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
     control = control ? control : &alone;
     pass p = {.engine = engine, .ws = ws, .plan = plan, .N = plan->n_tokens};
     p.n_threads = threads_for(engine, plan, control->n_threads);
-    for (size_t s = 0; s < plan->n_sequences; s++)
-        if (plan->sequences[s].n_tokens > p.n_longest)
-            p.n_longest = plan->sequences[s].n_tokens;
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        const hs_capture *capture = plan->sequences[s].capture;
+        p.n_longest = capture->n_tokens > p.n_longest ? capture->n_tokens : p.n_longest;
+        p.n_keys_longest = capture->n_keys > p.n_keys_longest ? capture->n_keys : p.n_keys_longest;
+    }
     p.streams = maps_stream(engine, plan);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__team team;
@@ -655,10 +730,12 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
         start(&p);
     else
         embed(&p, &team);
-    hs__patch_state(plan, plan->first_layer, engine->shape.hidden, p.ws->x);
-    if (plan->first_layer == 0)
+    memory_gather(&p);
+    enter_block(&p, plan->first_block);
+    hs__patch_state(plan, p.index, engine->shape.hidden, p.ws->x);
+    if (plan->first_block == 0)
         unfold_all(&p);
-    keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
+    keep_hidden_states(&p, (ptrdiff_t)p.index - 1);
     st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;

@@ -23,8 +23,8 @@
 struct hs__residual {
     const hs_architecture *architecture;
     const hs__kernels *kernels;
-    pthread_mutex_t mutex;                  /* held by the thread that computes a layer */
-    _Atomic(float *) layers[HS_LAYERS_MAX]; /* [h][panels], owned; NULL until computed */
+    pthread_mutex_t mutex;                      /* held by the thread that computes a layer */
+    _Atomic(float *) layers[2 * HS_LAYERS_MAX]; /* of blocks: [h][panels], owned; NULL until computed */
 };
 
 /* Creates factors of an architecture, which must outlive them; none is computed yet. Fails with HS_NO_MEMORY.
@@ -47,7 +47,7 @@ static void residual_destroy(hs__residual *residual)
 {
     if (!residual)
         return;
-    for (size_t l = 0; l < HS_LAYERS_MAX; l++)
+    for (size_t l = 0; l < 2 * HS_LAYERS_MAX; l++)
         free(atomic_load(&residual->layers[l]));
     pthread_mutex_destroy(&residual->mutex);
     free(residual);
@@ -354,7 +354,7 @@ static hs_status relative_fill(hs_engine *engine, hs_error *err)
     filling f = {.engine = engine, .table = table};
     hs__team team;
     hs__team_start(&team, engine->runtime, engine->n_threads);
-    hs__team_share(&team, engine->shape.n_layers, task_fill, &f);
+    hs__team_share(&team, engine->n_blocks, task_fill, &f);
     hs__team_finish(&team);
     free(table);
     const hs_status st = (hs_status)atomic_load(&f.status);
@@ -396,7 +396,7 @@ static void relative_layout(hs_engine *engine, hs__arena *arena)
                  panels = hs__panels_floats(engine->kernels, shape->head_width, R);
     engine->relative.rows =
         hs__arena_take(arena, (2 * shape->n_positions - 1) * sizeof *engine->relative.rows);
-    for (size_t l = 0; l < shape->n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         const hs_layer *source = &engine->architecture->layers[l];
         if (source->same_as == l && source->position_key.weight.data)
             engine->layers[l].position_keys = hs__arena_floats(arena, shape->n_heads * panels);
@@ -411,7 +411,7 @@ static void block_layout(hs_engine *engine, hs__arena *arena)
     const hs_shape *shape = &engine->shape;
     norm_layout(&architecture->embedding.norm, &engine->embedding_norm, arena);
     norm_layout(&architecture->final_norm, &engine->final_norm, arena);
-    for (size_t l = 0; l < shape->n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         norm_layout(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm, arena);
         norm_layout(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm, arena);
         norm_layout(&architecture->layers[l].query_norm, &engine->layers[l].query_norm, arena);
@@ -440,7 +440,7 @@ static void block_fill(hs_engine *engine)
     const hs_architecture *architecture = engine->architecture;
     norm_read(&architecture->embedding.norm, &engine->embedding_norm);
     norm_read(&architecture->final_norm, &engine->final_norm);
-    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         norm_read(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm);
         norm_read(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
         norm_read(&architecture->layers[l].query_norm, &engine->layers[l].query_norm);
@@ -482,11 +482,11 @@ static hs_status engine_allocate(hs_engine *engine, hs_error *err)
 {
     const hs_architecture *architecture = engine->architecture;
     hs__arena arena = {0};
-    engine->layers = calloc(engine->shape.n_layers, sizeof *engine->layers);
-    engine->rotations = calloc(engine->shape.n_layers, sizeof *engine->rotations);
+    engine->layers = calloc(engine->n_blocks, sizeof *engine->layers);
+    engine->rotations = calloc(engine->n_blocks, sizeof *engine->rotations);
     if (!engine->layers || !engine->rotations)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
-    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         const hs_layer *layer = &architecture->layers[l];
         assert(architecture->layers[layer->same_as].same_as == layer->same_as);
         engine->layers[l].window = layer->window;
@@ -518,7 +518,7 @@ typedef struct packings {
     hs_error err;      /* and its message */
 } packings;
 
-enum { PRODUCTS = 5 }; /* of a layer */
+enum { PRODUCTS = 6 }; /* of a block */
 
 /* A product to pack and the address of its packed form. */
 typedef struct packing {
@@ -536,9 +536,9 @@ static packing packing_of(hs_engine *engine, size_t task)
     const hs_architecture *architecture = engine->architecture;
     const hs_dense *projection = &architecture->embedding.projection,
                    *convolution = &architecture->convolution.dense;
-    if (task == PRODUCTS * engine->shape.n_layers)
+    if (task == PRODUCTS * engine->n_blocks)
         return (packing){{projection}, projection->weight.data != NULL, NULL, &engine->projection, 0, 0};
-    if (task > PRODUCTS * engine->shape.n_layers)
+    if (task > PRODUCTS * engine->n_blocks)
         return (packing){{convolution},
                          convolution->weight.data != NULL,
                          engine->kernels->activate[architecture->convolution.activation],
@@ -549,12 +549,14 @@ static packing packing_of(hs_engine *engine, size_t task)
     const hs_layer *source = &architecture->layers[l];
     hs__packed_layer *layer = &engine->layers[l];
     hs__activate *activate = engine->kernels->activate[architecture->activation];
-    const bool gated = source->ffn_gate.weight.data != NULL;
+    const bool gated = source->ffn_gate.weight.data != NULL, feeds = source->ffn_in.weight.data != NULL;
+    const bool crosses = architecture->crosses && l % 2 == 1;
     const packing products[PRODUCTS] = {
-        {{&source->ffn_in}, 1, gated ? NULL : activate, &layer->ffn_in, 0, step},
+        {{&source->ffn_in}, feeds, gated ? NULL : activate, &layer->ffn_in, 0, step},
         {{&source->ffn_gate}, gated, activate, &layer->ffn_gate, 0, step},
-        {{&source->ffn_out}, 1, NULL, &layer->ffn_out, step, 0},
-        {{&source->query, &source->key, &source->value}, 3, NULL, &layer->qkv, 0, 0},
+        {{&source->ffn_out}, feeds, NULL, &layer->ffn_out, step, 0},
+        {{&source->query, &source->key, &source->value}, crosses ? 1 : 3, NULL, &layer->qkv, 0, 0},
+        {{&source->key, &source->value}, crosses ? 2 : 0, NULL, &layer->memory, 0, 0},
         {{&source->output}, 1, NULL, &layer->output, 0, 0},
     };
     return source->same_as == l ? products[task % PRODUCTS] : (packing){.n_parts = 0};
@@ -587,7 +589,7 @@ static hs_status products_pack(hs_engine *engine, hs_error *err)
     packings all = {.engine = engine};
     hs__team team;
     hs__team_start(&team, engine->runtime, engine->n_threads);
-    hs__team_share(&team, PRODUCTS * engine->shape.n_layers + 2, task_pack, &all);
+    hs__team_share(&team, PRODUCTS * engine->n_blocks + 2, task_pack, &all);
     hs__team_finish(&team);
     const hs_status st = (hs_status)atomic_load(&all.status);
     return st ? hs_fail(err, st, "packing the weights: %s", all.err.text) : HS_OK;
@@ -597,7 +599,7 @@ static hs_status products_pack(hs_engine *engine, hs_error *err)
  * own. */
 static void layers_share(hs_engine *engine)
 {
-    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+    for (size_t l = 0; l < engine->n_blocks; l++) {
         hs__packed_layer *layer = &engine->layers[l];
         hs__packed_layer shared = engine->layers[engine->architecture->layers[l].same_as];
         shared.window = layer->window;
@@ -703,6 +705,12 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
         return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
     if (engine->architecture->convolution.width > 0 && engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
+    if (engine->architecture->crosses &&
+        (engine->relative.n_rows > 0 || engine->architecture->parallel_residual ||
+         engine->architecture->convolution.width > 0 || engine->architecture->qkv_by_head))
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "cross attention with relative positions, a convolution, a parallel residual or "
+                       "queries beside keys");
     if (!engine->measured)
         block_fill(engine);
     st = products_pack(engine, err);
@@ -719,11 +727,12 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
 
 void hs__weights_finish(hs_engine *engine)
 {
-    for (size_t l = 0; engine->layers && l < engine->shape.n_layers; l++) {
+    for (size_t l = 0; engine->layers && l < engine->n_blocks; l++) {
         hs__packed_layer *layer = &engine->layers[l];
         if (engine->architecture->layers[l].same_as != l)
             continue;
         hs__linear_destroy(layer->qkv);
+        hs__linear_destroy(layer->memory);
         hs__linear_destroy(layer->output);
         hs__linear_destroy(layer->ffn_gate);
         hs__linear_destroy(layer->ffn_in);

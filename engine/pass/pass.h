@@ -20,12 +20,12 @@
 
 typedef struct hs__residual hs__residual;
 
-/* Computes the factors of a layer unless they are there. Allocates, and waits for a thread that computes
+/* Computes the factors of a block unless they are there. Allocates, and waits for a thread that computes
  * some. Fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err);
+HS_MUST_USE hs_status hs__residual_make(hs__residual *residual, size_t block, hs_error *err);
 
-/* Returns C of a head in panels, or NULL until hs__residual_make has succeeded for the layer. */
-const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head);
+/* Returns C of a head in panels, or NULL until hs__residual_make has succeeded for the block. */
+const float *hs__residual_at(const hs__residual *residual, size_t block, size_t head);
 
 /* ---- the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
 typedef struct hs__packed_norm {
@@ -46,10 +46,11 @@ typedef struct hs__relative {
 } hs__relative;
 
 typedef struct hs__packed_layer {
-    hs__linear *qkv;      /* [A + 2B][H]: query, key, value */
+    hs__linear *qkv;      /* [A + 2B][H]: query, key, value; of cross attention [A][H]: query */
+    hs__linear *memory;   /* [2B][H]: key, value of cross attention; else NULL */
     hs__linear *output;   /* [H][A] */
     hs__linear *ffn_gate; /* [F][H], with the activation; NULL: no gate */
-    hs__linear *ffn_in;   /* [F][H], with the activation if there is no gate */
+    hs__linear *ffn_in;   /* [F][H], with the activation if there is no gate; NULL: no feed-forward part */
     hs__linear *ffn_out;  /* [H][F] */
     hs__packed_norm attention_norm, ffn_norm;
     hs__packed_norm query_norm, key_norm; /* [d], or without gamma */
@@ -88,10 +89,11 @@ struct hs_engine {
     size_t rotary_half;                /* R / 2 */
     hs__packed_norm embedding_norm, final_norm;
     hs__linear *projection;   /* [H][E], or NULL: E is H */
-    hs__packed_layer *layers; /* [n_layers]; layers with the same weights share products */
+    size_t n_blocks;          /* hs_architecture_blocks */
+    hs__packed_layer *layers; /* [n_blocks]; those with the same weights share products */
     bool gated, windowed;     /* true if any layer is */
     size_t inner_step;        /* floats between rows of the inner array of the feed-forward block */
-    hs__rotation *rotations;  /* at most [n_layers], one for each base */
+    hs__rotation *rotations;  /* at most [n_blocks], one for each base */
     size_t n_rotations;
     float score_scale; /* 1 / sqrt(d), less for scores with several addends */
     hs__relative relative;
@@ -114,7 +116,7 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err);
 
 void hs__weights_finish(hs_engine *engine);
 void hs__relative_rows_fill(const hs_architecture *architecture, int32_t *rows);
-/* Scratch of one thread for one head, T = min(N, n_positions). */
+/* Scratch of one thread for one head, with at most min(N, n_positions) queries and as many keys. */
 typedef struct hs__attention_scratch {
     float *keys;      /* K' in panels, later O' in panels */
     float *values;    /* V in panels */
@@ -128,6 +130,8 @@ struct hs_workspace {
     size_t tokens_max;
     float *x;          /* [N][H]  hidden state */
     float *qkv;        /* [N][A + 2B] */
+    float *memory;     /* [N][H]  states that cross heads read, of all sequences; only of decoders */
+    float *memory_kv;  /* [N][2B] their keys and values in a block */
     float *context;    /* [N][A]  head outputs side by side, as the output product reads them */
     float *inner;      /* [N][inner_step], of which F are used: inner array of the feed-forward block */
     float *update;     /* [N][W]  output of a block, to be added to x */
@@ -154,14 +158,16 @@ typedef struct hs__head_change {
 typedef struct hs__head_place {
     const hs_sequence *sequence;
     size_t layer, head;
+    bool cross;
 } hs__head_place;
 
-/* One head of one sequence. q, k, v and context begin at the sequence's first row and the head's first
- * column. */
+/* One head of one sequence: T queries and K keys. q, k, v and context begin at the sequence's first row and
+ * the head's first column. K is T except in cross attention, which has no mask and no positions. */
 typedef struct hs__head {
-    size_t T, D;
-    float *q, *k, *v; /* [T][D] with `step` floats between rows; q and k are rotated in place */
-    size_t step;
+    size_t T, K, D;
+    float *q;     /* [T][D] with `step` floats between rows; rotated in place */
+    float *k, *v; /* [K][D] with `key_step` floats between rows; k is rotated in place */
+    size_t step, key_step;
     bool keys_are_ready; /* another head of the group has normed and rotated k */
     hs__add_norm *add_norm;
     float norm_eps;

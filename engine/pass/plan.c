@@ -21,15 +21,15 @@ typedef struct capture_store {
 
 static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_QUERY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
-    [HS_TAP_KEY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
-    [HS_TAP_VALUE] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
-    [HS_TAP_VALUE_NORMS] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN},
-    [HS_TAP_SCORES] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
-    [HS_TAP_SCORES_C2C] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
-    [HS_TAP_SCORES_C2P] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
-    [HS_TAP_SCORES_P2C] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
-    [HS_TAP_ATTENTION] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
-    [HS_TAP_COLUMNS] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN},
+    [HS_TAP_KEY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_KEY, HS_AXIS_HEAD_WIDTH},
+    [HS_TAP_VALUE] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_KEY, HS_AXIS_HEAD_WIDTH},
+    [HS_TAP_VALUE_NORMS] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_KEY},
+    [HS_TAP_SCORES] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_KEY},
+    [HS_TAP_SCORES_C2C] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_KEY},
+    [HS_TAP_SCORES_C2P] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_KEY},
+    [HS_TAP_SCORES_P2C] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_KEY},
+    [HS_TAP_ATTENTION] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_KEY},
+    [HS_TAP_COLUMNS] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_KEY},
     [HS_TAP_HEAD_OUTPUT] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
     [HS_TAP_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
     [HS_TAP_RESIDUAL_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
@@ -52,7 +52,7 @@ _Static_assert(HS_LAYERS_MAX == 256 && HS_HEADS_MAX <= HS_LAYERS_MAX, "the numbe
 
 hs_selection hs_select_all(const hs_shape *shape, unsigned taps)
 {
-    return (hs_selection){hs_all_numbers, shape->n_layers, hs_all_numbers, shape->n_heads, taps};
+    return (hs_selection){hs_all_numbers, shape->n_layers, hs_all_numbers, shape->n_heads, taps, 0};
 }
 
 const hs_axis *hs_tap_axes(hs_tap tap)
@@ -79,6 +79,7 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
         [HS_AXIS_HEAD] = capture->n_heads,
         [HS_AXIS_KV_HEAD] = capture->n_heads,
         [HS_AXIS_TOKEN] = capture->n_tokens,
+        [HS_AXIS_KEY] = capture->n_keys,
         [HS_AXIS_HEAD_WIDTH] = capture->head_width,
         [HS_AXIS_HIDDEN] = capture->hidden,
     };
@@ -110,6 +111,8 @@ static hs_capture capture_describe(hs_runtime *runtime, const hs_shape *shape, c
     return (hs_capture){
         .runtime = runtime,
         .n_tokens = n_tokens,
+        .n_keys = selection->n_memory > 0 ? selection->n_memory : n_tokens,
+        .cross = selection->n_memory > 0,
         .n_layers = selection->n_layers,
         .n_heads = selection->n_heads,
         .head_width = shape->head_width,
@@ -260,7 +263,7 @@ static bool list_contains(const uint16_t *list, size_t n_list, const uint16_t *i
 static bool patch_is_kept(const hs_intervention *patch, const hs_capture *capture)
 {
     if (patch->kind == HS_INTERVENE_PATCH)
-        return capture->taps & HS_KEEP(HEAD_OUTPUT) &&
+        return capture->taps & HS_KEEP(HEAD_OUTPUT) && capture->cross == patch->cross &&
                list_contains(capture->layers, capture->n_layers, patch->layers, patch->n_layers) &&
                list_contains(capture->heads, capture->n_heads, patch->heads, patch->n_heads);
     for (size_t i = 0; i < patch->n_layers; i++)
@@ -296,6 +299,10 @@ static hs_status intervention_check(const hs_shape *shape, const hs_intervention
                        shape->n_heads);
     if (intervention->kind == HS_INTERVENE_SCALE && !isfinite(intervention->factor))
         return hs_fail(err, HS_INVALID, "an intervention's factor must be a finite number");
+    if (intervention->kind == HS_INTERVENE_IDENTITY && intervention->cross)
+        return hs_fail(err, HS_INVALID,
+                       "the map of a cross head cannot be the identity: its rows and columns are tokens of "
+                       "two texts");
     return hs_intervention_is_patch(intervention) ? patch_check(intervention, n_tokens, err) : HS_OK;
 }
 
@@ -304,7 +311,7 @@ static hs_status maps_check(const hs_sequence *sequence, const hs_intervention *
 {
     for (size_t i = 0; i < sequence->n_interventions; i++) {
         const hs_intervention *identity = &sequence->interventions[i];
-        if (identity->kind != HS_INTERVENE_IDENTITY)
+        if (identity->kind != HS_INTERVENE_IDENTITY || identity->cross != uniform->cross)
             continue;
         for (size_t l = 0; l < uniform->n_layers; l++)
             for (size_t h = 0; h < uniform->n_heads; h++)
@@ -344,8 +351,29 @@ size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t
     return n_interventions == 0 ? 0 : first < n_layers ? first : n_layers - 1;
 }
 
-static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
+/* Checks that a decoder has its memory, and that nothing names cross heads of other models. */
+static hs_status memory_check(const hs_architecture *architecture, const hs_sequence *sequence, hs_error *err)
 {
+    const size_t n_positions = architecture->shape.n_positions;
+    bool cross = sequence->memory || sequence->capture->cross;
+    for (size_t i = 0; i < sequence->n_interventions; i++)
+        cross |= sequence->interventions[i].cross;
+    if (cross && !architecture->crosses)
+        return hs_fail(err, HS_INVALID, "the model has no cross heads and reads no memory");
+    if (architecture->crosses && !sequence->memory)
+        return hs_fail(err, HS_INVALID, "a decoder needs the states of its encoder");
+    if (sequence->memory && (sequence->n_memory < 1 || sequence->n_memory > n_positions))
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens of the source are not within 1 and the model's %zu",
+                       sequence->n_memory, n_positions);
+    if (sequence->capture->cross && sequence->capture->n_keys != sequence->n_memory)
+        return hs_fail(err, HS_INVALID, "the capture was made for another source");
+    return HS_OK;
+}
+
+static hs_status sequence_check(const hs_architecture *architecture, const hs_sequence *sequence,
+                                hs_error *err)
+{
+    const hs_shape *shape = &architecture->shape;
     const hs_capture *capture = sequence->capture;
     if (sequence->n_tokens < 1 || sequence->n_tokens > shape->n_positions)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are not within 1 and the model's %zu",
@@ -353,13 +381,16 @@ static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequen
     if (!capture || capture->n_tokens != sequence->n_tokens || capture->hidden != shape->hidden ||
         capture->head_width != shape->head_width)
         return hs_fail(err, HS_INVALID, "the capture was made for another text or model");
-    const hs_status st = tokens_check(shape, sequence, err);
+    hs_status st = memory_check(architecture, sequence, err);
+    if (!st)
+        st = tokens_check(shape, sequence, err);
     return st ? st : interventions_check(shape, sequence, err);
 }
 
 /* Fails unless all sequences start in the same layer: the rows of all pass through the layers together. */
-static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *err)
+static hs_status starts_check(hs_plan *plan, hs_error *err)
 {
+    const hs_shape *shape = &plan->architecture->shape;
     const hs_start *first = plan->n_sequences > 0 ? plan->sequences[0].start : NULL;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_start *start = plan->sequences[s].start;
@@ -370,25 +401,28 @@ static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *er
             return hs_fail(err, HS_INVALID, "a sequence must start below layer %zu, with a state",
                            shape->n_layers);
     }
-    plan->first_layer = first ? first->layer : 0;
+    plan->first_block = first ? first->layer * hs_architecture_layer_blocks(plan->architecture) : 0;
     plan->starts_behind_heads = first && first->head_outputs;
     return HS_OK;
 }
 
-/* Finds the last layer to compute: the last one that a capture selects, or all layers if the last state
- * is kept. Only the heads of that layer are computed, unless a state after it is kept. */
+/* Finds the last block to compute: the last one that a capture selects, or all blocks if the last state
+ * is kept. Only the heads of that block are computed, unless a state after it is kept. */
 static void depth_find(hs_plan *plan)
 {
+    const size_t n_layer = hs_architecture_layer_blocks(plan->architecture);
     plan->heads_only = true;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
         const bool all = capture->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE));
         const bool states = all || capture->taps & HS_KEEP(HIDDEN_STATE);
         const size_t listed = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
-        const size_t n = all ? capture->depth : listed;
-        if (n > plan->n_layers || (n == plan->n_layers && states))
+        size_t n = (all ? capture->depth : listed) * n_layer;
+        if (n_layer == 2 && n > 0 && !states && !capture->cross)
+            n--; /* the cross heads come after the heads that are selected */
+        if (n > plan->n_blocks || (n == plan->n_blocks && states))
             plan->heads_only = !states;
-        plan->n_layers = n > plan->n_layers ? n : plan->n_layers;
+        plan->n_blocks = n > plan->n_blocks ? n : plan->n_blocks;
     }
 }
 
@@ -400,12 +434,13 @@ hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *s
                     .n_sequences = n_sequences,
                     .observer = observer};
     for (size_t s = 0; s < n_sequences; s++) {
-        const hs_status st = sequence_check(&architecture->shape, &sequences[s], err);
+        const hs_status st = sequence_check(architecture, &sequences[s], err);
         if (st)
             return st;
         plan.n_tokens += sequences[s].n_tokens;
+        plan.n_memory += sequences[s].memory ? sequences[s].n_memory : 0;
     }
-    const hs_status st = starts_check(&architecture->shape, &plan, err);
+    const hs_status st = starts_check(&plan, err);
     if (st)
         return st;
     depth_find(&plan);
@@ -441,8 +476,8 @@ void hs__patch_output(const hs__head_place *place, size_t width, float *output, 
     const hs_sequence *sequence = place->sequence;
     for (size_t i = 0; i < sequence->n_interventions; i++) {
         const hs_intervention *patch = &sequence->interventions[i];
-        if (patch->kind != HS_INTERVENE_PATCH || !names_layer(patch, place->layer) ||
-            hs__list_find(patch->heads, patch->n_heads, place->head) < 0)
+        if (patch->kind != HS_INTERVENE_PATCH || patch->cross != place->cross ||
+            !names_layer(patch, place->layer) || hs__list_find(patch->heads, patch->n_heads, place->head) < 0)
             continue;
         const hs_capture *capture = patch->from->capture;
         const ptrdiff_t l = hs__list_find(capture->layers, capture->n_layers, place->layer),

@@ -85,6 +85,9 @@ static void transform(const hs_engine *engine, const float *states, size_t n_sta
     if (predictor->norm.gamma)
         engine->add_norm(n_states, width_of(engine), y, NULL, predictor->norm.gamma, predictor->norm.beta,
                          eps, y);
+    const float scale = (float)engine->architecture->predictor.scale;
+    for (size_t i = 0; scale > 0 && i < n_states * width_of(engine); i++)
+        y[i] *= scale;
 }
 
 hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,

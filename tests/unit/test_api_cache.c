@@ -16,7 +16,7 @@ static const uint16_t numbers[] = {0, 1, 2, 3};
 /* The first n_layers layers and n_heads heads. */
 static hs_selection first(size_t n_layers, size_t n_heads, unsigned keep)
 {
-    return (hs_selection){numbers, n_layers, numbers, n_heads, keep};
+    return (hs_selection){numbers, n_layers, numbers, n_heads, keep, 0};
 }
 
 static hs_capture *capture_of(hs_selection selection, size_t n_tokens)
@@ -66,13 +66,13 @@ START_TEST(cache_finds_what_covers_the_selection)
 {
     hs__head_cache *cache = hs__head_cache_create(1 << 20);
     const uint16_t odd[] = {1, 3};
-    add(cache, 1, (hs_selection){odd, 2, numbers, 4, ATT | SIM});
-    ck_assert(holds(cache, 1, (hs_selection){odd, 2, numbers, 4, ATT | SIM}));
-    ck_assert(holds(cache, 1, (hs_selection){odd + 1, 1, odd, 2, SIM}));
-    ck_assert(!holds(cache, 1, (hs_selection){numbers, 1, numbers, 4, SIM})); /* layer 0 */
-    ck_assert(!holds(cache, 1, (hs_selection){numbers, 4, numbers, 4, SIM}));
-    ck_assert(!holds(cache, 1, (hs_selection){odd, 2, numbers, 4, SIM | HS_KEEP(HEAD_OUTPUT)}));
-    ck_assert(!holds(cache, 2, (hs_selection){odd, 2, numbers, 4, SIM})); /* another text */
+    add(cache, 1, (hs_selection){odd, 2, numbers, 4, ATT | SIM, 0});
+    ck_assert(holds(cache, 1, (hs_selection){odd, 2, numbers, 4, ATT | SIM, 0}));
+    ck_assert(holds(cache, 1, (hs_selection){odd + 1, 1, odd, 2, SIM, 0}));
+    ck_assert(!holds(cache, 1, (hs_selection){numbers, 1, numbers, 4, SIM, 0})); /* layer 0 */
+    ck_assert(!holds(cache, 1, (hs_selection){numbers, 4, numbers, 4, SIM, 0}));
+    ck_assert(!holds(cache, 1, (hs_selection){odd, 2, numbers, 4, SIM | HS_KEEP(HEAD_OUTPUT), 0}));
+    ck_assert(!holds(cache, 2, (hs_selection){odd, 2, numbers, 4, SIM, 0})); /* another text */
     const hs_cache_stats stats = stats_of(cache);
     ck_assert_uint_eq(stats.hits, 2);
     ck_assert_uint_eq(stats.misses, 4);
@@ -111,19 +111,19 @@ START_TEST(cache_tells_interventions_apart)
                                    {.ids = others[1], .types = types, .n_tokens = 3},
                                    {.ids = others[1], .n_tokens = 3}};
     const hs_intervention changes[] = {
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0},
-        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
-        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
-        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[1], NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[2], NULL, 0},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 1},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions + 1, 1},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 2},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, &sources[0], NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0, false},
+        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
+        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
+        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[1], NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[2], NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 1, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions + 1, 1, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 2, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, &sources[0], NULL, 0, false},
     };
     enum { N_CHANGES = sizeof changes / sizeof *changes };
     hs__heads_key keys[N_CHANGES + 2] = {{0, ids, types, 3, NULL, 0}, {0, ids, types, 3, changes, 2}};

@@ -532,7 +532,7 @@ END_TEST
 START_TEST(the_size_of_caches_changes_no_bit)
 {
     static const size_t tokens[] = {1, 33, 64, 150};
-    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0};
+    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false};
     const hs_architecture architecture = architectures[_i].make();
     const hs__kernels *kernels;
     for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
@@ -561,20 +561,20 @@ static const struct {
     hs_intervention list[3];
     size_t n;
 } interventions[] = {
-    {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}}, 1},
-    {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F, NULL, NULL, 0}}, 1},
-    {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0}}, 1},
-    {{{one, 1, hs_all_numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}}, 1},
-    {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}}, 1},
-    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-      {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
-      {hs_all_numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0}},
+    {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F, NULL, NULL, 0, false}}, 1},
+    {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false}}, 1},
+    {{{one, 1, hs_all_numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}}, 1},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
+      {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false}},
      3},
-    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-      {hs_all_numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
      2},
-    {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0},
-      {hs_all_numbers, 0, hs_all_numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+    {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0, false},
+      {hs_all_numbers, 0, hs_all_numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
      2},
 };
 enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
@@ -604,7 +604,7 @@ static size_t maps_floats(const hs_capture *c)
 START_TEST(a_scale_of_1_changes_no_bit)
 {
     const hs_intervention nothing = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_SCALE, 1, NULL,
-                                     NULL,           0};
+                                     NULL,           0, false};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1),
@@ -631,7 +631,7 @@ START_TEST(equal_outputs_have_no_centred_similarity)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             runtime->kernels = kernels;
             hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-            const hs_intervention change = {one, 1, one, 1, kinds[k], 0, NULL, NULL, 0};
+            const hs_intervention change = {one, 1, one, 1, kinds[k], 0, NULL, NULL, 0, false};
             hs_capture *got = pass(engine, 70, EVERYTHING, &change, 1, 1);
             const float *S = hs_capture_at(got, HS_TAP_CENTERED_SIMILARITY, 1, 1);
             size_t n_wrong = 0;
@@ -654,7 +654,7 @@ START_TEST(changed_outputs_in_the_last_layer_change_no_map)
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1);
     for (size_t k = 0; k < 3; k++) {
-        const hs_intervention change = {last, 1, one, 1, kinds[k], 2, NULL, NULL, 0};
+        const hs_intervention change = {last, 1, one, 1, kinds[k], 2, NULL, NULL, 0, false};
         hs_capture *changed = pass(engine, 31, EVERYTHING, &change, 1, 1);
         assert_same_bits(plain, changed, HS_TAP_ATTENTION, maps_floats(plain));
         for (size_t h = 0; h < 3; h++)
@@ -672,10 +672,10 @@ END_TEST
 /* Zero is zero whatever it replaces, and two orders of one list are one list. */
 START_TEST(the_order_of_interventions_does_not_matter)
 {
-    const hs_intervention there[] = {{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0},
-                                     {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0},
-                                     {one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0},
-                                     {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}};
+    const hs_intervention there[] = {{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
+                                     {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false},
+                                     {one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false},
+                                     {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}};
     const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
@@ -694,10 +694,11 @@ END_TEST
 /* Texts of one pass have their own interventions. */
 START_TEST(interventions_stay_in_their_sequence)
 {
-    const hs_intervention zero = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_ZERO, 0, NULL, NULL, 0};
+    const hs_intervention zero = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_ZERO, 0, NULL,
+                                  NULL,           0, false};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-    const hs_selection all = {hs_all_numbers, 3, hs_all_numbers, 3, EVERYTHING};
+    const hs_selection all = {hs_all_numbers, 3, hs_all_numbers, 3, EVERYTHING, 0};
     hs_capture *alone[] = {pass(engine, 25, EVERYTHING, NULL, 0, 1),
                            pass(engine, 25, EVERYTHING, &zero, 1, 1)};
     hs_sequence both[2];
@@ -766,7 +767,7 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
     static const uint16_t last[] = {2}, second[] = {1};
     const hs_architecture architecture = architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
-    const hs_intervention above = {last, 1, hs_all_numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0};
+    const hs_intervention above = {last, 1, hs_all_numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false};
     hs_capture *whole = pass(engine, 25, EVERYTHING, &above, 1, 1);
     for (size_t layer = 0; layer < 3; layer++) {
         hs_capture *from = pass_from(engine, whole, (hs_start){.layer = layer}, &above);
@@ -782,7 +783,7 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
     }
     hs_capture_destroy(whole);
 
-    const hs_intervention off = {second, 1, second, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0};
+    const hs_intervention off = {second, 1, second, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false};
     hs_capture *changed = pass(engine, 25, EVERYTHING, &off, 1, 1);
     whole = pass(engine, 25, EVERYTHING, NULL, 0, 1);
     const hs_start without = {
@@ -839,8 +840,8 @@ START_TEST(unsound_interventions_are_refused)
 {
     static const uint16_t descending[] = {1, 0}, beyond[] = {3}, beyond_last[] = {4};
     static const size_t outside[] = {1, 4}, twice[] = {2, 2};
-    const hs_selection none = {0}, outputs = {one, 1, one, 1, HS_KEEP(HEAD_OUTPUT)},
-                       states = {one, 1, one, 1, HS_KEEP(HIDDEN_STATE)};
+    const hs_selection none = {0}, outputs = {one, 1, one, 1, HS_KEEP(HEAD_OUTPUT), 0},
+                       states = {one, 1, one, 1, HS_KEEP(HIDDEN_STATE), 0};
     hs_capture *captures[3] = {NULL};
     ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &captures[0], NULL), HS_OK);
     ck_assert_int_eq(hs_capture_create(NULL, shape, &outputs, 4, &captures[1], NULL), HS_OK);
@@ -853,34 +854,34 @@ START_TEST(unsound_interventions_are_refused)
         hs_intervention list[2];
         const char *text;
     } cases[] = {
-        {{{beyond, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+        {{{beyond, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
          "an intervention's layers must be ascending and below 3"},
-        {{{one, 1, descending, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0}},
+        {{{one, 1, descending, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
          "an intervention's heads must be ascending and below 3"},
-        {{{one, 1, one, 1, HS_INTERVENE_SCALE, NAN, NULL, NULL, 0}},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, NAN, NULL, NULL, 0, false}},
          "an intervention's factor must be a finite number"},
-        {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY, NULL, NULL, 0}},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY, NULL, NULL, 0, false}},
          "an intervention's factor must be a finite number"},
-        {{{hs_all_numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0},
-          {outer, 2, hs_all_numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0}},
+        {{{hs_all_numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false},
+          {outer, 2, hs_all_numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}},
          "head 0 of layer 0 is asked to be uniform and the identity: choose one"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &unknown, NULL, 0}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &unknown, NULL, 0, false}},
          "a patch needs another text's pass, which only a single text has"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &shorter, NULL, 0}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &shorter, NULL, 0, false}},
          "a patch is from a text of 3 tokens, but the text has 4"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, outside, 2}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, outside, 2, false}},
          "a patch's positions must be ascending and below 4"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, twice, 2}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, twice, 2, false}},
          "a patch's positions must be ascending and below 4"},
-        {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0}},
+        {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0, false}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &hidden, NULL, 0}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &hidden, NULL, 0, false}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0}},
+        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0, false}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{one, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0}},
+        {{{one, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{beyond_last, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0}},
+        {{{beyond_last, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false}},
          "an intervention's layers must be ascending and below 4"},
     };
     const hs_architecture architecture = architecture_plain();

@@ -86,8 +86,8 @@ static void text_make(size_t number, size_t n)
 {
     static const hs_shape shape = {
         .n_layers = 8, .n_heads = N_HEADS, .hidden = 12, .head_width = 4, .n_positions = WINDOW};
-    const hs_selection selection = {layers, N_LAYERS, heads, N_HEADS,
-                                    HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
+    const hs_selection selection = {
+        layers, N_LAYERS, heads, N_HEADS, HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), 0};
     uint32_t seed = (uint32_t)number + 1;
     hs_capture *capture;
     ck_assert_int_eq(hs_capture_create(NULL, &shape, &selection, n, &capture, NULL), HS_OK);

@@ -268,8 +268,8 @@ START_TEST(observers_are_shown_what_captures_would_keep)
     for (size_t s = 0; s < TEXTS; s++) {
         hs_capture **capture = &observed.sequences[s].capture;
         const size_t T = (*capture)->n_tokens;
-        const hs_selection nothing = {(*capture)->layers, (*capture)->n_layers, (*capture)->heads,
-                                      (*capture)->n_heads, 0};
+        const hs_selection nothing = {
+            (*capture)->layers, (*capture)->n_layers, (*capture)->heads, (*capture)->n_heads, 0, 0};
         hs_capture *empty = make_capture(engine, &nothing, T);
         if (s % 2) {
             hs_capture_destroy(*capture);
@@ -446,7 +446,7 @@ START_TEST(selections_are_slices_of_the_whole)
         unsigned keep = 0;
         for (size_t k = 0; k < 4; k++)
             keep |= subset >> k & 1 ? kept[k] : 0;
-        const hs_selection selection = {layers, 3, heads, 1, keep};
+        const hs_selection selection = {layers, 3, heads, 1, keep, 0};
         hs_capture *part = make_capture(engine, &selection, T);
         ck_assert_int_eq(part->arrays[HS_TAP_ATTENTION] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
         ck_assert_int_eq(part->arrays[HS_TAP_COLUMNS] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
@@ -484,9 +484,9 @@ END_TEST
 START_TEST(a_batch_may_mix_selections)
 {
     static const uint16_t none[] = {0}, first[] = {0}, last[] = {2};
-    const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP(HIDDEN_STATE)},
-                                       {first, 1, last, 1, EVERYTHING},
-                                       {last, 1, first, 1, HS_KEEP(ATTENTION)}};
+    const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP(HIDDEN_STATE), 0},
+                                       {first, 1, last, 1, EVERYTHING, 0},
+                                       {last, 1, first, 1, HS_KEEP(ATTENTION), 0}};
     const hs_architecture model = make_model(&shapes[3]);
     hs_engine *engine = make_engine(&model, &(hs_engine_options){0});
     const int32_t ids[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -516,7 +516,7 @@ END_TEST
 static void *capture_main(void *unused)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION), 0};
     for (size_t round = 0; round < 60; round++) {
         hs_capture *captures[6];
         for (size_t i = 0; i < 6; i++) {
@@ -536,7 +536,7 @@ static void *capture_main(void *unused)
 START_TEST(large_captures_are_used_again)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION), 0};
     hs_capture *first = NULL, *second = NULL, *third = NULL;
     ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 400, &first, NULL), HS_OK);
     const void *memory = first;
@@ -585,7 +585,7 @@ END_TEST
 START_TEST(captures_are_aligned_whatever_was_returned)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION)};
+    const hs_selection selection = {hs_all_numbers, 4, hs_all_numbers, 4, HS_KEEP(ATTENTION), 0};
     const size_t n_bytes = hs_capture_bytes(&shape, &selection, 500);
     ck_assert_uint_gt(n_bytes, 4 << 20);
     for (size_t i = 0; i < 8; i++) {
@@ -642,8 +642,8 @@ START_TEST(what_cannot_run_is_refused)
     ck_assert_int_eq(hs_engine_compute(engine, ws, two, 1, NULL, NULL, NULL), HS_INVALID);
 
     const hs_shape *shape = hs_engine_shape(engine);
-    const hs_selection unordered = {beyond, 0, descending, 2, EVERYTHING},
-                       too_far = {beyond, 1, beyond, 0, 0};
+    const hs_selection unordered = {beyond, 0, descending, 2, EVERYTHING, 0},
+                       too_far = {beyond, 1, beyond, 0, 0, 0};
     ck_assert_int_eq(hs_capture_create(runtime, shape, &unordered, 4, &refused, NULL), HS_INVALID);
     ck_assert_int_eq(hs_capture_create(runtime, shape, &too_far, 4, &refused, NULL), HS_INVALID);
     ck_assert_int_eq(hs_capture_create(runtime, shape, &(hs_selection){0}, 0, &refused, NULL), HS_TOO_LARGE);
