@@ -71,6 +71,31 @@ hs_architecture random_architecture(const hs_shape *shape, size_t E)
     return r;
 }
 
+void random_decoder(hs_architecture *architecture)
+{
+    const size_t H = architecture->shape.hidden, n = architecture->shape.n_layers;
+    const hs_layer *encoder = architecture->layers;
+    architecture->crosses = architecture->causal = true;
+    architecture->layers = block_make(2 * n * sizeof *architecture->layers);
+    for (size_t l = 0; l < n; l++) {
+        hs_layer *self = &architecture->layers[2 * l], *cross = self + 1;
+        *self = *cross = encoder[l];
+        self->same_as = 2 * l;
+        self->ffn_in = self->ffn_gate = self->ffn_out = (hs_dense){0};
+        self->ffn_norm = (hs_norm){0};
+        *cross = (hs_layer){.same_as = 2 * l + 1,
+                            .query = random_dense(H, H),
+                            .key = random_dense(H, H),
+                            .value = random_dense(H, H),
+                            .output = random_dense(H, H),
+                            .attention_norm = random_norm(H),
+                            .ffn_in = encoder[l].ffn_in,
+                            .ffn_gate = encoder[l].ffn_gate,
+                            .ffn_out = encoder[l].ffn_out,
+                            .ffn_norm = encoder[l].ffn_norm};
+    }
+}
+
 void random_architecture_free(void)
 {
     while (n_blocks > 0)
@@ -174,15 +199,21 @@ static double *embed(const hs_architecture *architecture, const hs_sequence *s)
     return x;
 }
 
+/* A block with attention: of layer l, self or cross. */
+typedef struct block {
+    size_t l;
+    bool cross;
+} block;
+
 /* True where one of the sequence's interventions of this kind meets the head; factors are multiplied. */
-static bool meets(const hs_sequence *s, hs_intervention_kind kind, size_t l, size_t h, double *factor)
+static bool meets(const hs_sequence *s, hs_intervention_kind kind, block b, size_t h, double *factor)
 {
     bool any = false;
     for (size_t n = 0; n < s->n_interventions; n++) {
         const hs_intervention *v = &s->interventions[n];
         bool in_layers = false, in_heads = false;
         for (size_t i = 0; i < v->n_layers; i++)
-            in_layers |= v->layers[i] == l;
+            in_layers |= v->layers[i] == b.l && v->cross == b.cross;
         for (size_t i = 0; i < v->n_heads; i++)
             in_heads |= v->heads[i] == h;
         if (v->kind == kind && in_layers && in_heads) {
@@ -193,14 +224,14 @@ static bool meets(const hs_sequence *s, hs_intervention_kind kind, size_t l, siz
     return any;
 }
 
-static void softmax(size_t T, const double *scores, double *ret)
+static void softmax(size_t K, const double *scores, double *ret)
 {
     double top = -INFINITY, sum = 0;
-    for (size_t j = 0; j < T; j++)
+    for (size_t j = 0; j < K; j++)
         top = fmax(top, scores[j]);
-    for (size_t j = 0; j < T; j++)
+    for (size_t j = 0; j < K; j++)
         sum += ret[j] = exp(scores[j] - top);
-    for (size_t j = 0; j < T; j++)
+    for (size_t j = 0; j < K; j++)
         ret[j] /= sum;
 }
 
@@ -228,7 +259,8 @@ static double score_bias(const hs_architecture *architecture, size_t i, size_t j
         const double B = (double)(architecture->score_bias.n_buckets / (architecture->causal ? 1 : 2));
         const double e = floor(B / 2), D = (double)architecture->score_bias.n_distances;
         const double bucket = m < e ? m : fmin(B - 1, e + floor(log(m / e) / log(D / e) * (B - e) + 1e-9));
-        bias += at(&architecture->score_bias.table, (size_t)(bucket + (j > i ? B : 0)), h);
+        bias += at(&architecture->score_bias.table,
+                   (size_t)(bucket + (j > i && !architecture->causal ? B : 0)), h);
     }
     if (architecture->alibi) {
         double power = 1;
@@ -282,21 +314,22 @@ static double *positions(const hs_architecture *architecture, const hs_dense *pr
 }
 
 /* O of one head, [T][d], with its interventions. */
-static void output(const hs_architecture *architecture, const hs_sequence *s, size_t l, size_t h,
+static void output(const hs_architecture *architecture, const hs_sequence *s, block b, size_t h,
                    const double *A, const double *v, double *O)
 {
-    const size_t T = s->n_tokens, H = architecture->shape.hidden, D = architecture->shape.head_width;
+    const size_t T = s->n_tokens, K = b.cross ? s->n_memory : T, H = architecture->shape.hidden,
+                 D = architecture->shape.head_width;
     double factor = 1, unused = 1;
-    const bool mean = meets(s, HS_INTERVENE_MEAN, l, h, &unused);
-    meets(s, HS_INTERVENE_SCALE, l, h, &factor);
-    if (meets(s, HS_INTERVENE_ZERO, l, h, &unused))
+    const bool mean = meets(s, HS_INTERVENE_MEAN, b, h, &unused);
+    meets(s, HS_INTERVENE_SCALE, b, h, &factor);
+    if (meets(s, HS_INTERVENE_ZERO, b, h, &unused))
         factor = 0;
     for (size_t d = 0; d < D; d++) {
         double total = 0;
         for (size_t i = 0; i < T; i++) {
             O[i * D + d] = 0;
-            for (size_t j = 0; j < T; j++)
-                O[i * D + d] += A[i * T + j] * v[j * H + h * D + d];
+            for (size_t j = 0; j < K; j++)
+                O[i * D + d] += A[i * K + j] * v[j * H + h * D + d];
             total += O[i * D + d];
         }
         for (size_t i = 0; i < T; i++)
@@ -346,7 +379,7 @@ static void inner_products(size_t T, size_t n, const double *x, double *S)
 
 /* All similarities of a head with output O [T][D]. */
 static void similarities(const hs_dense *dense, size_t T, size_t D, size_t head, const double *O, size_t map,
-                         reference *r)
+                         const reference *r)
 {
     const size_t H = dense->weight.n_rows;
     double *outputs = malloc(T * D * sizeof *outputs), *writes = written(&dense->weight, T, D, head, O);
@@ -360,52 +393,81 @@ static void similarities(const hs_dense *dense, size_t T, size_t D, size_t head,
     free(outputs), free(writes);
 }
 
-/* The attention part: [T][H], head outputs side by side. */
-static double *attend(const hs_architecture *architecture, const hs_sequence *s, size_t l, const double *x,
-                      reference *r)
+/* Queries, keys and values of a block, [T][H] and [K][H], and the rows of relative positions. */
+typedef struct operands {
+    size_t T, K;
+    double *q, *k, *v, *keys, *queries;
+} operands;
+
+/* x [T][H] is the input of the block. */
+static operands operands_make(const hs_architecture *architecture, const hs_sequence *s, block b,
+                              const hs_layer *layer, double rotation_base, const double *x)
 {
-    const hs_layer *layer = &architecture->layers[architecture->layers[l].same_as];
-    const size_t T = s->n_tokens, H = architecture->shape.hidden, D = architecture->shape.head_width;
-    double *q = dense(&layer->query, T, x), *k = dense(&layer->key, T, x), *v = dense(&layer->value, T, x);
-    double *keys = positions(architecture, &layer->position_key),
-           *queries = positions(architecture, &layer->position_query);
+    const size_t T = s->n_tokens, K = b.cross ? s->n_memory : T, H = architecture->shape.hidden;
+    double *read = malloc(K * H * sizeof *read);
+    for (size_t i = 0; i < K * H; i++)
+        read[i] = b.cross ? s->memory[i] : x[i];
+    const operands o = {T,
+                        K,
+                        dense(&layer->query, T, x),
+                        dense(&layer->key, K, read),
+                        dense(&layer->value, K, read),
+                        positions(architecture, &layer->position_key),
+                        positions(architecture, &layer->position_query)};
+    rotate(architecture, rotation_base, T, o.q);
+    rotate(architecture, rotation_base, K, o.k);
+    free(read);
+    return o;
+}
+
+/* Sets row i of a head's scores and their addends, at map `map` of the reference. */
+static void scores_make(const hs_architecture *architecture, block b, size_t window, const operands *o,
+                        size_t h, size_t i, size_t row_of_maps, const reference *r)
+{
+    for (size_t j = 0; j < o->K; j++) {
+        const size_t at_map = row_of_maps * o->K + j, row = relative_row(&architecture->relative, i, j);
+        const bool hidden =
+            (window > 0 && (i > j ? i - j : j - i) > window) || (architecture->causal && !b.cross && j > i);
+        r->c2c[at_map] = hidden ? -INFINITY : product(architecture, o->q, i, o->k, j, h);
+        r->c2p[at_map] = o->keys ? product(architecture, o->q, i, o->keys, row, h) : 0;
+        r->p2c[at_map] = o->queries ? product(architecture, o->queries, row, o->k, j, h) : 0;
+        r->scores[at_map] = r->c2c[at_map] + r->c2p[at_map] + r->p2c[at_map] +
+                            (b.cross || hidden ? 0 : score_bias(architecture, i, j, h));
+    }
+}
+
+/* The attention part: [T][H], head outputs side by side. Keeps what belongs to the reference. */
+static double *attend(const hs_architecture *architecture, const hs_sequence *s, block b,
+                      const hs_layer *layer, const hs_layer *own, const double *x, const reference *r)
+{
+    const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
+    const operands o = operands_make(architecture, s, b, layer, own->rotation_base, x);
+    const size_t T = o.T, K = o.K;
     double *context = calloc(T * H, sizeof *context);
-    rotate(architecture, architecture->layers[l].rotation_base, T, q);
-    rotate(architecture, architecture->layers[l].rotation_base, T, k);
     for (size_t h = 0; h < architecture->shape.n_heads; h++) {
-        const size_t map = l * architecture->shape.n_heads + h;
-        double *scores = r->scores + map * T * T, *A = r->attention + map * T * T;
-        take_head(T, H, D, q + h * D, r->query + map * T * D);
-        take_head(T, H, D, k + h * D, r->key + map * T * D);
-        take_head(T, H, D, v + h * D, r->value + map * T * D);
-        double *c2c = r->c2c + map * T * T, *c2p = r->c2p + map * T * T, *p2c = r->p2c + map * T * T;
+        const size_t map = b.l * architecture->shape.n_heads + h;
+        take_head(T, H, D, o.q + h * D, r->query + map * T * D);
+        take_head(K, H, D, o.k + h * D, r->key + map * K * D);
+        take_head(K, H, D, o.v + h * D, r->value + map * K * D);
+        double *scores = r->scores + map * T * K, *A = r->attention + map * T * K;
         double *O = r->output + map * T * D, unused = 1;
-        const bool uniform = meets(s, HS_INTERVENE_UNIFORM, l, h, &unused);
-        const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
+        const bool uniform = meets(s, HS_INTERVENE_UNIFORM, b, h, &unused);
+        const bool identity = meets(s, HS_INTERVENE_IDENTITY, b, h, &unused);
         for (size_t i = 0; i < T; i++) {
-            for (size_t j = 0; j < T; j++) {
-                const size_t window = architecture->layers[l].window,
-                             row = relative_row(&architecture->relative, i, j);
-                const bool hidden = window > 0 && (i > j ? i - j : j - i) > window;
-                c2c[i * T + j] = hidden ? -INFINITY : product(architecture, q, i, k, j, h);
-                c2p[i * T + j] = keys ? product(architecture, q, i, keys, row, h) : 0;
-                p2c[i * T + j] = queries ? product(architecture, queries, row, k, j, h) : 0;
-                scores[i * T + j] =
-                    c2c[i * T + j] + c2p[i * T + j] + p2c[i * T + j] + score_bias(architecture, i, j, h);
-            }
-            softmax(T, scores + i * T, A + i * T);
+            scores_make(architecture, b, own->window, &o, h, i, map * T + i, r);
+            softmax(K, scores + i * K, A + i * K);
             size_t n_seen = 0;
-            for (size_t j = 0; j < T; j++)
-                n_seen += scores[i * T + j] > -INFINITY;
-            for (size_t j = 0; (uniform || identity) && j < T; j++)
-                A[i * T + j] = uniform ? (scores[i * T + j] > -INFINITY) / (double)n_seen : i == j;
+            for (size_t j = 0; j < K; j++)
+                n_seen += scores[i * K + j] > -INFINITY;
+            for (size_t j = 0; (uniform || identity) && j < K; j++)
+                A[i * K + j] = uniform ? (scores[i * K + j] > -INFINITY) / (double)n_seen : i == j;
         }
-        output(architecture, s, l, h, A, v, O);
+        output(architecture, s, b, h, A, o.v, O);
         for (size_t i = 0; i < T; i++)
             memcpy(context + i * H + h * D, O + i * D, D * sizeof *O);
         similarities(&layer->output, T, D, h, O, map, r);
     }
-    free(q), free(k), free(v), free(keys), free(queries);
+    free(o.q), free(o.k), free(o.v), free(o.keys), free(o.queries);
     return context;
 }
 
@@ -461,49 +523,66 @@ static double *convolve(const hs_architecture *architecture, size_t T, const dou
     return y;
 }
 
-static void layer_run(const hs_architecture *architecture, const hs_sequence *s, size_t l, double *x,
-                      reference *r)
+/* Computes a block with attention, and the feed-forward part behind it if it has one. */
+static void block_run(const hs_architecture *architecture, const hs_sequence *s, block b, double *x,
+                      const reference *r)
 {
-    const hs_layer *layer = &architecture->layers[architecture->layers[l].same_as];
+    const hs_layer *own = &architecture->layers[architecture->crosses ? 2 * b.l + b.cross : b.l];
+    const hs_layer *layer = &architecture->layers[own->same_as];
     const size_t T = s->n_tokens;
     double *input = block_input(architecture, &layer->attention_norm, T, x);
-    double *context = attend(architecture, s, l, input, r);
+    double *context = attend(architecture, s, b, layer, own, input, r);
     join(architecture, &layer->attention_norm, T, x, dense(&layer->output, T, context));
     free(input), free(context);
+    if (!layer->ffn_in.weight.data)
+        return;
     input = block_input(architecture, &layer->ffn_norm, T, x);
     join(architecture, &layer->ffn_norm, T, x, feed(architecture, layer, T, input));
     free(input);
-    if (l == 0 && architecture->convolution.width > 0)
-        join(architecture, &architecture->convolution.norm, T, x, convolve(architecture, T, r->states));
-    if (l + 1 == architecture->shape.n_layers)
-        norm(&architecture->final_norm, architecture->norm_eps, T, architecture->shape.hidden, x);
 }
 
-reference reference_make(const hs_architecture *architecture, const hs_sequence *s)
+static reference arrays_make(const hs_architecture *architecture, size_t T, size_t K)
 {
-    const size_t T = s->n_tokens, H = architecture->shape.hidden, L = architecture->shape.n_layers;
-    const size_t n_maps = L * architecture->shape.n_heads, n = n_maps * T * T;
-    const size_t n_rows = n_maps * T * architecture->shape.head_width;
+    const size_t H = architecture->shape.hidden, L = architecture->shape.n_layers;
+    const size_t n_maps = L * architecture->shape.n_heads, n = n_maps * T * K,
+                 D = architecture->shape.head_width;
     reference r = {.T = T,
-                   .query = calloc(n_rows, sizeof(double)),
-                   .key = calloc(n_rows, sizeof(double)),
-                   .value = calloc(n_rows, sizeof(double)),
+                   .K = K,
+                   .query = calloc(n_maps * T * D, sizeof(double)),
+                   .key = calloc(n_maps * K * D, sizeof(double)),
+                   .value = calloc(n_maps * K * D, sizeof(double)),
                    .states = calloc((L + 1) * T * H, sizeof(double)),
                    .scores = calloc(n, sizeof(double)),
                    .c2c = calloc(n, sizeof(double)),
                    .c2p = calloc(n, sizeof(double)),
                    .p2c = calloc(n, sizeof(double)),
                    .attention = calloc(n, sizeof(double)),
-                   .output = calloc(n_rows, sizeof(double))};
+                   .output = calloc(n_maps * T * D, sizeof(double))};
     for (size_t i = 0; i < 4; i++)
-        r.similarity[i / 2][i % 2] = calloc(n, sizeof(double));
+        r.similarity[i / 2][i % 2] = calloc(n_maps * T * T, sizeof(double));
+    return r;
+}
+
+reference reference_make(const hs_architecture *architecture, const hs_sequence *s, bool cross)
+{
+    const size_t T = s->n_tokens, H = architecture->shape.hidden, L = architecture->shape.n_layers;
+    reference r = arrays_make(architecture, T, cross ? s->n_memory : T);
+    /* what the other blocks of a decoder compute */
+    reference other = arrays_make(architecture, T, cross ? T : s->n_memory);
     double *x = embed(architecture, s);
     memcpy(r.states, x, T * H * sizeof *x);
     for (size_t l = 0; l < L; l++) {
-        layer_run(architecture, s, l, x, &r);
+        block_run(architecture, s, (block){l, false}, x, cross ? &other : &r);
+        if (architecture->crosses)
+            block_run(architecture, s, (block){l, true}, x, cross ? &r : &other);
+        if (l == 0 && architecture->convolution.width > 0)
+            join(architecture, &architecture->convolution.norm, T, x, convolve(architecture, T, r.states));
+        if (l + 1 == L)
+            norm(&architecture->final_norm, architecture->norm_eps, T, H, x);
         memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);
     }
     free(x);
+    reference_free(&other);
     return r;
 }
 

@@ -80,28 +80,29 @@ static void compare_all(const hs_capture *c, const reference *r)
 {
     static const char *const similarities[] = {"similarity", "centred similarity", "residual similarity",
                                                "centred residual similarity"};
-    const size_t T = r->T, n = c->n_layers * c->n_heads * T * T;
-    compare(c->arrays[HS_TAP_QUERY], r->query, n / T * c->head_width, "queries");
-    compare(c->arrays[HS_TAP_KEY], r->key, n / T * c->head_width, "keys");
-    compare(c->arrays[HS_TAP_VALUE], r->value, n / T * c->head_width, "values");
+    const size_t T = r->T, K = r->K, n_heads = c->n_layers * c->n_heads, n = n_heads * T * K;
+    compare(c->arrays[HS_TAP_QUERY], r->query, n_heads * T * c->head_width, "queries");
+    compare(c->arrays[HS_TAP_KEY], r->key, n_heads * K * c->head_width, "keys");
+    compare(c->arrays[HS_TAP_VALUE], r->value, n_heads * K * c->head_width, "values");
     compare(c->arrays[HS_TAP_SCORES], r->scores, n, "scores");
     compare(c->arrays[HS_TAP_SCORES_C2C], r->c2c, n, "scores of content with content");
     compare(c->arrays[HS_TAP_SCORES_C2P], r->c2p, n, "scores of content with positions");
     compare(c->arrays[HS_TAP_SCORES_P2C], r->p2c, n, "scores of positions with content");
     compare(c->arrays[HS_TAP_ATTENTION], r->attention, n, "attention");
-    compare(c->arrays[HS_TAP_HEAD_OUTPUT], r->output, n / T * c->head_width, "head output");
+    compare(c->arrays[HS_TAP_HEAD_OUTPUT], r->output, n_heads * T * c->head_width, "head output");
     for (size_t i = 0; i < 4; i++) {
         const hs_similarity kind = {.residual = i / 2, .centered = i % 2};
         const hs_tap tap = hs_similarity_tap(kind);
-        compare(c->arrays[tap], r->similarity[kind.residual][kind.centered], n, similarities[i]);
+        compare(c->arrays[tap], r->similarity[kind.residual][kind.centered], n_heads * T * T,
+                similarities[i]);
     }
     compare(c->arrays[HS_TAP_HIDDEN_STATE], r->states, (1 + c->n_layers) * T * c->hidden, "hidden state");
-    for (size_t map = 0; map < c->n_layers * c->n_heads; map++)
-        for (size_t j = 0; j < T; j++) {
+    for (size_t map = 0; map < n_heads; map++)
+        for (size_t j = 0; j < K; j++) {
             double sum = 0;
             for (size_t i = 0; i < T; i++)
-                sum += r->attention[(map * T + i) * T + j];
-            ck_assert_double_eq_tol(c->arrays[HS_TAP_COLUMNS][map * T + j], sum, 1e-5 * (double)T);
+                sum += r->attention[(map * T + i) * K + j];
+            ck_assert_double_eq_tol(c->arrays[HS_TAP_COLUMNS][map * K + j], sum, 1e-5 * (double)T);
         }
 }
 
@@ -114,7 +115,7 @@ static void check_pass(const hs_architecture *architecture, hs_products products
                                   .n_tokens = T,
                                   .interventions = interventions,
                                   .n_interventions = n_interventions};
-    reference expected = reference_make(architecture, &sequence);
+    reference expected = reference_make(architecture, &sequence, false);
     for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
         hs_capture *got = pass(engine, T, EVERYTHING, interventions, n_interventions, n_threads);
         compare_all(got, &expected);
@@ -936,6 +937,302 @@ START_TEST(a_plan_for_another_model_is_refused)
 }
 END_TEST
 
+/* ---- decoders ---- */
+
+/* T5's, with few buckets before a token. Its query weights are smaller by sqrt(d), as in T5, whose scores are
+ * not divided. */
+static hs_architecture decoder_t5(void)
+{
+    const size_t H = shape->hidden;
+    hs_architecture architecture = architecture_t5();
+    random_decoder(&architecture);
+    for (size_t block = 0; block < hs_architecture_blocks(&architecture); block++)
+        architecture.layers[block].query.weight =
+            random_tensor(H, H, 0, 1 / sqrtf((float)(H * shape->head_width)));
+    return architecture;
+}
+
+/* BART's. */
+static hs_architecture decoder_bart(void)
+{
+    hs_architecture architecture = architecture_plain();
+    architecture.embedding.position_offset = 2;
+    architecture.embedding.counts_padding = true;
+    architecture.embedding.position = random_tensor(TOKENS_MAX + 2, shape->hidden, 0, 0.5F);
+    random_decoder(&architecture);
+    return architecture;
+}
+
+static hs_architecture (*const decoders[])(void) = {decoder_t5, decoder_bart};
+enum { N_DECODERS = sizeof decoders / sizeof *decoders };
+
+/* Lengths of targets and sources. */
+static const size_t two_texts[][2] = {{1, 1}, {17, 5}, {5, 17}, {1, 70}, {70, 150}, {150, 33}};
+enum { N_TWO_TEXTS = sizeof two_texts / sizeof *two_texts };
+
+/* A target of T tokens and a source of random states. */
+static hs_sequence target_make(size_t T, size_t n_memory)
+{
+    return (hs_sequence){.ids = ids,
+                         .types = types,
+                         .n_tokens = T,
+                         .memory = random_tensor(n_memory, shape->hidden, 0, 1).data,
+                         .n_memory = n_memory};
+}
+
+/* Computes captures of all layers and heads, which the caller destroys, of some targets in one pass. */
+static void targets_pass(const hs_engine *engine, hs_sequence *targets, size_t n, bool cross,
+                         size_t n_threads)
+{
+    size_t n_tokens = 0;
+    for (size_t s = 0; s < n; s++) {
+        hs_selection all = hs_select_all(hs_engine_shape(engine), EVERYTHING);
+        all.n_memory = cross ? targets[s].n_memory : 0;
+        ck_assert_int_eq(hs_capture_create(runtime, hs_engine_shape(engine), &all, targets[s].n_tokens,
+                                           &targets[s].capture, NULL),
+                         HS_OK);
+        n_tokens += targets[s].n_tokens + targets[s].n_memory;
+    }
+    hs_error err = {0};
+    hs_workspace *ws = NULL;
+    const hs_run_control control = {.n_threads = n_threads};
+    ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
+    ck_assert_msg(!hs_engine_compute(engine, ws, targets, n, NULL, &control, &err), "%s", err.text);
+    hs_workspace_destroy(ws);
+}
+
+static void check_target(const hs_engine *engine, hs_sequence *target, bool cross)
+{
+    reference expected = reference_make(hs_engine_architecture(engine), target, cross);
+    for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
+        targets_pass(engine, target, 1, cross, n_threads);
+        compare_all(target->capture, &expected);
+        hs_capture_destroy(target->capture);
+    }
+    reference_free(&expected);
+}
+
+START_TEST(decoders_agree_with_doubles)
+{
+    const hs_architecture architecture = decoders[_i]();
+    for (hs_products products = HS_PRODUCTS_NATIVE; products <= HS_PRODUCTS_CBLAS; products++) {
+        hs_engine *engine = engine_make(&architecture, products);
+        for (size_t t = 0; t < N_TWO_TEXTS; t++)
+            for (size_t cross = 0; cross < 2; cross++) {
+                hs_sequence target = target_make(two_texts[t][0], two_texts[t][1]);
+                check_target(engine, &target, cross);
+            }
+        hs_engine_destroy(engine);
+    }
+}
+END_TEST
+
+START_TEST(large_decoders_agree_with_doubles)
+{
+    shape = &large;
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence target = target_make(150, 70);
+    check_target(engine, &target, true);
+    hs_engine_destroy(engine);
+    shape = &small;
+}
+END_TEST
+
+/* A list meets the heads of one kind only. */
+START_TEST(interventions_in_decoders_agree_with_doubles)
+{
+    const hs_architecture architecture = decoders[_i % N_DECODERS]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_intervention list[6];
+    size_t n = 0;
+    for (size_t i = 0; i < interventions[_i / N_DECODERS].n; i++)
+        for (size_t cross = 0; cross < 2; cross++) {
+            list[n] = interventions[_i / N_DECODERS].list[i];
+            list[n].cross = cross != i % 2;
+            n += list[n].kind != HS_INTERVENE_IDENTITY || !list[n].cross;
+        }
+    for (size_t n_used = 1; n_used <= n; n_used += n > 1 ? n - 1 : 1) {
+        hs_sequence target = target_make(17, 70);
+        target.interventions = list;
+        target.n_interventions = n_used;
+        check_target(engine, &target, false);
+        check_target(engine, &target, true);
+    }
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+static void assert_same_captures(const hs_capture *a, const hs_capture *b)
+{
+    for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+        assert_same_bits(a, b, tap, tap_floats(a, tap));
+}
+
+START_TEST(targets_are_computed_alike_alone_and_together)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence together[] = {target_make(5, 70), target_make(31, 1), target_make(17, 33)};
+    for (size_t cross = 0; cross < 2; cross++) {
+        targets_pass(engine, together, 3, cross, 1);
+        for (size_t s = 0; s < 3; s++) {
+            hs_sequence alone = together[s];
+            targets_pass(engine, &alone, 1, cross, 1);
+            assert_same_captures(alone.capture, together[s].capture);
+            hs_capture_destroy(alone.capture);
+            hs_capture_destroy(together[s].capture);
+        }
+    }
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+START_TEST(streamed_cross_maps_have_the_same_bits)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence cached = target_make(33, 50), streamed = cached;
+    runtime->caches.second = SIZE_MAX;
+    targets_pass(engine, &cached, 1, true, 1);
+    runtime->caches.second = 0;
+    targets_pass(engine, &streamed, 1, true, 1);
+    assert_same_captures(cached.capture, streamed.capture);
+    hs_capture_destroy(cached.capture);
+    hs_capture_destroy(streamed.capture);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* A start in a layer is in its self attention; what is above has the same bits. */
+START_TEST(a_start_in_a_decoder_changes_no_bit)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    const size_t T = 25, n = T * shape->hidden;
+    hs_sequence whole = target_make(T, 9);
+    targets_pass(engine, &whole, 1, false, 1);
+    const hs_start start = {.layer = 1,
+                            .state = whole.capture->arrays[HS_TAP_EVERY_STATE] + n,
+                            .head_outputs = hs_capture_at(whole.capture, HS_TAP_HEAD_OUTPUT, 1, 0),
+                            .head_off = SIZE_MAX};
+    hs_sequence part = whole;
+    part.start = &start;
+    targets_pass(engine, &part, 1, false, 1);
+    assert_same_bits(whole.capture, part.capture, HS_TAP_LAST_STATE, n);
+    ck_assert_mem_eq(hs_capture_at(part.capture, HS_TAP_ATTENTION, 2, 0),
+                     hs_capture_at(whole.capture, HS_TAP_ATTENTION, 2, 0), T * T * sizeof(float));
+    hs_capture_destroy(part.capture);
+    hs_capture_destroy(whole.capture);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* Patched with O of its own cross heads, a target stays as it is. With those of another source its last
+ * states become those of the source wherever all heads of all layers are patched. */
+START_TEST(patches_of_cross_heads_take_cross_heads)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence source = target_make(17, 33), target = target_make(17, 70);
+    targets_pass(engine, &source, 1, true, 1);
+    const hs_intervention patch = {
+        hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_PATCH, 0, &source, NULL, 0, true};
+    target.interventions = &patch;
+    target.n_interventions = 1;
+    targets_pass(engine, &target, 1, true, 1);
+    assert_same_bits(target.capture, source.capture, HS_TAP_LAST_STATE, 17 * shape->hidden);
+    assert_same_bits(target.capture, source.capture, HS_TAP_SIMILARITY,
+                     tap_floats(source.capture, HS_TAP_SIMILARITY));
+    hs_capture_destroy(target.capture);
+    hs_capture_destroy(source.capture);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+static void refuse_target(const hs_engine *engine, const hs_sequence *target, hs_status status,
+                          const char *message)
+{
+    hs_plan plan;
+    hs_error err = {0};
+    ck_assert_int_eq(hs_plan_make(hs_engine_architecture(engine), target, 1, NULL, &plan, &err), status);
+    ck_assert_str_eq(err.text, message);
+}
+
+START_TEST(unsound_targets_are_refused)
+{
+    const hs_architecture architecture = decoder_bart(), encoder = architecture_plain();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE),
+              *other = engine_make(&encoder, HS_PRODUCTS_NATIVE);
+    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, true},
+                          zero = {one, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, true};
+    hs_sequence good = target_make(5, 7), bad;
+    targets_pass(engine, &good, 1, true, 1);
+    bad = good;
+    bad.memory = NULL;
+    refuse_target(engine, &bad, HS_INVALID, "a decoder needs the states of its encoder");
+    bad = good;
+    bad.n_memory = TOKENS_MAX + 1;
+    refuse_target(engine, &bad, HS_TOO_LARGE,
+                  "301 tokens of the source are not within 1 and the model's 300");
+    bad.n_memory = 6;
+    refuse_target(engine, &bad, HS_INVALID, "the capture was made for another source");
+    bad = good;
+    bad.interventions = &identity;
+    bad.n_interventions = 1;
+    refuse_target(
+        engine, &bad, HS_INVALID,
+        "the map of a cross head cannot be the identity: its rows and columns are tokens of two texts");
+    refuse_target(other, &good, HS_INVALID, "the model has no cross heads and reads no memory");
+    bad = good;
+    bad.memory = NULL;
+    refuse_target(other, &bad, HS_INVALID, "the model has no cross heads and reads no memory");
+    hs_capture_destroy(good.capture);
+    bad = (hs_sequence){.ids = ids, .n_tokens = 5, .interventions = &zero, .n_interventions = 1};
+    const hs_selection all = hs_select_all(shape, HS_KEEP(ATTENTION));
+    ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 5, &bad.capture, NULL), HS_OK);
+    refuse_target(other, &bad, HS_INVALID, "the model has no cross heads and reads no memory");
+    hs_capture_destroy(bad.capture);
+    hs_engine_destroy(engine);
+    hs_engine_destroy(other);
+}
+END_TEST
+
+START_TEST(a_workspace_bounds_the_memories)
+{
+    const hs_architecture architecture = decoder_t5();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence target = target_make(5, 9);
+    hs_workspace *ws = NULL;
+    hs_error err = {0};
+    targets_pass(engine, &target, 1, true, 1);
+    ck_assert_int_eq(hs_workspace_create(engine, 8, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_compute(engine, ws, &target, 1, NULL, NULL, &err), HS_TOO_LARGE);
+    ck_assert_str_eq(err.text, "9 tokens of sources are more than the workspace's 8");
+    hs_workspace_destroy(ws);
+    hs_capture_destroy(target.capture);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+START_TEST(logits_are_scaled_where_the_head_says_so)
+{
+    enum { VOCABULARY = 20 };
+    hs_architecture architecture = decoder_t5();
+    architecture.predictor.decoder = architecture.embedding.word;
+    float plain[VOCABULARY], scaled[VOCABULARY];
+    const float *state = random_tensor(1, shape->hidden, 0, 1).data;
+    for (size_t i = 0; i < 2; i++) {
+        architecture.predictor.scale = i ? 0.25 : 0;
+        hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+        ck_assert_int_eq(hs_engine_predict(engine, state, 1, 0, 1, i ? scaled : plain, NULL), HS_OK);
+        hs_engine_destroy(engine);
+    }
+    for (size_t k = 0; k < VOCABULARY; k++)
+        ck_assert_float_eq(scaled[k], plain[k] / 4);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("architectures");
@@ -960,6 +1257,16 @@ int main(void)
     tcase_add_test(cases, unsound_interventions_are_refused);
     tcase_add_test(cases, what_the_engine_cannot_do_is_refused_by_name);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
+    tcase_add_loop_test(cases, decoders_agree_with_doubles, 0, N_DECODERS);
+    tcase_add_loop_test(cases, large_decoders_agree_with_doubles, 0, N_DECODERS);
+    tcase_add_loop_test(cases, interventions_in_decoders_agree_with_doubles, 0, N_DECODERS * N_INTERVENTIONS);
+    tcase_add_loop_test(cases, targets_are_computed_alike_alone_and_together, 0, N_DECODERS);
+    tcase_add_loop_test(cases, streamed_cross_maps_have_the_same_bits, 0, N_DECODERS);
+    tcase_add_loop_test(cases, a_start_in_a_decoder_changes_no_bit, 0, N_DECODERS);
+    tcase_add_loop_test(cases, patches_of_cross_heads_take_cross_heads, 0, N_DECODERS);
+    tcase_add_test(cases, unsound_targets_are_refused);
+    tcase_add_test(cases, a_workspace_bounds_the_memories);
+    tcase_add_test(cases, logits_are_scaled_where_the_head_says_so);
     suite_add_tcase(suite, cases);
     return tests_run(suite);
 }
