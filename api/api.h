@@ -39,6 +39,7 @@ typedef struct hs_api_model {
     const char *name; /* copied */
     const hs_model *model;
     const hs_engine *engine;
+    const hs_engine *decoder; /* of an encoder-decoder model's decoder, or NULL */
     /* Called once nobody uses the model any more, on the thread of its last user. NULL: the caller keeps
      * model and engine until the api is destroyed. */
     void (*free)(void *user_data);

@@ -339,7 +339,7 @@ static int check_pooling(hs_job *job)
     const bool pools = analysis->outputs & HS__OUTPUT_BIT(embedding) ||
                        analysis->target.kind == HS_TARGET_VECTOR || analysis->target.kind == HS_TARGET_COSINE;
     if (!pools || job->text.n_prompt < job->text.encoding.n_tokens ||
-        !hs_model_architecture(hs__job_model(job)->model)->sentence.without_prompt)
+        !hs__job_model(job)->architecture->sentence.without_prompt)
         return 0;
     return hs__refuse(
         &job->problem, 422, "/text",
@@ -447,8 +447,8 @@ static void prepare_analyze(hs_job *job)
         (job->format != HS__JSON && !hs__format_is_figure(job->format) &&
          hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
-        hs__effects_of_check(&job->analysis, hs_model_architecture(hs__job_model(job)->model), problem) ||
-        tokenize(job) || check_pooling(job) || check_positions(job))
+        hs__effects_of_check(&job->analysis, hs__job_model(job)->architecture, problem) || tokenize(job) ||
+        check_pooling(job) || check_positions(job))
         return;
     job->analysis.hooks = hooks;
     plan(job);

@@ -14,6 +14,9 @@
 
 static void served_destroy(hs__served_model *served)
 {
+    if (!served)
+        return;
+    served_destroy(served->decoder);
     for (size_t i = 0; served->workspaces && i < served->n_free; i++)
         hs_workspace_destroy(served->workspaces[i]);
     free(served->workspaces);
@@ -24,6 +27,7 @@ void hs__model_release(hs_api *api, hs__served_model *served)
 {
     if (!served)
         return;
+    served = served->encoder ? served->encoder : served;
     pthread_mutex_lock(&api->lock);
     const bool last = --served->n_references == 0;
     pthread_mutex_unlock(&api->lock);
@@ -140,8 +144,9 @@ const hs_engine *hs_served_engine(const hs_served_model *served)
 
 /* ---- changes ---- */
 
-static hs_status served_create(const hs_api *api, const hs_api_model *source, hs__served_model **ret_served,
-                               hs_error *err)
+/* Creates a served model, or with `engine` of its decoder that one, and its workspaces. */
+static hs_status stack_create(const hs_api *api, const hs_api_model *source, const hs_engine *engine,
+                              hs__served_model **ret_served, hs_error *err)
 {
     const size_t n_workers = api->options.n_workers;
     hs__served_model *served = calloc(1, sizeof *served);
@@ -154,8 +159,9 @@ static hs_status served_create(const hs_api *api, const hs_api_model *source, hs
     *served = (hs__served_model){.list_command =
                                      api->options.list_command ? api->options.list_command : "GET /models",
                                  .model = source->model,
-                                 .engine = source->engine,
-                                 .shape = hs_engine_shape(source->engine),
+                                 .engine = engine,
+                                 .architecture = hs_engine_architecture(engine),
+                                 .shape = hs_engine_shape(engine),
                                  .free = source->free,
                                  .user_data = source->user_data,
                                  .n_references = 1,
@@ -172,6 +178,23 @@ static hs_status served_create(const hs_api *api, const hs_api_model *source, hs
     else
         *ret_served = served;
     return st;
+}
+
+static hs_status served_create(const hs_api *api, const hs_api_model *source, hs__served_model **ret_served,
+                               hs_error *err)
+{
+    hs__served_model *served = NULL;
+    hs_status st = stack_create(api, source, source->engine, &served, err);
+    if (!st && source->decoder)
+        st = stack_create(api, source, source->decoder, &served->decoder, err);
+    if (st) {
+        served_destroy(served);
+        return st;
+    }
+    if (served->decoder)
+        served->decoder->encoder = served;
+    *ret_served = served;
+    return HS_OK;
 }
 
 /* Puts a model into the list, or with NULL removes the name. *ret_old is the one that it replaces, if any.
@@ -196,6 +219,8 @@ static hs_status list_change(hs_api *api, const char *name, hs__served_model *ne
             api->models[k] = api->models[k + 1];
     } else {
         new->serial = ++api->last_serial;
+        if (new->decoder)
+            new->decoder->serial = ++api->last_serial;
         api->models[i] = new;
         api->n_models += !old;
     }

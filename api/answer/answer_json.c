@@ -63,7 +63,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, longest + 24);
     const hs__measures m = {.analysis = analysis,
-                            .architecture = hs_model_architecture(model->model),
+                            .architecture = model->architecture,
                             .shape = model->shape,
                             .n_tokens = T,
                             .n_heads = analysis->n_layers * analysis->n_heads,

@@ -42,7 +42,7 @@ static void locate(const uint16_t *requested, size_t n_requested, const uint16_t
 
 hs_pooling hs__answer_pooling(const hs__answer *a)
 {
-    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_architecture *architecture = a->model->architecture;
     hs_pooling pooling = *hs_sentence_pooling(architecture, &a->analysis->pooling);
     pooling.first = architecture->sentence.without_prompt ? a->n_prompt : 0;
     return pooling;
@@ -119,7 +119,7 @@ const char *hs__answer_token(const hs__answer *a, size_t i)
 /* Finds the class with the largest logit. */
 static hs_status find_class(const hs__answer *a, const float *states, size_t *ret_class, hs_error *err)
 {
-    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_architecture *architecture = a->model->architecture;
     const hs_task_head *head = &architecture->task_head;
     const size_t H = architecture->shape.hidden;
     float *row = malloc((H + head->n_classes) * sizeof *row);
@@ -141,7 +141,7 @@ hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *r
 {
     *ret_target = a->analysis->target;
     ret_target->pooling.first = hs__answer_pooling(a).first;
-    if (ret_target->kind || !hs__target_exists(a->analysis, hs_model_architecture(a->model->model)))
+    if (ret_target->kind || !hs__target_exists(a->analysis, a->model->architecture))
         return HS_OK;
     ret_target->kind = HS_TARGET_CLASS;
     return states ? find_class(a, states, &ret_target->class, err) : HS_OK;

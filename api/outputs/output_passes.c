@@ -24,18 +24,18 @@ static hs_sequence sequence_of(const hs__answer *a)
 
 static bool predicts(const hs__answer *a)
 {
-    return hs_model_architecture(a->model->model)->predictor.decoder.data;
+    return a->model->architecture->predictor.decoder.data;
 }
 
 static bool has_target(const hs__answer *a)
 {
-    return hs__target_exists(a->analysis, hs_model_architecture(a->model->model));
+    return hs__target_exists(a->analysis, a->model->architecture);
 }
 
 /* Returns true if the target is a class among probabilities. */
 static bool has_classes(const hs__answer *a)
 {
-    const hs_task_head *head = &hs_model_architecture(a->model->model)->task_head;
+    const hs_task_head *head = &a->model->architecture->task_head;
     const hs_target_kind kind = a->analysis->target.kind;
     return has_target(a) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
            head->problem != HS_REGRESSION;

@@ -25,7 +25,7 @@ typedef struct prediction_list {
 
 static bool predicts_next(const hs__answer *a)
 {
-    return hs_model_architecture(a->model->model)->predictor.next;
+    return a->model->architecture->predictor.next;
 }
 
 static bool is_mask(const hs__answer *a, size_t position)
@@ -486,7 +486,7 @@ static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_
 /* Reads the target from the last hidden states of both passes. */
 static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
 {
-    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_architecture *architecture = a->model->architecture;
     const size_t L = a->model->shape->n_layers, T = a->capture->n_tokens;
     const hs_capture *const passes[] = {a->baseline, a->capture};
     hs_target target;

@@ -74,12 +74,12 @@ static hs_status compute_head(const hs__answer *a, const hs_task_head *head, voi
 
 static hs_status classes_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    return compute_head(a, &hs_model_architecture(a->model->model)->task_head, ret_result, err);
+    return compute_head(a, &a->model->architecture->task_head, ret_result, err);
 }
 
 static hs_status next_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    return compute_head(a, &hs_model_architecture(a->model->model)->next_sentence, ret_result, err);
+    return compute_head(a, &a->model->architecture->next_sentence, ret_result, err);
 }
 
 /* ---- JSON ---- */
@@ -322,7 +322,7 @@ static void find_best(spans *s, const uint8_t *inside)
 /* Computes the logits into `both` [T][2] and splits them. */
 static hs_status find_logits(const hs__answer *a, spans *s, float *both, hs_error *err)
 {
-    const hs_task_head *head = &hs_model_architecture(a->model->model)->task_head;
+    const hs_task_head *head = &a->model->architecture->task_head;
     const float *states = hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0);
     const hs_status st =
         hs_engine_classify(a->model->engine, head, states, s->n_tokens, a->request->n_threads, both, err);
@@ -469,7 +469,7 @@ typedef struct embedding {
 
 static hs_status embedding_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_architecture *architecture = a->model->architecture;
     const hs_pooling pooling = hs__answer_pooling(a);
     const size_t width = hs_sentence_width(architecture, &pooling);
     embedding *e = malloc(sizeof *e + width * sizeof *e->vector);
@@ -486,7 +486,7 @@ static hs_status embedding_compute(const hs__answer *a, void **ret_result, hs_er
 static void embedding_write_json(hs_buffer *b, const hs__answer *a, const void *result)
 {
     const embedding *e = result;
-    const bool normalized = hs_model_architecture(a->model->model)->sentence.normalized;
+    const bool normalized = a->model->architecture->sentence.normalized;
     hs_buffer_text(b, "{\"pooling\":\"");
     for (size_t i = 0; i < e->pooling.n; i++) {
         hs_buffer_text(b, i > 0 ? "+" : "");

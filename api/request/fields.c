@@ -147,7 +147,7 @@ static int read_outputs(const hs__reading *r)
         const size_t output = find_output(json_array_get(r->value, i));
         if (output == HS__OUTPUTS_COUNT)
             return hs__reading_refuse_element(r, i, must);
-        if (requirements[output].has && !requirements[output].has(hs_model_architecture(r->model->model)))
+        if (requirements[output].has && !requirements[output].has(r->model->architecture))
             return requirements[output].refuse(r, i, hs__output_names[output]);
         r->analysis->outputs |= (hs__outputs)1 << output;
     }
@@ -263,7 +263,7 @@ static void list_prompts(const hs_sentence_head *head, char *ret, size_t n_ret)
 
 static int read_prompt_name(const hs__reading *r)
 {
-    const hs_sentence_head *head = &hs_model_architecture(r->model->model)->sentence;
+    const hs_sentence_head *head = &r->model->architecture->sentence;
     const char *name = json_string_value(r->value);
     r->analysis->prompt = NULL;
     if (name && !name[0] && json_string_length(r->value) == 0)
@@ -287,7 +287,7 @@ static int read_pooling(const hs__reading *r)
     if (choice < 0)
         return hs__reading_refuse(r, "one of \"mean\", \"cls\", \"max\"");
     r->analysis->pooling = (hs_pooling){.n = 1, .ways = {ways[choice]}};
-    if (hs_sentence_width(hs_model_architecture(r->model->model), &r->analysis->pooling))
+    if (hs_sentence_width(r->model->architecture, &r->analysis->pooling))
         return 0;
     return hs__refuse(
         r->problem, 422, r->pointer,
@@ -554,7 +554,7 @@ const hs_field *hs_field_find(const char *name)
 void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_analysis)
 {
     const hs_shape *shape = model->shape;
-    const hs_sentence_head *sentence = &hs_model_architecture(model->model)->sentence;
+    const hs_sentence_head *sentence = &model->architecture->sentence;
     if (sentence->default_prompt < sentence->n_prompts)
         ret_analysis->prompt = &sentence->prompts[sentence->default_prompt];
     const size_t length = sentence->max_tokens > 2 ? sentence->max_tokens : 128;

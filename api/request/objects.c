@@ -114,7 +114,7 @@ static int read_range(const hs__reading *r, long low, long high, size_t *ret, si
 
 int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__problem *problem)
 {
-    if (hs_model_architecture(model->model)->predictor.decoder.data)
+    if (model->architecture->predictor.decoder.data)
         return 0;
     return hs__refuse(
         problem, 422, pointer,
@@ -131,7 +131,7 @@ static int read_positions(const hs__reading *r)
     if (choice < 0 && n == 0) /* or no list */
         return hs__reading_refuse(r, "\"masked\", \"all\" or a list of at least one position");
     analysis->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
-    if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->predictor.next)
+    if (choice == HS__PREDICT_MASKED && r->model->architecture->predictor.next)
         return hs__reading_refuse(r, "\"all\" or a list of positions: this model predicts the next token");
     if (choice >= 0)
         return 0;

@@ -16,8 +16,11 @@ typedef struct hs__served_model {
     const char *list_command; /* of hs_api_options */
     const hs_model *model;
     const hs_engine *engine;
+    const hs_architecture *architecture; /* the engine's */
     const hs_shape *shape;
-    void (*free)(void *user_data); /* as in hs_api_model */
+    struct hs__served_model *decoder; /* of an encoder-decoder model, owned; NULL: it has none */
+    struct hs__served_model *encoder; /* of a decoder: the served model, which has all references */
+    void (*free)(void *user_data);    /* as in hs_api_model */
     void *user_data;
     size_t n_references;       /* the list's and the jobs'; the api's lock guards the rest */
     size_t n_users;            /* of hs_api_model_use; each has a reference, too */

@@ -14,7 +14,7 @@ static const hs__row target_members[N_TARGET_MEMBERS];
 
 static const hs_architecture *architecture_of(const hs__reading *r)
 {
-    return hs_model_architecture(r->model->model);
+    return r->model->architecture;
 }
 
 /* Refuses a target whose head the checkpoint lacks. */

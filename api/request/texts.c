@@ -161,6 +161,7 @@ hs_status hs_fields_create(const hs_model *model, size_t tokens_max, hs_fields *
     fields->shape = *hs_model_shape(model);
     fields->shape.n_positions = tokens_max;
     fields->model.model = model;
+    fields->model.architecture = hs_model_architecture(model);
     fields->model.shape = &fields->shape;
     hs__fields_default(&fields->model, &fields->read);
     *ret_fields = fields;

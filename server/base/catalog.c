@@ -160,8 +160,11 @@ static hs_engine_options engine_options(const hs_catalog_options *options)
 static hs_status engine_pack(const hs_catalog_options *options, hs_catalog_model *model, hs_error *err)
 {
     const hs_engine_options engine = engine_options(options);
-    const hs_status st =
+    const hs_architecture *decoder = hs_model_decoder(model->model);
+    hs_status st =
         hs_engine_create(options->runtime, hs_model_architecture(model->model), &engine, &model->engine, err);
+    if (!st && decoder)
+        st = hs_engine_create(options->runtime, decoder, &engine, &model->decoder, err);
     if (!st)
         hs_model_release_pages(model->model);
     return st;
@@ -182,6 +185,7 @@ hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_mod
 void hs__catalog_model_close(hs_catalog_model *model)
 {
     hs_engine_destroy(model->engine);
+    hs_engine_destroy(model->decoder);
     hs_model_close(model->model);
     *model = (hs_catalog_model){0};
 }
@@ -203,7 +207,7 @@ static hs_status model_serve(const char *name, hs_catalog_model *model, hs_api *
         return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
     }
     *owned = *model;
-    const hs_api_model served = {name, owned->model, owned->engine, model_free, owned};
+    const hs_api_model served = {name, owned->model, owned->engine, owned->decoder, model_free, owned};
     const hs_status st = hs_api_model_put(api, &served, err);
     if (st)
         model_free(owned);
@@ -215,11 +219,18 @@ static hs_status memory_check(const hs_catalog_options *options, const hs_model 
 {
     const hs_engine_options engine = engine_options(options);
     const size_t n_workers = options->api.n_workers ? options->api.n_workers : 1;
-    size_t weights, workspace;
-    const hs_status st = hs_engine_measure(options->runtime, hs_model_architecture(model), &engine,
-                                           hs_model_shape(model)->n_positions, &weights, &workspace, err);
-    if (st)
-        return st;
+    const hs_architecture *const stacks[] = {hs_model_architecture(model), hs_model_decoder(model)};
+    size_t weights = 0, workspace = 0;
+    for (size_t i = 0; i < 2 && stacks[i]; i++) {
+        size_t its_weights, its_workspace;
+        const hs_status st =
+            hs_engine_measure(options->runtime, stacks[i], &engine, stacks[i]->shape.n_positions,
+                              &its_weights, &its_workspace, err);
+        if (st)
+            return st;
+        weights += its_weights;
+        workspace += its_workspace;
+    }
     const uint64_t needed = weights + (uint64_t)n_workers * workspace, available = hs__memory_available();
     if (needed <= available)
         return HS_OK;

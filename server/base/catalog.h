@@ -54,6 +54,7 @@ HS_MUST_USE hs_status hs__model_place_open(const hs_model_place *place, hs_model
 typedef struct hs_catalog_model {
     hs_model *model;
     hs_engine *engine;
+    hs_engine *decoder; /* of an encoder-decoder model; else NULL */
 } hs_catalog_model;
 
 /* Opens a model and packs its engine, which takes seconds for a large one. On failure ret_model is empty. */

@@ -19,7 +19,7 @@ static void count(void *user_data)
 /* Puts the fixture's model under another name. `freed` counts how often it was freed. */
 static hs_status put(const api_fixture *f, const char *name, atomic_int *freed, hs_error *err)
 {
-    const hs_api_model model = {name, f->model, f->engine, count, freed};
+    const hs_api_model model = {name, f->model, f->engine, NULL, count, freed};
     return hs_api_model_put(f->api, &model, err);
 }
 
