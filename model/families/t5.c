@@ -90,8 +90,9 @@ static void configure(hs__config *config, hs_architecture *architecture)
 {
     hs_score_bias *bias = &architecture->score_bias;
     bias->n_buckets = hs__config_size_or(config, "relative_attention_num_buckets", 4, 4096, 32);
-    bias->n_distances = hs__config_size_or(config, "relative_attention_max_distance", bias->n_buckets / 4 + 1,
-                                           HS_POSITIONS_MAX, 128);
+    const size_t exact = bias->n_buckets / (architecture->causal ? 2 : 4); /* a bucket for each distance */
+    bias->n_distances =
+        hs__config_size_or(config, "relative_attention_max_distance", exact + 1, HS_POSITIONS_MAX, 128);
     architecture->norms_before = true;
     architecture->norm_kind = HS_NORM_RMS;
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-6);

@@ -149,6 +149,99 @@ START_TEST(bart_keys)
 }
 END_TEST
 
+/* Reads the decoder of the family that the config names. */
+static hs_status parse_decoder(const char *text, hs_error *err)
+{
+    const hs_bytes bytes = {text, strlen(text)};
+    const hs__family *family = NULL;
+    forget();
+    ck_assert_int_eq(hs__family_configure(&bytes, &family, &architecture, NULL), HS_OK);
+    forget();
+    ck_assert_ptr_nonnull(family->decoder);
+    return hs__decoder_configure(&bytes, family->decoder, &architecture, err);
+}
+
+static void accept_decoder(const char *text)
+{
+    hs_error err = {0};
+    ck_assert_msg(!parse_decoder(text, &err), "%s\n gave: %s", text, err.text);
+    ck_assert(architecture.crosses && architecture.causal && architecture.predictor.next);
+}
+
+static void refuse_decoder(const char *text, const char *message)
+{
+    hs_error err = {0};
+    ck_assert_int_eq(parse_decoder(text, &err), HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, message) != NULL, "%s\n gave: %s", text, err.text);
+}
+
+START_TEST(t5_decoder_keys)
+{
+    accept_decoder("{\"model_type\":\"t5\",\"is_causal\":false," T5_SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_layers, 3);
+    ck_assert_uint_eq(hs_architecture_blocks(&architecture), 6);
+    ck_assert_uint_eq(architecture.layers[5].same_as, 5);
+    ck_assert_int_eq(architecture.start_id, 0);
+    ck_assert_double_eq_tol(architecture.predictor.scale, 0.1290994448735806, 1e-15);
+    accept_decoder("{\"model_type\":\"t5\",\"num_decoder_layers\":2,\"decoder_start_token_id\":7," T5_SIZES
+                   "}");
+    ck_assert_uint_eq(architecture.shape.n_layers, 2);
+    ck_assert_int_eq(architecture.start_id, 7);
+    accept_decoder("{\"model_type\":\"t5\",\"num_decoder_layers\":null," T5_SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_layers, 3);
+    refuse_decoder("{\"model_type\":\"t5\",\"num_decoder_layers\":0," T5_SIZES "}", "num_decoder_layers");
+    refuse_decoder("{\"model_type\":\"t5\",\"decoder_start_token_id\":300," T5_SIZES "}",
+                   "decoder_start_token_id");
+    refuse_decoder("{\"model_type\":\"t5\",\"relative_attention_max_distance\":16," T5_SIZES "}",
+                   "relative_attention_max_distance");
+}
+END_TEST
+
+/* As transformers 5 reads them: the older key, the newer one, which wins, and mT5, which has neither. */
+START_TEST(t5_scales_its_logits_as_the_config_says)
+{
+    static const struct {
+        const char *keys;
+        bool scaled;
+    } cases[] = {
+        {"\"model_type\":\"t5\",\"tie_word_embeddings\":false,", false},
+        {"\"model_type\":\"t5\",\"tie_word_embeddings\":null,", true},
+        {"\"model_type\":\"t5\",\"tie_word_embeddings\":true,\"scale_decoder_outputs\":false,", false},
+        {"\"model_type\":\"t5\",\"tie_word_embeddings\":false,\"scale_decoder_outputs\":true,", true},
+        {"\"model_type\":\"t5\",\"scale_decoder_outputs\":null,", false},
+        {"\"model_type\":\"mt5\",\"tie_word_embeddings\":true,", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{%s" T5_SIZES "}", cases[i].keys);
+        accept_decoder(text);
+        ck_assert_int_eq(architecture.predictor.scale > 0, cases[i].scaled);
+        ck_assert(!architecture.predictor.untied);
+    }
+}
+END_TEST
+
+#define BART_DECODER "\"decoder_layers\":2,\"decoder_attention_heads\":8,\"decoder_ffn_dim\":50," BART_SIZES
+
+START_TEST(bart_decoder_keys)
+{
+    accept_decoder("{\"model_type\":\"bart\"," BART_DECODER "}");
+    ck_assert_uint_eq(architecture.shape.n_layers, 2);
+    ck_assert_uint_eq(architecture.shape.head_width, 8);
+    ck_assert_uint_eq(architecture.shape.ffn, 50);
+    ck_assert_uint_eq(architecture.embedding.position_offset, 2);
+    ck_assert_int_eq(architecture.start_id, 2);
+    accept_decoder("{\"model_type\":\"bart\",\"decoder_start_token_id\":null," BART_DECODER "}");
+    ck_assert_int_eq(architecture.start_id, -1);
+    accept_decoder("{\"model_type\":\"mbart\"," BART_DECODER "}");
+    ck_assert_int_eq(architecture.start_id, -1);
+    accept_decoder("{\"model_type\":\"m2m_100\"," BART_DECODER "}");
+    ck_assert_int_eq(architecture.start_id, 2);
+    ck_assert(architecture.embedding.sinusoids && architecture.norms_before);
+    refuse_decoder("{\"model_type\":\"bart\"," BART_SIZES "}", "decoder_layers is missing");
+}
+END_TEST
+
 START_TEST(albert_keys)
 {
     accept("{\"model_type\":\"albert\"," BERT_SIZES "}");
@@ -519,6 +612,9 @@ int main(void)
     tcase_add_test(tests, mpnet_keys);
     tcase_add_test(tests, t5_keys);
     tcase_add_test(tests, bart_keys);
+    tcase_add_test(tests, t5_decoder_keys);
+    tcase_add_test(tests, t5_scales_its_logits_as_the_config_says);
+    tcase_add_test(tests, bart_decoder_keys);
     tcase_add_test(tests, albert_keys);
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
