@@ -64,10 +64,18 @@ static void put_key(content *c, const hs__heads_key *key)
     put(c, &key->n_tokens, sizeof key->n_tokens);
     put(c, key->ids, key->n_tokens * sizeof *key->ids);
     put(c, key->types, key->n_tokens);
+    put(c, &key->cross, sizeof key->cross);
+    const size_t n_source = key->source ? key->source->n_tokens : 0;
+    put(c, &n_source, sizeof n_source);
+    if (key->source) {
+        put(c, key->source->ids, n_source * sizeof *key->source->ids);
+        put(c, key->source->types, n_source);
+    }
     for (size_t i = 0; i < key->n_interventions; i++) {
         const hs_intervention *change = &key->interventions[i];
         put(c, &change->kind, sizeof change->kind);
         put(c, &change->factor, sizeof change->factor);
+        put(c, &change->cross, sizeof change->cross);
         put(c, &change->n_layers, sizeof change->n_layers);
         put(c, change->layers, change->n_layers * sizeof *change->layers);
         put(c, &change->n_heads, sizeof change->n_heads);

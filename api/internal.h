@@ -19,11 +19,11 @@
 
 /* Keeps the maps of recent texts for follow-up requests.
  *
- * The key is everything that determines a pass: model, token ids and types, interventions and the tokens of
- * the texts that they patch from. Texts that
- * tokenize alike share an entry, and a server without the entry computes the same answer again. An entry
- * serves every request whose layers, heads and arrays it contains. The cache captures next to nothing for
- * itself: a request for one head must not cost as much as one for all.
+ * The key is everything that determines a pass: model, token ids and types, those of a decoder's source,
+ * interventions and the tokens of the texts that they patch from. Texts that tokenize alike share an entry,
+ * and a server without the entry computes the same answer again. An entry serves every request whose layers,
+ * heads and arrays it contains. The cache captures next to nothing for itself: a request for one head must
+ * not cost as much as one for all.
  *
  * The entries (captures and keys) take at most bytes_max; the least recently used are evicted first. A
  * capture of more than half of bytes_max is not kept, because it would evict everything else. A new entry
@@ -47,6 +47,8 @@ typedef struct hs__heads_key {
     size_t n_tokens;
     const hs_intervention *interventions;
     size_t n_interventions;
+    const hs_encoding *source; /* of a decoder: the text whose states it reads; else NULL */
+    bool cross;                /* of its cross heads */
 } hs__heads_key;
 
 /* Returns NULL if memory is short. With bytes_max 0 the cache stays empty. */

@@ -34,7 +34,7 @@ typedef struct text {
 
 static hs__heads_key key_of(const text *t)
 {
-    return (hs__heads_key){0, t->ids, t->types, 2, NULL, 0};
+    return (hs__heads_key){0, t->ids, t->types, 2, NULL, 0, NULL, false};
 }
 
 static void add(hs__head_cache *cache, int number, hs_selection selection)
@@ -86,10 +86,12 @@ START_TEST(cache_tells_models_types_and_lengths_apart)
     const int32_t ids[] = {2, 7, 3};
     const uint8_t types[] = {0, 0, 0}, other_types[] = {0, 1, 0};
     const hs_selection selection = first(1, 1, ATT);
-    const hs__heads_key key = {0, ids, types, 3, NULL, 0};
+    const hs__heads_key key = {0, ids, types, 3, NULL, 0, NULL, false};
     hs__heads_release(cache, hs__head_cache_add(cache, &key, capture_of(selection, 3), 0));
     const hs__heads_key others[] = {
-        {1, ids, types, 3, NULL, 0}, {0, ids, other_types, 3, NULL, 0}, {0, ids, types, 2, NULL, 0}};
+        {1, ids, types, 3, NULL, 0, NULL, false},
+        {0, ids, other_types, 3, NULL, 0, NULL, false},
+        {0, ids, types, 2, NULL, 0, NULL, false}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         ck_assert_ptr_null(hs__head_cache_find(cache, &others[i], &selection));
     hs__heads *heads = hs__head_cache_find(cache, &key, &selection);
@@ -124,12 +126,19 @@ START_TEST(cache_tells_interventions_apart)
         {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions + 1, 1, false},
         {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 2, false},
         {numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, &sources[0], NULL, 0, false},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, true},
     };
+    const hs_encoding read[] = {{.n_tokens = 3, .ids = (int32_t *)others[0], .types = (uint8_t *)types},
+                                {.n_tokens = 3, .ids = (int32_t *)others[1], .types = (uint8_t *)types},
+                                {.n_tokens = 2, .ids = (int32_t *)others[1], .types = (uint8_t *)types}};
     enum { N_CHANGES = sizeof changes / sizeof *changes };
-    hs__heads_key keys[N_CHANGES + 2] = {{0, ids, types, 3, NULL, 0}, {0, ids, types, 3, changes, 2}};
+    hs__heads_key keys[N_CHANGES + 6] = {{0, ids, types, 3, NULL, 0, NULL, false},
+                                         {0, ids, types, 3, changes, 2, NULL, false}};
     for (size_t i = 0; i < N_CHANGES; i++)
-        keys[i + 2] = (hs__heads_key){0, ids, types, 3, &changes[i], 1};
-    for (size_t i = 0; i < N_CHANGES + 2; i++) {
+        keys[i + 2] = (hs__heads_key){0, ids, types, 3, &changes[i], 1, NULL, false};
+    for (size_t i = 0; i < 4; i++) /* sources of a decoder, and its cross heads */
+        keys[N_CHANGES + 2 + i] = (hs__heads_key){0, ids, types, 3, NULL, 0, &read[i < 3 ? i : 0], i == 3};
+    for (size_t i = 0; i < N_CHANGES + 6; i++) {
         ck_assert_ptr_null(hs__head_cache_find(cache, &keys[i], &selection));
         hs__heads *heads = hs__head_cache_add(cache, &keys[i], capture_of(selection, 3), 0);
         hs__heads *found = hs__head_cache_find(cache, &keys[i], &selection);
@@ -137,7 +146,7 @@ START_TEST(cache_tells_interventions_apart)
         hs__heads_release(cache, found);
         hs__heads_release(cache, heads);
     }
-    ck_assert_uint_eq(stats_of(cache).entries, N_CHANGES + 2);
+    ck_assert_uint_eq(stats_of(cache).entries, N_CHANGES + 6);
     hs__head_cache_destroy(cache);
 }
 END_TEST
