@@ -113,7 +113,7 @@ static void add_array(hs_arrays *arrays, const hs__answer *a, size_t i)
 {
     const hs__output *output = hs__output_at(i);
     size_t lengths[HS_AXES_MAX];
-    const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
+    const size_t n = hs__answer_lengths(output, a, lengths);
     hs_array *array =
         hs_arrays_describe(arrays, hs__output_names[i], elements[a->analysis->dtype], n, lengths);
     if (!array)
@@ -165,7 +165,7 @@ static void name_layer(const hs__output *output, const hs__answer *a, size_t l, 
 static void add_layers(hs_arrays *arrays, const hs__answer *a, const hs__output *output)
 {
     size_t lengths[HS_AXES_MAX], shape[HS_AXES_MAX];
-    const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
+    const size_t n = hs__answer_lengths(output, a, lengths);
     memcpy(shape, lengths + 1, (n - 1) * sizeof *shape);
     if (output->axes[3] == HS_AXIS_HEAD_WIDTH) {
         shape[0] = lengths[2];

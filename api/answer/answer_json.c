@@ -27,7 +27,7 @@ static size_t longest_token(const hs__served_model *model, const hs_encoding *en
 static size_t count(const hs__output *output, const hs__measures *m, size_t *ret_lists)
 {
     size_t lengths[HS_AXES_MAX], n = 1;
-    const size_t n_axes = hs__output_lengths(output, m->analysis, m->shape, m->n_tokens, lengths);
+    const size_t n_axes = hs__output_lengths(output, m->analysis, m->shape, m->n_tokens, m->n_keys, lengths);
     *ret_lists = 0;
     for (size_t axis = 0; axis < n_axes; axis++) {
         *ret_lists += n;
@@ -66,6 +66,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
                             .architecture = model->architecture,
                             .shape = model->shape,
                             .n_tokens = T,
+                            .n_keys = T,
                             .n_heads = analysis->n_layers * analysis->n_heads,
                             .number = HS__FLOAT_TEXT_MAX(analysis->digits) + 1,
                             .token = 6 * longest + 3};
@@ -289,7 +290,7 @@ static void write_parts_shared(array_text *t, size_t n_parts)
 static void write_array(hs_buffer *b, const hs__answer *a, const hs__output *output)
 {
     array_text t = {.body = b, .answer = a, .output = output, .n_walked = hs__output_n_walked(output)};
-    t.n_axes = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, t.lengths);
+    t.n_axes = hs__answer_lengths(output, a, t.lengths);
     t.n_heads = t.n_walked == 2 ? t.lengths[1] : 1;
     const size_t n_parts = t.lengths[0] * t.n_heads;
     size_t n = 1; /* numbers of a part */

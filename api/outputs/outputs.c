@@ -40,12 +40,12 @@ static const float *part_value_norms(const hs__answer *a, size_t l, size_t h, fl
 
 static const float *part_weighted_norms(const hs__answer *a, size_t l, size_t h, float *into)
 {
-    const size_t T = a->capture->n_tokens;
+    const size_t T = a->capture->n_tokens, K = a->capture->n_keys;
     const float *attention = hs__answer_at(a, HS_TAP_ATTENTION, l, h);
     const float *norms = hs__answer_at(a, HS_TAP_VALUE_NORMS, l, h);
     for (size_t i = 0; i < T; i++)
-        for (size_t j = 0; j < T; j++)
-            into[i * T + j] = attention[i * T + j] * norms[j];
+        for (size_t j = 0; j < K; j++)
+            into[i * K + j] = attention[i * K + j] * norms[j];
     return into;
 }
 
@@ -185,13 +185,14 @@ static unsigned choose_distance_taps(const hs__analysis_request *analysis)
 #define HEAD       HS_AXIS_HEAD
 #define KV_HEAD    HS_AXIS_KV_HEAD
 #define TOKEN      HS_AXIS_TOKEN
+#define KEY        HS_AXIS_KEY
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
 
 /* In the order of the answer. */
 static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_attentions] = {.taps = HS_KEEP(ATTENTION),
-                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .axes = {LAYER, HEAD, TOKEN, KEY},
                                .range = HS__RANGE_UNIT,
                                .hook = "attn.hook_pattern"},
     [HS__OUTPUT_similarities] = {.taps = HS_KEEP(SIMILARITY),
@@ -212,32 +213,32 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                             .range = HS__RANGE_ANY,
                             .hook = "attn.hook_q"},
     [HS__OUTPUT_keys] = {.taps = HS_KEEP(KEY),
-                         .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                         .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
                          .range = HS__RANGE_ANY,
                          .hook = "attn.hook_k"},
     [HS__OUTPUT_values] = {.taps = HS_KEEP(VALUE),
-                           .axes = {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
+                           .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
                            .range = HS__RANGE_ANY,
                            .hook = "attn.hook_v"},
     [HS__OUTPUT_scores] = {.taps = HS_KEEP(SCORES),
-                           .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                           .axes = {LAYER, HEAD, TOKEN, KEY},
                            .range = HS__RANGE_ANY,
                            .hook = "attn.hook_attn_scores"},
     [HS__OUTPUT_scores_c2c] = {.taps = HS_KEEP(SCORES_C2C),
-                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .axes = {LAYER, HEAD, TOKEN, KEY},
                                .range = HS__RANGE_ANY},
     [HS__OUTPUT_scores_c2p] = {.taps = HS_KEEP(SCORES_C2P),
-                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .axes = {LAYER, HEAD, TOKEN, KEY},
                                .range = HS__RANGE_ANY},
     [HS__OUTPUT_scores_p2c] = {.taps = HS_KEEP(SCORES_P2C),
-                               .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                               .axes = {LAYER, HEAD, TOKEN, KEY},
                                .range = HS__RANGE_ANY},
     [HS__OUTPUT_value_norms] = {.taps = HS_KEEP(VALUE_NORMS),
-                                .axes = {LAYER, HEAD, TOKEN},
+                                .axes = {LAYER, HEAD, KEY},
                                 .part = part_value_norms,
                                 .range = HS__RANGE_ANY},
     [HS__OUTPUT_weighted_norms] = {.taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
-                                   .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                   .axes = {LAYER, HEAD, TOKEN, KEY},
                                    .part = part_weighted_norms,
                                    .range = HS__RANGE_ANY},
     [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
@@ -460,7 +461,8 @@ size_t hs__output_n_walked(const hs__output *output)
 }
 
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
-                          const hs_shape *shape, size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
+                          const hs_shape *shape, size_t n_tokens, size_t n_keys,
+                          size_t ret_lengths[HS_AXES_MAX])
 {
     uint16_t at[HS_HEADS_MAX];
     const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
@@ -471,6 +473,7 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
         [HS_AXIS_HEAD] = n_heads,
         [HS_AXIS_KV_HEAD] = n_heads,
         [HS_AXIS_TOKEN] = n_tokens,
+        [HS_AXIS_KEY] = n_keys,
         [HS_AXIS_HEAD_WIDTH] = shape->head_width,
         [HS_AXIS_HIDDEN] = shape->hidden,
     };
@@ -478,6 +481,12 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
     for (; output->axes[n]; n++)
         ret_lengths[n] = lengths[output->axes[n]];
     return n;
+}
+
+size_t hs__answer_lengths(const hs__output *output, const hs__answer *a, size_t ret_lengths[HS_AXES_MAX])
+{
+    const size_t T = a->encoding->n_tokens;
+    return hs__output_lengths(output, a->analysis, a->model->shape, T, hs__answer_keys(a), ret_lengths);
 }
 
 const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)
@@ -492,8 +501,7 @@ const float *hs__output_part(const hs__output *output, const hs__answer *a, size
         return block_of(output, a, l, at[h], one);
     const float weight = analysis->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
     size_t lengths[HS_AXES_MAX], n = 1;
-    const size_t n_axes =
-        hs__output_lengths(output, analysis, a->model->shape, a->capture->n_tokens, lengths);
+    const size_t n_axes = hs__answer_lengths(output, a, lengths);
     for (size_t axis = 2; axis < n_axes; axis++)
         n *= lengths[axis];
     memset(sum, 0, n * sizeof *sum);

@@ -72,11 +72,18 @@ hs_tap hs__answer_similarity(const hs__answer *answer);
 /* Returns the captured array of the requested layer l and head h. */
 const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
-/* Returns the floats of a part in scratch: T * max(T, d), rounded up to cache lines. */
+/* Returns the number of keys: the tokens, unless the answer is of cross heads. */
+static inline size_t hs__answer_keys(const hs__answer *a)
+{
+    return a->capture ? a->capture->n_keys : a->encoding->n_tokens;
+}
+
+/* Returns the floats of a part in scratch, rounded up to cache lines: max(T, K)^2, or max(T, K) * d. */
 static inline size_t hs__answer_part_floats(const hs__answer *a)
 {
-    const size_t T = a->capture->n_tokens, d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
-    return (T * (T > d ? T : d) + line - 1) / line * line;
+    const size_t T = a->capture->n_tokens, K = a->capture->n_keys, n = T > K ? T : K;
+    const size_t d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
+    return (n * (n > d ? n : d) + line - 1) / line * line;
 }
 
 /* Returns a slot's scratch: two parts, then the scratch of hs_effective_attention. */
@@ -119,9 +126,10 @@ typedef struct hs__measures {
     const hs__analysis_request *analysis;
     const hs_architecture *architecture;
     const hs_shape *shape;
-    size_t n_tokens, n_heads; /* heads of all requested layers */
-    size_t number;            /* longest JSON number and its comma */
-    size_t token;             /* longest JSON token and its comma */
+    size_t n_tokens, n_keys;
+    size_t n_heads; /* heads of all requested layers */
+    size_t number;  /* longest JSON number and its comma */
+    size_t token;   /* longest JSON token and its comma */
 } hs__measures;
 
 /* The functions that compute and write a structure. `result` is the one that compute returned, or that of the
@@ -207,7 +215,11 @@ void hs__outputs_finish(hs__answer *answer);
 
 /* Writes the lengths of the answered axes; returns their number. */
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
-                          const hs_shape *shape, size_t n_tokens, size_t ret_lengths[HS_AXES_MAX]);
+                          const hs_shape *shape, size_t n_tokens, size_t n_keys,
+                          size_t ret_lengths[HS_AXES_MAX]);
+/* The same for an answer. */
+size_t hs__answer_lengths(const hs__output *output, const hs__answer *answer,
+                          size_t ret_lengths[HS_AXES_MAX]);
 /* Returns the number of axes that l and h index: 2 with a HEAD axis, else 1. */
 size_t hs__output_n_walked(const hs__output *output);
 /* Returns the block at l and h, reduced as requested. Valid until the slot's next call. */
