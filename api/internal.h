@@ -135,7 +135,10 @@ typedef struct hs__job_text {
 
 /* A text to compute, with or without interventions. */
 typedef struct hs__job_sequence {
+    hs__served_model
+        *model; /* whose engine computes it: the request's, or for a decoder's source its encoder */
     const hs_encoding *encoding;
+    const struct hs__job_sequence *source; /* of a decoder: the text whose last states it reads; else NULL */
     const hs_intervention *interventions;
     size_t n_interventions;
     const hs_selection *selection; /* contents of its capture; taps 0: no pass is needed */
@@ -178,7 +181,7 @@ int hs__job_refuse_memory(hs_job *job, const char *what);
 /* Returns the answer without its results. */
 hs__answer hs__job_describe(const hs_job *job);
 /* Returns the key of a sequence in the head cache. */
-hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *sequence);
+hs__heads_key hs__job_key(const hs__job_sequence *sequence);
 
 /* Returns the number of tokens that the job's passes still compute; 0 if none is needed (an error, another
  * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum

@@ -170,7 +170,7 @@ static int source_tokenize(hs_job *job, size_t k)
     job->sources[k] = (hs_sequence){
         .ids = e->ids, .types = hs__job_model(job)->shape->n_types ? e->types : NULL, .n_tokens = T};
     job->sequences[job->n_sequences++] =
-        (hs__job_sequence){.encoding = e, .selection = &job->source_selection};
+        (hs__job_sequence){.model = job->analysis.model, .encoding = e, .selection = &job->source_selection};
     return 0;
 }
 
@@ -217,6 +217,7 @@ static int tokenize(hs_job *job)
         text->ends[i] = ends_sentence(analysis, e, i);
     hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
     job->sequences[job->n_sequences++] = (hs__job_sequence){
+        .model = analysis->model,
         .encoding = e,
         .interventions = analysis->interventions,
         .n_interventions = analysis->n_interventions,
@@ -224,7 +225,8 @@ static int tokenize(hs_job *job)
         .first_changed = hs_interventions_first_layer(analysis->interventions, analysis->n_interventions,
                                                       hs__job_model(job)->shape->n_layers)};
     if (analysis->n_interventions)
-        job->sequences[job->n_sequences++] = (hs__job_sequence){.encoding = e, .selection = &job->selection};
+        job->sequences[job->n_sequences++] =
+            (hs__job_sequence){.model = analysis->model, .encoding = e, .selection = &job->selection};
     return sources_tokenize(job);
 }
 
@@ -323,7 +325,7 @@ static size_t capture_bytes(const hs_job *job)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
-        n_bytes += hs_capture_bytes(hs__job_model(job)->shape, job->sequences[i].selection,
+        n_bytes += hs_capture_bytes(job->sequences[i].model->shape, job->sequences[i].selection,
                                     job->sequences[i].encoding->n_tokens);
     const hs__answer answer = hs__job_describe(job);
     const unsigned requested = hs__outputs_own(job->analysis.outputs);
@@ -415,14 +417,16 @@ static int check_limits(hs_job *job)
     return 0;
 }
 
-hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
+hs__heads_key hs__job_key(const hs__job_sequence *s)
 {
-    return (hs__heads_key){.model = hs__job_model(job)->serial,
+    return (hs__heads_key){.model = s->model->serial,
                            .ids = s->encoding->ids,
                            .types = s->encoding->types,
                            .n_tokens = s->encoding->n_tokens,
                            .interventions = s->interventions,
-                           .n_interventions = s->n_interventions};
+                           .n_interventions = s->n_interventions,
+                           .source = s->source ? s->source->encoding : NULL,
+                           .cross = s->selection->n_memory > 0};
 }
 
 static int body_read(hs_job *job, bool tokens_only)
@@ -455,7 +459,7 @@ static void prepare_analyze(hs_job *job)
     if (check_limits(job) || !job->selection.taps)
         return;
     for (size_t i = 0; i < job->n_sequences; i++) {
-        const hs__heads_key key = hs__job_key(job, &job->sequences[i]);
+        const hs__heads_key key = hs__job_key(&job->sequences[i]);
         job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, job->sequences[i].selection);
     }
 }

@@ -16,11 +16,20 @@ static unsigned own_pending(const hs_job *job)
     return pending;
 }
 
+/* Returns true if a pass that is still to run takes something from this source. */
+static bool is_needed(const hs_job *job, const hs__job_sequence *source)
+{
+    bool needed =
+        !job->sequences[0].heads || own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP);
+    for (size_t k = 0; k < job->first_source; k++)
+        needed |= job->sequences[k].source == source && !job->sequences[k].heads;
+    return needed;
+}
+
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
 static bool is_pending(const hs_job *job, const hs__job_sequence *s)
 {
-    if (s >= &job->sequences[job->first_source] && job->sequences[0].heads &&
-        !(own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP)))
+    if (s >= &job->sequences[job->first_source] && !is_needed(job, s))
         return false;
     return !job->problem.status && s->selection->taps && !s->heads;
 }
@@ -47,20 +56,21 @@ typedef struct pass_part {
 } pass_part;
 
 /* Returns the number of layers that the sequence's pass computes. */
-static size_t layers_computed(const hs_job *job, const hs__job_sequence *s)
+static size_t layers_computed(const hs__job_sequence *s)
 {
     const hs_selection *selection = s->selection;
     if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
-        return hs__job_model(job)->shape->n_layers;
+        return s->model->shape->n_layers;
     return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
 }
 
 /* Returns true if the sequence can be computed now. A sequence with interventions that leave the first layers
  * unchanged takes these from its job's baseline, so it waits for that one, and for the sources of its
- * patches. */
+ * patches. A decoder waits for the states that it reads. */
 static bool is_ready(const hs_job *job, const hs__job_sequence *s)
 {
-    if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads))
+    if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads) ||
+        (s->source && !s->source->heads))
         return false;
     for (size_t k = job->first_source; k < job->n_sequences && s->n_interventions > 0; k++)
         if (!job->sequences[k].heads)
@@ -76,12 +86,13 @@ static void sources_bind(hs_job *job)
             job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
 }
 
-/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
+/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short.
+ * Decoders, which read more texts than they compute, do not share. */
 static bool fits_beside(const pass_part *first, const hs_job *job, const hs__job_sequence *s, size_t n_tokens)
 {
     const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
-    return job->analysis.model == first->job->analysis.model &&
-           layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
+    return s->model == first->sequence->model && !s->source &&
+           layers_computed(s) == layers_computed(first->sequence) &&
            s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
 }
 
@@ -135,34 +146,44 @@ static hs_start start_of(const pass_part *part)
         .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
 }
 
+/* Returns the sequence of a part for the engine, without start and capture. */
+static hs_sequence sequence_of(const hs__job_sequence *s)
+{
+    const hs_encoding *e = s->encoding;
+    const hs_capture *source = s->source ? s->source->heads->capture : NULL;
+    return (hs_sequence){.ids = e->ids,
+                         .types = s->model->shape->n_types ? e->types : NULL,
+                         .n_tokens = e->n_tokens,
+                         .interventions = s->interventions,
+                         .n_interventions = s->n_interventions,
+                         .memory = source ? source->arrays[HS_TAP_LAST_STATE] : NULL,
+                         .n_memory = source ? source->n_tokens : 0};
+}
+
 static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control *control,
                           hs_sequence *sequences, hs_error *err)
 {
-    hs_job *first = parts[0].job;
-    const hs_engine *engine = hs__job_model(first)->engine;
+    hs_api *api = parts[0].job->api;
+    hs__served_model *model = parts[0].sequence->model;
+    const hs_engine *engine = model->engine;
     const hs_shape *shape = hs_engine_shape(engine);
     hs_start starts[HS_SHARED_TOKENS];
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
-        const hs_encoding *e = parts[i].sequence->encoding;
         const bool shares = parts[i].sequence->first_changed > 0;
         if (shares)
             starts[i] = start_of(&parts[i]);
-        sequences[i] = (hs_sequence){.ids = e->ids,
-                                     .types = shape->n_types ? e->types : NULL,
-                                     .n_tokens = e->n_tokens,
-                                     .interventions = parts[i].sequence->interventions,
-                                     .n_interventions = parts[i].sequence->n_interventions,
-                                     .start = shares ? &starts[i] : NULL};
+        sequences[i] = sequence_of(parts[i].sequence);
+        sequences[i].start = shares ? &starts[i] : NULL;
         sources_bind(parts[i].job);
-        st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
-                               &sequences[i].capture, err);
+        st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection,
+                               sequences[i].n_tokens, &sequences[i].capture, err);
     }
     if (st)
         return st;
-    hs_workspace *ws = workspace_take(first->api, first->analysis.model);
+    hs_workspace *ws = workspace_take(api, model);
     st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
-    workspace_return(first->api, first->analysis.model, ws);
+    workspace_return(api, model, ws);
     return st;
 }
 
@@ -170,7 +191,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
 static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double fraction)
 {
     hs_job *job = part->job;
-    const hs__heads_key key = hs__job_key(job, part->sequence);
+    const hs__heads_key key = hs__job_key(part->sequence);
     if (part->sequence->first_changed > 0)
         hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
     job->n_tokens_computed += part->sequence->encoding->n_tokens;
