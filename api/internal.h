@@ -154,12 +154,14 @@ struct hs_job {
     hs__answer_format format;
     hs__analysis_request analysis;
     hs__job_text text;
-    /* The answered one, with interventions the baseline, and then the sources of patches. */
+    hs_encoding encoder_text; /* of a decoder: the text whose states it reads */
+    /* The answered one, with interventions the baseline, and then either the text that a decoder reads the
+     * states of, or the sources of patches. */
     hs__job_sequence sequences[2 + HS__SOURCES_MAX];
     size_t n_sequences, first_source; /* the number of the first source's sequence */
     hs_encoding source_encodings[HS__SOURCES_MAX];
     hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
-    hs_selection source_selection;
+    hs_selection source_selection, encoder_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
     hs_selection selection;   /* of all sequences but sources */

@@ -100,14 +100,12 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
     return false;
 }
 
-/* Encodes the text, words or ids of the request or of a source; a text of windows as a whole. */
-static hs_status encode_whole(const hs_job *job, const hs__input *input, hs_encoding *ret_encoding,
-                              size_t *ret_n_prompt, hs_error *err)
+/* Encodes a text, words or ids: of the request, of a source, or what a decoder reads. */
+static hs_status encode_whole(const hs_job *job, const hs__input *input, size_t tokens_max,
+                              hs_encoding *ret_encoding, size_t *ret_n_prompt, hs_error *err)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
-    const hs__analysis_request *analysis = &job->analysis;
-    const hs_encode_options options = {analysis->has_window ? HS_WINDOWS_TOKENS_MAX : analysis->max_tokens,
-                                       analysis->split_special_tokens};
+    const hs_encode_options options = {tokens_max, job->analysis.split_special_tokens};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
     if (input->words)
@@ -146,9 +144,10 @@ static int window_cut(hs_job *job, const char *pointer, hs_encoding *encoding, h
 static int encode_input(hs_job *job, const hs__input *input, const char *pointer, hs_encoding *ret_encoding,
                         size_t *ret_n_prompt, hs_windows *ret_windows)
 {
-    if (encode_whole(job, input, ret_encoding, ret_n_prompt, &job->error))
-        return hs__job_refuse(job);
     const bool is_cut = job->analysis.has_window && !input->ids;
+    const size_t tokens_max = is_cut ? HS_WINDOWS_TOKENS_MAX : job->analysis.max_tokens;
+    if (encode_whole(job, input, tokens_max, ret_encoding, ret_n_prompt, &job->error))
+        return hs__job_refuse(job);
     return is_cut ? window_cut(job, pointer, ret_encoding, ret_windows) : 0;
 }
 
@@ -198,17 +197,65 @@ static int sources_tokenize(hs_job *job)
     return 0;
 }
 
+/* Refuses a text without tokens. */
+static int check_tokens(hs_job *job, const hs_encoding *encoding)
+{
+    if (encoding->n_tokens > 0)
+        return 0;
+    return hs__refuse(&job->problem, 422, job->analysis.input.words ? "/words" : "/text",
+                      "the text has no tokens, and this model's tokenizer adds none; send a text that is "
+                      "not empty");
+}
+
+/* Encodes the request's text. */
+static int text_encode(hs_job *job)
+{
+    hs__job_text *text = &job->text;
+    if (encode_input(job, &job->analysis.input, "/window", &text->encoding, &text->n_prompt, &text->windows))
+        return job->problem.status;
+    return check_tokens(job, &text->encoding);
+}
+
+/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads after its start
+ * token. */
+static int decoder_encode(hs_job *job)
+{
+    const hs__served_model *model = hs__job_model(job);
+    const hs__analysis_request *analysis = &job->analysis;
+    const size_t most = analysis->max_tokens, positions = model->encoder->shape->n_positions;
+    hs_encoding *source = &job->encoder_text, *target = &job->text.encoding;
+    size_t n_prompt;
+    hs_status st = encode_whole(job, &analysis->input, most < positions ? most : positions, source, &n_prompt,
+                                &job->error);
+    if (!st && check_tokens(job, source))
+        return job->problem.status;
+    if (!st)
+        st = encode_whole(job, &analysis->decoder_input, most - 1, target, &n_prompt, &job->error);
+    if (!st)
+        st = hs_encoding_begin(hs_model_tokenizer(model->model), model->architecture->start_id, target,
+                               &job->error);
+    return st ? hs__job_refuse(job) : 0;
+}
+
+/* Adds the sequence whose states a decoder reads. */
+static void encoder_add(hs_job *job)
+{
+    hs__job_sequence *encoder = &job->sequences[job->n_sequences];
+    for (size_t i = 0; i < job->n_sequences; i++)
+        job->sequences[i].source = encoder;
+    *encoder = (hs__job_sequence){.model = hs__job_model(job)->encoder,
+                                  .encoding = &job->encoder_text,
+                                  .selection = &job->encoder_selection};
+    job->first_source = job->n_sequences++;
+}
+
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs__job_text *text = &job->text;
-    if (encode_input(job, &analysis->input, "/window", &text->encoding, &text->n_prompt, &text->windows))
+    if (analysis->model->encoder ? decoder_encode(job) : text_encode(job))
         return job->problem.status;
     const hs_encoding *e = &text->encoding;
-    if (e->n_tokens == 0)
-        return hs__refuse(&job->problem, 422, analysis->input.words ? "/words" : "/text",
-                          "the text has no tokens, and this model's tokenizer adds none; send a text that is "
-                          "not empty");
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
     if (!text->sentences)
         return hs__job_refuse_memory(job, "the sentences");
@@ -227,7 +274,10 @@ static int tokenize(hs_job *job)
     if (analysis->n_interventions)
         job->sequences[job->n_sequences++] =
             (hs__job_sequence){.model = analysis->model, .encoding = e, .selection = &job->selection};
-    return sources_tokenize(job);
+    if (!analysis->model->encoder)
+        return sources_tokenize(job);
+    encoder_add(job);
+    return 0;
 }
 
 /* Selects all that any patch takes from its source. */
@@ -267,8 +317,13 @@ static void plan(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs_selection *selection = &job->selection;
-    *selection = (hs_selection){analysis->layers,  analysis->n_layers,         analysis->heads,
-                                analysis->n_heads, hs__outputs_taps(analysis), 0};
+    *selection =
+        (hs_selection){.layers = analysis->layers,
+                       .n_layers = analysis->n_layers,
+                       .heads = analysis->heads,
+                       .n_heads = analysis->n_heads,
+                       .taps = hs__outputs_taps(analysis),
+                       .n_memory = analysis->stack == HS__STACK_CROSS ? job->encoder_text.n_tokens : 0};
     if (analysis->predictions.lens)
         selection->taps |= HS_KEEP(EVERY_STATE);
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
@@ -284,6 +339,7 @@ static void plan(hs_job *job)
         selection->n_layers = hs__job_model(job)->shape->n_layers;
         selection->layers = hs_all_numbers;
     }
+    job->encoder_selection.taps = selection->taps ? HS_KEEP(LAST_STATE) : 0;
     plan_sources(job);
 }
 
@@ -310,6 +366,7 @@ hs__answer hs__job_describe(const hs_job *job)
                          .analysis = analysis,
                          .encoding = &text->encoding,
                          .windows = &text->windows,
+                         .source = hs__job_model(job)->encoder ? &job->encoder_text : NULL,
                          .n_prompt = text->n_prompt,
                          .sentences = text->sentences,
                          .ends = text->ends,
@@ -392,8 +449,9 @@ static int check_limits(hs_job *job)
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
     const size_t capture = capture_bytes(job);
-    const size_t answer = hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job),
-                                               &job->text.encoding, job->request->body_bytes);
+    const size_t answer =
+        hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
+                             &job->encoder_text, job->request->body_bytes);
     if (answer > options->answer_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
@@ -435,7 +493,7 @@ static int body_read(hs_job *job, bool tokens_only)
         return job->problem.status;
     job->analysis.model =
         hs__model_choose(job->api, json_object_get(job->analysis.body, "model"), &job->problem);
-    if (!job->analysis.model)
+    if (!job->analysis.model || hs__stack_choose(&job->analysis, &job->problem))
         return job->problem.status;
     return hs__analysis_request_read(&job->analysis, &job->problem);
 }
@@ -446,15 +504,17 @@ static void prepare_analyze(hs_job *job)
     hs__problem *problem = &job->problem;
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
-        hs__content_type_check(request->content_type, problem) || body_read(job, false) ||
-        hs__figure_prepare(&job->analysis, hs__format_is_figure(job->format), problem) ||
+        hs__content_type_check(request->content_type, problem) || body_read(job, false))
+        return;
+    job->analysis.hooks = hooks;
+    if (hs__figure_prepare(&job->analysis, hs__format_is_figure(job->format), problem) ||
         (job->format != HS__JSON && !hs__format_is_figure(job->format) &&
          hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
+        hs__outputs_check_stack(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs__job_model(job)->architecture, problem) || tokenize(job) ||
         check_pooling(job) || check_positions(job))
         return;
-    job->analysis.hooks = hooks;
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
@@ -505,6 +565,7 @@ void hs_job_destroy(hs_job *job)
         hs__heads_release(job->api->cache, job->sequences[i].heads);
     }
     hs_encoding_finish(&job->text.encoding);
+    hs_encoding_finish(&job->encoder_text);
     for (size_t k = 0; k < HS__SOURCES_MAX; k++)
         hs_encoding_finish(&job->source_encodings[k]);
     free(job->text.sentences);

@@ -337,6 +337,21 @@ static void write_prompts(hs_buffer *b, const hs_model *model)
     write_text(b, "default_prompt_name", has_default ? head->prompts[head->default_prompt].name : NULL);
 }
 
+/* Writes the stacks of an encoder-decoder model, whose heads requests choose from. */
+static void write_stacks(hs_buffer *b, const hs__served_model *served)
+{
+    const hs__served_model *decoder = served->decoder;
+    char text[256] = ",\"stacks\":{}";
+    if (decoder)
+        snprintf(text, sizeof text,
+                 ",\"stacks\":{\"encoder\":{\"num_layers\":%zu,\"num_heads\":%zu},"
+                 "\"decoder\":{\"num_layers\":%zu,\"num_heads\":%zu},"
+                 "\"cross\":{\"num_layers\":%zu,\"num_heads\":%zu}}",
+                 served->shape->n_layers, served->shape->n_heads, decoder->shape->n_layers,
+                 decoder->shape->n_heads, decoder->shape->n_layers, decoder->shape->n_heads);
+    hs_buffer_text(b, text);
+}
+
 /* Member names are those of HuggingFace's config.json if it has them. */
 static void write_model(hs_buffer *b, const hs__served_model *served, bool is_default)
 {
@@ -359,6 +374,7 @@ static void write_model(hs_buffer *b, const hs__served_model *served, bool is_de
              hs_model_architecture(model)->causal ? "true" : "false", hs_model_bytes(model),
              hs_engine_products(served->engine), hs_engine_precision(served->engine));
     hs_buffer_text(b, text);
+    write_stacks(b, served);
     write_positions(b, model);
     write_windows(b, hs_model_architecture(model));
     write_task(b, model);

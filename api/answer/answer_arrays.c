@@ -62,8 +62,8 @@ static void add_tokens(hs_arrays *arrays, const hs__answer *a)
         add_window(arrays, a);
     int64_t *offsets = hs_arrays_add(arrays, "offset_mapping", HS_ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
-        offsets[2 * i] = a->analysis->input.ids ? -1 : (int64_t)e->starts[i];
-        offsets[2 * i + 1] = a->analysis->input.ids ? -1 : (int64_t)e->ends[i];
+        offsets[2 * i] = hs__input_of_rows(a->analysis)->ids ? -1 : (int64_t)e->starts[i];
+        offsets[2 * i + 1] = hs__input_of_rows(a->analysis)->ids ? -1 : (int64_t)e->ends[i];
     }
     add_integers(arrays, "sentence_ids", a->sentences, T);
     add_integers(arrays, "word_ids", e->word_ids, T);
@@ -223,7 +223,7 @@ static void add_total(void *to, const char *name, uint64_t total)
 
 /* ---- npz ---- */
 
-/* tokens is scratch of T elements. */
+/* tokens is scratch of as many elements as each text has tokens. */
 static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
 {
     char hex[HS_SHA256_HEX];
@@ -232,6 +232,12 @@ static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
     for (size_t i = 0; i < a->encoding->n_tokens; i++)
         tokens[i] = bytes_of(hs__answer_token(a, i));
     hs_arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
+    for (size_t i = 0; a->source && i < a->source->n_tokens; i++)
+        tokens[i] = bytes_of(hs__answer_source_token(a, i));
+    if (a->source)
+        hs_arrays_add_texts(arrays, "source_tokens", tokens, a->source->n_tokens, false);
+    if (hs__answer_stack(a))
+        hs_arrays_add_texts(arrays, "stack", (hs_bytes[]){bytes_of(hs__answer_stack(a))}, 1, true);
     hs_arrays_add_texts(arrays, "model", &name, 1, true);
     hs_arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
     hs_arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
@@ -239,7 +245,7 @@ static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
         hs_arrays_add_texts(arrays, "prompt", (hs_bytes[]){bytes_of(a->analysis->prompt->name)}, 1, true);
     uint8_t *truncated = hs_arrays_add(arrays, "truncated", HS_ELEMENT_BOOL, 0, 0, 0);
     if (truncated)
-        *truncated = a->encoding->truncated;
+        *truncated = hs__answer_truncated(a);
 }
 
 static hs_status write_npz(hs_buffer *b, const hs_arrays *arrays, hs_error *err)
@@ -256,7 +262,8 @@ static hs_status write_npz(hs_buffer *b, const hs_arrays *arrays, hs_error *err)
 
 hs_status hs__answer_write_npz(hs_buffer *b, const hs__answer *a, hs_error *err)
 {
-    hs_bytes *tokens = calloc(a->encoding->n_tokens, sizeof *tokens);
+    const size_t n_source = a->source ? a->source->n_tokens : 0, T = a->encoding->n_tokens;
+    hs_bytes *tokens = calloc(n_source > T ? n_source : T, sizeof *tokens);
     hs_arrays *arrays = calloc(1, sizeof *arrays);
     hs_status st = HS_NO_MEMORY;
     if (tokens && arrays) {
@@ -295,10 +302,11 @@ static void metadata_add_total(void *to, const char *name, uint64_t total)
     metadata_add(m, name, bytes_of(text));
 }
 
-static void write_token_list(hs_buffer *b, const hs__answer *a)
+static void write_token_list(hs_buffer *b, const hs__answer *a, size_t n,
+                             const char *(*token_at)(const hs__answer *answer, size_t i))
 {
-    for (size_t i = 0; i < a->encoding->n_tokens; i++) {
-        const hs_bytes token = bytes_of(hs__answer_token(a, i));
+    for (size_t i = 0; i < n; i++) {
+        const hs_bytes token = bytes_of(token_at(a, i));
         hs_buffer_add(b, i ? "," : "[", 1);
         hs__json_string(b, token.data, token.size);
     }
@@ -309,26 +317,33 @@ hs_status hs__answer_write_safetensors(hs_buffer *b, const hs__answer *a, hs_err
 {
     metadata m = {.n = 0};
     char hex[HS_SHA256_HEX];
-    hs_buffer tokens = {0};
+    hs_buffer tokens = {0}, source = {0};
     hs_arrays *arrays = calloc(1, sizeof *arrays);
     if (!arrays)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
-    write_token_list(&tokens, a);
+    write_token_list(&tokens, a, a->encoding->n_tokens, hs__answer_token);
+    if (a->source)
+        write_token_list(&source, a, a->source->n_tokens, hs__answer_source_token);
     metadata_add(&m, "model", bytes_of(a->model->name));
     hs_model_sha256(a->model->model, hex);
     metadata_add(&m, "model_sha256", bytes_of(hex));
     metadata_add(&m, "request", (hs_bytes){a->request->body, a->request->body_bytes});
-    metadata_add(&m, "truncated", bytes_of(a->encoding->truncated ? "true" : "false"));
+    metadata_add(&m, "truncated", bytes_of(hs__answer_truncated(a) ? "true" : "false"));
+    if (hs__answer_stack(a))
+        metadata_add(&m, "stack", bytes_of(hs__answer_stack(a)));
     if (a->analysis->prompt)
         metadata_add(&m, "prompt", bytes_of(a->analysis->prompt->name));
     metadata_add(&m, "tokens", (hs_bytes){tokens.data, tokens.size});
+    if (a->source)
+        metadata_add(&m, "source_tokens", (hs_bytes){source.data, source.size});
     each_total(a, &m, metadata_add_total);
     add_tokens(arrays, a);
     add_outputs(arrays, a);
-    b->failed |= tokens.failed || arrays->failed;
+    b->failed |= tokens.failed || source.failed || arrays->failed;
     if (!b->failed)
         hs__tensors_write(b, arrays, m.items, m.n);
     hs_buffer_finish(&tokens);
+    hs_buffer_finish(&source);
     hs_arrays_finish(arrays);
     free(arrays);
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the answer") : HS_OK;

@@ -81,6 +81,11 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
                                 "figure is drawn as svg or pdf, and csv has its numbers: "
                                 "ask for one of these formats")
                    : 0;
+    if (analysis->stack == HS__STACK_CROSS)
+        return hs__refuse(
+            problem, 422, "/stack",
+            "figures of cross heads are not drawn: send stack \"encoder\" or \"decoder\", or ask "
+            "for json or npz");
     const unsigned kind = analysis->figure.kind;
     const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
     if (predicts && hs__predictor_check(model, "/figure/kind", problem))

@@ -57,24 +57,26 @@ static size_t arrays_max(const hs__analysis_request *analysis)
 }
 
 size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
-                            const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes)
+                            const hs__served_model *model, const hs_encoding *encoding,
+                            const hs_encoding *source, size_t body_bytes)
 {
-    const size_t longest = longest_token(model, encoding), T = encoding->n_tokens;
+    const size_t row = longest_token(model, encoding), column = longest_token(model, source);
+    const size_t longest = row > column ? row : column, T = encoding->n_tokens, S = source->n_tokens;
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, longest + 24);
     const hs__measures m = {.analysis = analysis,
                             .architecture = model->architecture,
                             .shape = model->shape,
                             .n_tokens = T,
-                            .n_keys = T,
+                            .n_keys = analysis->stack == HS__STACK_CROSS ? S : T,
                             .n_heads = analysis->n_layers * analysis->n_heads,
                             .number = HS__FLOAT_TEXT_MAX(analysis->digits) + 1,
                             .token = 6 * longest + 3};
     /* A binary answer contains the request: as <U in npz (4 bytes a character), as an escaped string in
      * safetensors. */
-    size_t n_bytes = format == HS__JSON
-                         ? 8192 + T * (96 + m.token)
-                         : HS__NPZ_OVERHEAD * arrays_max(analysis) + 6 * body_bytes + T * (64 + 6 * longest);
+    size_t n_bytes = format == HS__JSON ? 8192 + T * (96 + m.token) + S * m.token
+                                        : HS__NPZ_OVERHEAD * arrays_max(analysis) + 6 * body_bytes + T * 64 +
+                                              (T + S) * (16 + 6 * longest);
     if (analysis->prompt)
         n_bytes += 128 + 6 * (strlen(analysis->prompt->name) + strlen(analysis->prompt->text));
     for (size_t i = 0; hs__output_at(i); i++)
@@ -94,6 +96,12 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
 static void write_token(hs_buffer *b, const hs__answer *a, size_t i)
 {
     const char *token = hs__answer_token(a, i);
+    hs__json_string(b, token, strlen(token));
+}
+
+static void write_source_token(hs_buffer *b, const hs__answer *a, size_t i)
+{
+    const char *token = hs__answer_source_token(a, i);
     hs__json_string(b, token, strlen(token));
 }
 
@@ -173,13 +181,21 @@ static void write_window(hs_buffer *b, const hs__answer *a)
     hs__json_integer(b, (int64_t)a->windows->n);
 }
 
+static void write_stack(hs_buffer *b, const hs__answer *a)
+{
+    hs__json_key(b, "stack");
+    hs__json_string(b, hs__answer_stack(a), strlen(hs__answer_stack(a)));
+}
+
 static void write_tokens(hs_buffer *b, const hs__answer *a)
 {
     const size_t T = a->encoding->n_tokens;
     hs_buffer_text(b, "{\"model\":");
     hs__json_string(b, a->model->name, strlen(a->model->name));
     hs__json_key(b, "truncated");
-    hs__json_bool(b, a->encoding->truncated);
+    hs__json_bool(b, hs__answer_truncated(a));
+    if (hs__answer_stack(a))
+        write_stack(b, a);
     if (a->windows->n)
         write_window(b, a);
     if (a->analysis->prompt)
@@ -188,12 +204,14 @@ static void write_tokens(hs_buffer *b, const hs__answer *a)
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
-    if (a->analysis->input.ids)
+    if (hs__input_of_rows(a->analysis)->ids)
         hs_buffer_text(b, ",\"offset_mapping\":null");
     else
         write_each(b, a, "offset_mapping", T, write_offsets);
     write_each(b, a, "sentence_ids", T, write_sentence);
     write_each(b, a, "word_ids", T, write_word);
+    if (a->source)
+        write_each(b, a, "source_tokens", a->source->n_tokens, write_source_token);
 }
 
 static void write_layer_number(hs_buffer *b, const hs__answer *a, size_t i)

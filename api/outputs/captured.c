@@ -116,6 +116,22 @@ const char *hs__answer_token(const hs__answer *a, size_t i)
 
 /* ---- the target ---- */
 
+const char *hs__answer_source_token(const hs__answer *a, size_t i)
+{
+    return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->source->ids[i]);
+}
+
+bool hs__answer_truncated(const hs__answer *a)
+{
+    return a->encoding->truncated || (a->source && a->source->truncated);
+}
+
+const char *hs__answer_stack(const hs__answer *a)
+{
+    static const char *const names[] = {"encoder", "decoder", "cross"};
+    return a->model->encoder || a->model->decoder ? names[a->analysis->stack] : NULL;
+}
+
 /* Finds the class with the largest logit. */
 static hs_status find_class(const hs__answer *a, const float *states, size_t *ret_class, hs_error *err)
 {

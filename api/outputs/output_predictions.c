@@ -476,11 +476,11 @@ static const float *baseline_at(const hs__answer *a, hs_tap tap, size_t l, size_
 
 static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_t n_heads, float *ret)
 {
-    const size_t T = a->capture->n_tokens;
+    const size_t T = a->capture->n_tokens, K = tap == HS_TAP_ATTENTION ? a->capture->n_keys : T;
     for (size_t l = 0; l < n_layers && !hs__answer_cancelled(a); l++)
         for (size_t h = 0; h < n_heads; h++)
             ret[l * n_heads + h] =
-                (float)hs_relative_change(hs__answer_at(a, tap, l, h), baseline_at(a, tap, l, h), T * T);
+                (float)hs_relative_change(hs__answer_at(a, tap, l, h), baseline_at(a, tap, l, h), T * K);
 }
 
 /* Reads the target from the last hidden states of both passes. */

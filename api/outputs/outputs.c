@@ -244,14 +244,16 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
                                          .axes = {LAYER, HEAD, TOKEN, TOKEN},
                                          .part = part_effective_attentions,
-                                         .range = HS__RANGE_ANY},
+                                         .range = HS__RANGE_ANY,
+                                         .self_only = true},
     [HS__OUTPUT_rollout] = {.taps = HS_KEEP(ATTENTION),
                             .axes = {LAYER, TOKEN, TOKEN},
                             .part = part_rollout,
                             .range = HS__RANGE_UNIT,
                             .prepare = prepare_rollout,
                             .every_head = true,
-                            .every_layer = true},
+                            .every_layer = true,
+                            .self_only = true},
     [HS__OUTPUT_contributions] = {.taps = HS_CONTRIBUTIONS_TAPS,
                                   .axes = {LAYER, TOKEN, TOKEN},
                                   .part = part_contributions,
@@ -259,7 +261,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                   .prepare = prepare_contributions,
                                   .every_head = true,
                                   .every_layer = true,
-                                  .unchanged_only = true},
+                                  .unchanged_only = true,
+                                  .encoder_only = true},
     [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
                          .axes = {LAYER, TOKEN, TOKEN},
                          .part = part_alti,
@@ -267,7 +270,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                          .prepare = prepare_contributions,
                          .every_head = true,
                          .every_layer = true,
-                         .unchanged_only = true},
+                         .unchanged_only = true,
+                         .encoder_only = true},
     [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
                                   .axes = {LAYER, TOKEN, TOKEN},
                                   .part = part_value_zeroing,
@@ -275,27 +279,37 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                   .every_head = true,
                                   .every_layer = true,
                                   .own = &hs__own_value_zeroing,
-                                  .unchanged_only = true},
+                                  .unchanged_only = true,
+                                  .encoder_only = true},
     [HS__OUTPUT_pairs] = {.taps = HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs},
     [HS__OUTPUT_regions] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                            .structure = &hs__structure_regions},
+                            .structure = &hs__structure_regions,
+                            .self_only = true},
     [HS__OUTPUT_segments] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                              .structure = &hs__structure_segments,
-                             .every_head = true},
+                             .every_head = true,
+                             .self_only = true},
     [HS__OUTPUT_summary] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                            .structure = &hs__structure_summary},
-    [HS__OUTPUT_profiles] = {.taps = HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
+                            .structure = &hs__structure_summary,
+                            .self_only = true},
+    [HS__OUTPUT_profiles] = {.taps = HS_KEEP(ATTENTION),
+                             .structure = &hs__structure_profiles,
+                             .self_only = true},
     [HS__OUTPUT_effects] = {.taps = HS_EFFECTS_TAPS,
                             .structure = &hs__structure_effects,
                             .every_head = true,
                             .every_layer = true,
-                            .own = &hs__own_effects},
+                            .own = &hs__own_effects,
+                            .encoder_only = true},
     [HS__OUTPUT_patch_map] = {.taps = HS_KEEP(EVERY_STATE),
                               .axes = {DEPTH, TOKEN},
                               .part = part_patch_map,
                               .range = HS__RANGE_ANY,
-                              .own = &hs__own_patch_map},
-    [HS__OUTPUT_head_scores] = {.structure = &hs__structure_head_scores, .own = &hs__own_head_scores},
+                              .own = &hs__own_patch_map,
+                              .encoder_only = true},
+    [HS__OUTPUT_head_scores] = {.structure = &hs__structure_head_scores,
+                                .own = &hs__own_head_scores,
+                                .encoder_only = true},
     [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                    .structure = &hs__structure_head_distances,
                                    .choose_taps = choose_distance_taps},
@@ -303,7 +317,9 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_next_sentence] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence},
     [HS__OUTPUT_answer] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_answer},
     [HS__OUTPUT_loss] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_loss},
-    [HS__OUTPUT_embedding] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_embedding},
+    [HS__OUTPUT_embedding] = {.taps = HS_KEEP(LAST_STATE),
+                              .structure = &hs__structure_embedding,
+                              .encoder_only = true},
     [HS__OUTPUT_changes] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
                             .structure = &hs__structure_changes,
                             .every_layer = true},
@@ -395,6 +411,48 @@ int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__pr
                               "%s is not computed with interventions: leave one of the two out",
                               hs__output_names[i]);
     return 0;
+}
+
+/* Returns what the request asks for besides outputs that its decoder does not have, or NULL. *ret_pointer is
+ * its field. */
+static const char *beyond_decoder(const hs__analysis_request *analysis, const char **ret_pointer)
+{
+    const hs_target_kind kind = analysis->target.kind;
+    const bool cross = analysis->stack == HS__STACK_CROSS;
+    *ret_pointer = NULL;
+    if (analysis->hooks)
+        return "names=hooks";
+    *ret_pointer = analysis->sources[0].pointer;
+    if (analysis->n_sources > 0)
+        return "a patch";
+    *ret_pointer = "/interventions";
+    for (size_t i = 0; cross && i < analysis->n_interventions; i++)
+        if (analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
+            return "the intervention identity";
+    *ret_pointer = "/head_distance";
+    if (cross && holds(analysis->outputs, HS__OUTPUT_head_distances) &&
+        analysis->head_distance == HS__DISTANCE_JS)
+        return "head_distance js";
+    *ret_pointer = "/target";
+    return kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE ? "a target on the sentence vector" : NULL;
+}
+
+int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    const bool cross = analysis->stack == HS__STACK_CROSS;
+    const char *heads = cross ? "cross heads" : "the decoder", *pointer;
+    if (!analysis->model->encoder)
+        return 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(analysis->outputs, i) && (rows[i].encoder_only || (cross && rows[i].self_only)))
+            return hs__refuse(problem, 422, "/outputs",
+                              "%s is not computed for %s: leave it out, or send stack %s",
+                              hs__output_names[i], heads,
+                              rows[i].encoder_only ? "\"encoder\"" : "\"encoder\" or \"decoder\"");
+    const char *what = beyond_decoder(analysis, &pointer);
+    return what ? hs__refuse(problem, 422, pointer,
+                             "%s is not computed for %s: leave it out, or send another stack", what, heads)
+                : 0;
 }
 
 hs_status hs__outputs_compute(hs__answer *a, hs_error *err)

@@ -34,6 +34,7 @@ typedef struct hs__answer {
     const hs__analysis_request *analysis;
     const hs_encoding *encoding;
     const hs_windows *windows;  /* of the text, of which this is one; n 0: the request names none */
+    const hs_encoding *source;  /* of a decoder: the text whose states it reads; else NULL */
     size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
@@ -99,6 +100,13 @@ typedef struct hs__window_place {
 
 /* Finds the place of the window. The request must name one. */
 hs__window_place hs__answer_window(const hs__answer *answer);
+
+/* Returns that of token i of the text whose states a decoder reads. */
+const char *hs__answer_source_token(const hs__answer *answer, size_t i);
+/* Returns true if a text of the answer was cut. */
+bool hs__answer_truncated(const hs__answer *answer);
+/* Returns the stack that the answer is about, or NULL if the model has only one. */
+const char *hs__answer_stack(const hs__answer *answer);
 
 /* Returns the part [start, end) of a text, in code points. */
 hs_text hs__text_part(const hs_text *text, size_t start, size_t end);
@@ -179,6 +187,8 @@ typedef struct hs__output {
     bool every_head;           /* needs all heads of a layer */
     bool every_layer;          /* needs all layers */
     bool unchanged_only;       /* not computed with interventions */
+    bool self_only;            /* not defined for cross heads, whose queries and keys are of two texts */
+    bool encoder_only;         /* not computed for decoders that read an encoder */
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
     unsigned (*choose_taps)(
         const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
@@ -205,6 +215,9 @@ int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *p
 
 /* Refuses with 422 interventions beside an output that is not computed with them. */
 int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem);
+
+/* Refuses with 422 what is not computed for the request's stack. */
+int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *problem);
 
 /* Computes the structures. Fails with HS_CANCELLED if the request was cancelled. */
 HS_MUST_USE hs_status hs__outputs_compute(hs__answer *answer, hs_error *err);

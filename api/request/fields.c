@@ -205,10 +205,21 @@ static int read_token_type_ids(const hs__reading *r)
     return 0;
 }
 
+/* The start token takes one of the positions. */
+static int read_target_ids(const hs__reading *r)
+{
+    const size_t n = json_array_size(r->value), most = r->model->shape->n_positions - 1;
+    if (json_is_array(r->value) && (n < 1 || n > most))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "target_ids has %zu elements; it must be a list of 1 to %zu token ids", n, most);
+    return hs__read_ids(r, &r->analysis->decoder_input.ids, &r->analysis->decoder_input.n_ids);
+}
+
 static int read_max_tokens(const hs__reading *r)
 {
-    /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
-    return hs__read_integer_within(r, r->analysis->input.text_pair.bytes ? 3 : 2,
+    /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP], and so does a decoder's start token.
+     */
+    return hs__read_integer_within(r, r->analysis->input.text_pair.bytes || r->model->encoder ? 3 : 2,
                                    r->model->shape->n_positions);
 }
 
@@ -367,6 +378,27 @@ static const hs__row rows[] = {
                .help = "0 or 1 for each of the input ids (0)",
                .tokenize = true},
      .read = read_token_type_ids},
+    {.field = {.name = "stack",
+               .kind = HS_FIELD_ENUM,
+               .argument = "STACK",
+               .help = "heads of an encoder-decoder model: encoder, decoder or cross (encoder)",
+               .choices = "encoder|decoder|cross",
+               .tokenize = true},
+     .read = hs__read_enum,
+     .offset = AT(stack)},
+    {.field = {.name = "text_target",
+               .kind = HS_FIELD_TEXT,
+               .argument = "TEXT",
+               .help = "with stack decoder or cross: what the decoder reads",
+               .tokenize = true},
+     .read = hs__read_text,
+     .offset = AT(decoder_input.text)},
+    {.field = {.name = "target_ids",
+               .kind = HS_FIELD_IDS,
+               .argument = "LIST",
+               .help = "instead of text_target: token ids, without the start token",
+               .tokenize = true},
+     .read = read_target_ids},
     {.field = {.name = "max_tokens",
                .kind = HS_FIELD_INTEGER,
                .argument = "N",

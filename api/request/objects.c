@@ -535,6 +535,7 @@ static int read_intervention(const hs__reading *list, size_t i)
     to->factor = h.change.factor;
     to->layers = h.layers;
     to->heads = h.heads;
+    to->cross = analysis->stack == HS__STACK_CROSS;
     analysis->source_of[i] = h.change.source;
     return 0;
 }

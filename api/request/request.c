@@ -535,6 +535,9 @@ static int check_window(const hs__analysis_request *analysis, hs__problem *probl
 {
     if (!analysis->has_window && json_object_get(analysis->body, "stride"))
         return hs__refuse(problem, 422, "/stride", "'stride' is allowed with 'window' only");
+    if (analysis->has_window && analysis->model->encoder)
+        return hs__refuse(problem, 422, "/window",
+                          "'window' is allowed with stack \"encoder\" only: a decoder reads two texts");
     if (analysis->has_window && analysis->input.ids)
         return hs__refuse(problem, 422, "/window",
                           "'window' is allowed with 'text' and 'words' only: input_ids are not cut");
@@ -544,6 +547,57 @@ static int check_window(const hs__analysis_request *analysis, hs__problem *probl
                           "would have it; send prompt_name \"\"",
                           analysis->prompt->name);
     return 0;
+}
+
+int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem)
+{
+    const hs__served_model *served = analysis->model;
+    const json_t *stack = json_object_get(analysis->body, "stack");
+    const int choice = hs__choice_find(stack, hs_field_find("stack")->choices);
+    if (stack && choice < 0)
+        return hs__refuse_value(problem, "/stack", stack, "one of \"encoder\", \"decoder\", \"cross\"");
+    if (!stack || choice == HS__STACK_ENCODER)
+        return 0;
+    if (!served->decoder)
+        return hs__refuse(
+            problem, 422, "/stack",
+            "%s has one stack of layers, and a request is about that by default: leave stack out; "
+            "stacks in %s shows which models have a decoder and cross heads",
+            served->name, served->list_command);
+    if (served->decoder->architecture->start_id < 0)
+        return hs__refuse(problem, 422, "/stack",
+                          "the config.json of %s does not say which token its decoder reads first: add "
+                          "decoder_start_token_id to it",
+                          served->name);
+    analysis->model = served->decoder;
+    return 0;
+}
+
+/* Refuses a decoder without exactly one text of its own, and such a text without a decoder. */
+static int check_decoder_input(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    const hs__served_model *model = analysis->model;
+    const bool text = json_object_get(analysis->body, "text_target") != NULL;
+    const bool ids = json_object_get(analysis->body, "target_ids") != NULL;
+    const char *name = text ? "text_target" : "target_ids", *pointer = text ? "/text_target" : "/target_ids";
+    if (text && ids)
+        return hs__refuse(problem, 422, "/target_ids",
+                          "'text_target' and 'target_ids' exclude each other: send only one of them");
+    if (model->encoder && !text && !ids)
+        return hs__refuse(
+            problem, 422, "/text_target",
+            "the decoder has no text to read: send text_target, or target_ids, without the start "
+            "token");
+    if (model->encoder || (!text && !ids))
+        return 0;
+    if (model->decoder)
+        return hs__refuse(problem, 422, pointer,
+                          "%s is read by the decoder, and the request is about the encoder: add stack "
+                          "\"decoder\" or \"cross\", or leave it out",
+                          name);
+    return hs__refuse(problem, 422, pointer,
+                      "%s has no decoder to read %s: leave it out; stacks in %s shows which models have one",
+                      model->name, name, model->list_command);
 }
 
 int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
@@ -559,7 +613,7 @@ int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
 int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *problem)
 {
     hs__fields_default(analysis->model, analysis);
-    if (check_input(analysis->body, problem))
+    if (check_input(analysis->body, problem) || check_decoder_input(analysis, problem))
         return problem->status;
     if (!json_object_get(analysis->body, "text"))
         analysis->prompt = NULL;
@@ -583,6 +637,7 @@ void hs__analysis_request_finish(hs__analysis_request *analysis)
     for (size_t i = 0; i < analysis->n_sources; i++)
         input_finish(&analysis->sources[i].input);
     input_finish(&analysis->input);
+    input_finish(&analysis->decoder_input);
     free(analysis->interventions);
     free(analysis->source_of);
     free(analysis->numbers);

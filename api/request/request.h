@@ -155,6 +155,9 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 #define HS__SOURCES_MAX       8
 #define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
 
+/* The field stack, in the order of its choices. */
+enum { HS__STACK_ENCODER, HS__STACK_DECODER, HS__STACK_CROSS };
+
 /* One of three inputs; the others are NULL. */
 typedef struct hs__input {
     hs_text text, text_pair; /* bytes NULL: none */
@@ -216,8 +219,10 @@ typedef struct hs__figure_request {
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     hs__input input;
+    unsigned stack;          /* HS__STACK_...; ENCODER also for models that have one stack only */
+    hs__input decoder_input; /* a text or ids: what the decoder reads after its start token */
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
-    hs__served_model *model; /* a reference of the job */
+    hs__served_model *model; /* a reference of the job; its decoder if stack says so */
     size_t max_tokens;
     bool has_window;       /* the text is cut into windows of max_tokens: hs_windows_plan */
     size_t window, stride; /* the number of the window to analyse; tokens that neighbours share */
@@ -256,6 +261,12 @@ typedef struct hs__analysis_request {
     bool has_layers; /* the request names layers */
 } hs__analysis_request;
 
+/* Returns the input whose tokens are the rows of maps. */
+static inline const hs__input *hs__input_of_rows(const hs__analysis_request *analysis)
+{
+    return analysis->model->encoder ? &analysis->decoder_input : &analysis->input;
+}
+
 /* Which similarities the request is about. */
 static inline hs_similarity hs__similarity_kind(const hs__analysis_request *analysis)
 {
@@ -267,6 +278,8 @@ static inline hs_similarity hs__similarity_kind(const hs__analysis_request *anal
  * of /tokenize. Release with hs__analysis_request_finish, also after a refusal. */
 int hs__analysis_request_parse(const hs_request *request, bool tokens_only,
                                hs__analysis_request *ret_analysis, hs__problem *problem);
+/* Sets analysis->model, the served one, to its decoder if the parsed body's stack is about that. */
+int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem);
 /* Reads the parsed body, over the defaults of analysis->model. */
 int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *problem);
 

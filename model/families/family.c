@@ -377,14 +377,14 @@ static hs_status read_file(const hs_bytes *file, const hs__family **family, hs_a
         return st;
     hs__config config = {.keys = keys, .err = err};
     const hs__family *named = find(&config, &architecture.family);
-    const hs__family *wanted = *family ? *family : named;
-    st = named ? read_architecture(&config, wanted, &architecture) : config.status;
+    const hs__family *chosen = *family ? *family : named;
+    st = named ? read_architecture(&config, chosen, &architecture) : config.status;
     json_decref(keys);
     if (st) {
         hs__family_release(&architecture);
         return st;
     }
-    *family = wanted;
+    *family = chosen;
     *ret_architecture = architecture;
     return HS_OK;
 }

@@ -84,6 +84,10 @@ HS_MUST_USE hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, c
 HS_MUST_USE hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *ids,
                                               const uint8_t *types, size_t n_ids, hs_encoding *ret_encoding,
                                               hs_error *err);
+/* Puts a token before all others, which counts as special. Fails with HS_NO_MEMORY and changes nothing then.
+ */
+HS_MUST_USE hs_status hs_encoding_begin(const hs_tokenizer *tokenizer, int32_t id, hs_encoding *encoding,
+                                        hs_error *err);
 void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
 
 /* ---- windows of a long text ----

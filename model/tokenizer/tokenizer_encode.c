@@ -679,6 +679,21 @@ static void tokens_append(hs_encoding *to, const hs_encoding *from, size_t first
     memcpy(to->roles + at, from->roles + first, n);
 }
 
+hs_status hs_encoding_begin(const hs_tokenizer *tokenizer, int32_t id, hs_encoding *encoding, hs_error *err)
+{
+    const hs__piece first = {.id = id, .word = -1};
+    const hs__template_step step = {.type = 0};
+    hs_encoding longer;
+    if (!allocate(encoding->n_tokens + 1, &longer))
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the tokens");
+    put_token(tokenizer, &longer, &first, &step, true);
+    tokens_append(&longer, encoding, 0, encoding->n_tokens);
+    longer.truncated = encoding->truncated;
+    hs_encoding_finish(encoding);
+    *encoding = longer;
+    return HS_OK;
+}
+
 hs_status hs_window_make(const hs_windows *windows, const hs_encoding *whole, size_t w, hs_encoding *ret,
                          hs_error *err)
 {

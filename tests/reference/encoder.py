@@ -100,6 +100,18 @@ def run_layers(x, n_layers, layer):
     return Heads(np.array(attentions), np.array(outputs), np.array(states))
 
 
+def run_decoder(x, n_layers, layer):
+    """As run_layers, with pairs of maps and of outputs: the decoder's own heads, and its cross heads."""
+    states, attentions, outputs = [x], [], []
+    for number in range(n_layers):
+        x, attention, output = layer(number, x)
+        states.append(x)
+        attentions.append(attention)
+        outputs.append(output)
+    return tuple(Heads(np.array(maps), np.array(products), np.array(states))
+                 for maps, products in zip(zip(*attentions), zip(*outputs)))
+
+
 def rotate(x, base):
     """Rotary positions on [h][T][d], halves against each other. Angles are float32, as HuggingFace takes them."""
     half = x.shape[-1] // 2

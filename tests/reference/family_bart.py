@@ -1,12 +1,13 @@
-"""The encoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020) and M2M100 (Fan et al. 2021): BERT's layers, in
+"""The encoders and decoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020) and M2M100 (Fan et al. 2021): BERT's layers, in
 the latter two with norms before; positions from a table or from sinusoids."""
 
 import math
 
 import numpy as np
-from causal import block
+from causal import block, causal_mask
 from checkpoint import Weights, read, save
-from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, padded_positions, run_layers, split_heads
+from encoder import (ACTIVATIONS, attend, dense, join_heads, layer_norm, padded_positions, run_decoder, run_layers,
+                     split_heads)
 
 # Settings that differ from 3 layers, 4 heads, hidden 48, one "shared" table, "gelu".
 VARIANTS = {
@@ -58,28 +59,67 @@ def sinusoids(positions, width, padding):
     return rows
 
 
+EPS = 1e-5
+
+
+def norms_before(config):
+    return config["model_type"] != "bart"
+
+
+def embed(config, weights, stack, ids):
+    hidden = config["d_model"]
+    words = weights["shared.weight" if "shared.weight" in weights else f"{stack}.embed_tokens.weight"]
+    x = words[ids] * (math.sqrt(hidden) if config["scale_embedding"] else 1)
+    if config["model_type"] == "m2m_100":
+        return x + sinusoids(padded_positions(ids, config["pad_token_id"]), hidden, config["pad_token_id"])
+    x = x + weights[f"{stack}.embed_positions.weight"][2 : 2 + len(ids)]
+    return layer_norm(weights, f"{stack}.layernorm_embedding", x, EPS)
+
+
+def attention_of(config, weights, name, n_heads, x, memory=None, bias=0.0):
+    """x after a block's attention to itself or to a memory, its maps and its heads' outputs."""
+    y = layer_norm(weights, name + "_layer_norm", x, EPS) if norms_before(config) else x
+    q, k, v = (split_heads(dense(weights, f"{name}.{part}_proj", y if part == "q" or memory is None else memory), n_heads)
+               for part in "qkv")
+    attention, output = attend(q, k, v, bias)
+    x = x + dense(weights, name + ".out_proj", join_heads(output))
+    return x if norms_before(config) else layer_norm(weights, name + "_layer_norm", x, EPS), attention, output
+
+
+def feed_forward(config, weights, name, x):
+    activation, before = ACTIVATIONS[config["activation_function"]], norms_before(config)
+    y = layer_norm(weights, name + "final_layer_norm", x, EPS) if before else x
+    x = x + dense(weights, name + "fc2", activation(dense(weights, name + "fc1", y)))
+    return x if before else layer_norm(weights, name + "final_layer_norm", x, EPS)
+
+
+def behind_last_norm(config, weights, stack, heads):
+    return block(heads, lambda x: layer_norm(weights, f"{stack}.layer_norm", x, EPS)) if norms_before(config) else heads
+
+
 def forward(folder, ids, types=None):
     config, weights = read(folder)
-    kind, n_heads, hidden = config["model_type"], config["encoder_attention_heads"], config["d_model"]
-    activation, before, eps = ACTIVATIONS[config["activation_function"]], config["model_type"] != "bart", 1e-5
-    words = weights["shared.weight" if "shared.weight" in weights else "encoder.embed_tokens.weight"]
-    x = words[ids] * (math.sqrt(hidden) if config["scale_embedding"] else 1)
-    if kind == "m2m_100":
-        x = x + sinusoids(padded_positions(ids, config["pad_token_id"]), hidden, config["pad_token_id"])
-    else:
-        x = x + weights["encoder.embed_positions.weight"][2 : 2 + len(ids)]
-        x = layer_norm(weights, "encoder.layernorm_embedding", x, eps)
 
     def layer(number, x):
         name = f"encoder.layers.{number}."
-        y = layer_norm(weights, name + "self_attn_layer_norm", x, eps) if before else x
-        q, k, v = (split_heads(dense(weights, f"{name}self_attn.{part}_proj", y), n_heads) for part in "qkv")
-        attention, output = attend(q, k, v)
-        x = x + dense(weights, name + "self_attn.out_proj", join_heads(output))
-        x = x if before else layer_norm(weights, name + "self_attn_layer_norm", x, eps)
-        y = layer_norm(weights, name + "final_layer_norm", x, eps) if before else x
-        x = x + dense(weights, name + "fc2", activation(dense(weights, name + "fc1", y)))
-        return x if before else layer_norm(weights, name + "final_layer_norm", x, eps), attention, output
+        x, attention, output = attention_of(config, weights, name + "self_attn", config["encoder_attention_heads"], x)
+        return feed_forward(config, weights, name, x), attention, output
 
-    heads = run_layers(x, config["encoder_layers"], layer)
-    return block(heads, lambda x: layer_norm(weights, "encoder.layer_norm", x, eps)) if before else heads
+    heads = run_layers(embed(config, weights, "encoder", ids), config["encoder_layers"], layer)
+    return behind_last_norm(config, weights, "encoder", heads)
+
+
+def decode(folder, memory, ids):
+    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states."""
+    config, weights = read(folder)
+    n_heads = config["decoder_attention_heads"]
+
+    def layer(number, x):
+        name = f"decoder.layers.{number}."
+        x, own, own_output = attention_of(config, weights, name + "self_attn", n_heads, x, bias=causal_mask(len(ids)))
+        x, cross, cross_output = attention_of(config, weights, name + "encoder_attn", n_heads, x, memory)
+        return feed_forward(config, weights, name, x), (own, cross), (own_output, cross_output)
+
+    stacks = [behind_last_norm(config, weights, "decoder", heads)
+              for heads in run_decoder(embed(config, weights, "decoder", ids), config["decoder_layers"], layer)]
+    return *stacks, stacks[0].hidden_states[-1] @ weights["shared.weight"].T + weights.get("final_logits_bias", 0)

@@ -1,10 +1,10 @@
-"""T5's encoder (Raffel et al. 2020): RMS norms before, scores that are not scaled, a bias by distance that all layers
+"""T5's encoder and decoder (Raffel et al. 2020): RMS norms before, scores that are not scaled, a bias by distance that all layers
 share, a feed-forward part with or without a gate, and no biases."""
 
 import numpy as np
-from causal import block, rms_norm
+from causal import block, causal_mask, rms_norm
 from checkpoint import Weights, read, save
-from encoder import ACTIVATIONS, attend, dense, join_heads, run_layers, split_heads
+from encoder import ACTIVATIONS, attend, dense, join_heads, run_decoder, run_layers, split_heads
 
 # Settings that differ from 3 layers, 4 heads of width 10, hidden 48, one "shared" table, "relu".
 VARIANTS = {
@@ -74,22 +74,52 @@ def feed_forward(config, weights, name, y):
     return dense(weights, name + "wo", wide)
 
 
+def distance_bias(config, weights, stack, n):
+    table = weights[f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    return table[buckets(n, n, config["relative_attention_num_buckets"], config["relative_attention_max_distance"],
+                         stack == "encoder")].transpose(2, 0, 1)
+
+
+def attention_of(config, weights, name, x, memory=None, bias=0.0):
+    """x after a block's attention to itself or to a memory, its maps and its heads' outputs."""
+    y = rms_norm(weights[name.rsplit(".", 2)[0] + ".layer_norm.weight"], x, config["layer_norm_epsilon"])
+    read = y if memory is None else memory
+    q, k, v = (split_heads(dense(weights, name + part, y if part == "q" else read), config["num_heads"]) for part in "qkv")
+    attention, output = attend(q * np.sqrt(config["d_kv"]), k, v, bias)
+    return x + dense(weights, name + "o", join_heads(output)), attention, output
+
+
 def forward(folder, ids, types=None):
     config, weights = read(folder, "transformer.")
-    eps, n_heads, scale = config["layer_norm_epsilon"], config["num_heads"], np.sqrt(config["d_kv"])
-    table = weights["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
-    bias = table[buckets(len(ids), len(ids), config["relative_attention_num_buckets"],
-                         config["relative_attention_max_distance"], True)].transpose(2, 0, 1)
+    eps, bias = config["layer_norm_epsilon"], distance_bias(config, weights, "encoder", len(ids))
 
     def layer(number, x):
         name = f"encoder.block.{number}.layer."
-        y = rms_norm(weights[name + "0.layer_norm.weight"], x, eps)
-        q, k, v = (split_heads(dense(weights, f"{name}0.SelfAttention.{part}", y), n_heads) for part in "qkv")
-        attention, output = attend(q * scale, k, v, bias)
-        x = x + dense(weights, name + "0.SelfAttention.o", join_heads(output))
+        x, attention, output = attention_of(config, weights, name + "0.SelfAttention.", x, bias=bias)
         y = rms_norm(weights[name + "1.layer_norm.weight"], x, eps)
         return x + feed_forward(config, weights, name + "1.DenseReluDense.", y), attention, output
 
     words = weights["shared.weight" if "shared.weight" in weights else "encoder.embed_tokens.weight"]
     heads = run_layers(words[ids], config["num_layers"], layer)
     return block(heads, lambda x: rms_norm(weights["encoder.final_layer_norm.weight"], x, eps))
+
+
+def decode(folder, memory, ids):
+    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states."""
+    config, weights = read(folder, "transformer.")
+    eps = config["layer_norm_epsilon"]
+    bias = distance_bias(config, weights, "decoder", len(ids)) + causal_mask(len(ids))
+
+    def layer(number, x):
+        name = f"decoder.block.{number}.layer."
+        x, own, own_output = attention_of(config, weights, name + "0.SelfAttention.", x, bias=bias)
+        x, cross, cross_output = attention_of(config, weights, name + "1.EncDecAttention.", x, memory)
+        y = rms_norm(weights[name + "2.layer_norm.weight"], x, eps)
+        x = x + feed_forward(config, weights, name + "2.DenseReluDense.", y)
+        return x, (own, cross), (own_output, cross_output)
+
+    words = weights["shared.weight"]
+    stacks = [block(heads, lambda x: rms_norm(weights["decoder.final_layer_norm.weight"], x, eps))
+              for heads in run_decoder(words[ids], config["num_decoder_layers"], layer)]
+    scale = config["d_model"] ** -0.5 if config["model_type"] == "t5" else 1
+    return *stacks, stacks[0].hidden_states[-1] * scale @ words.T

@@ -169,6 +169,53 @@ def check_every_saved():
     return worst
 
 
+def stack_of(folder, stack, source, target, *options):
+    command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o",
+               str(folder / "stack.npz"), "--outputs", "attentions,hidden_states,loss", "--stack", stack, "--input-ids",
+               ",".join(map(str, source)), "--target-ids", ",".join(map(str, target)), *options]
+    subprocess.run(command, check=True)
+    with np.load(folder / "stack.npz") as answer:
+        return dict(answer)
+
+
+def check_stacks(name, scratch):
+    """Largest differences of the decoder's maps, the cross heads', the states and the losses, of what transformers saved."""
+    folder = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(name))
+    sizes = {**SAVED[name], "decoder_start_token_id": 0}
+    model = transformers.AutoModelForSeq2SeqLM.from_config(transformers.AutoConfig.for_model(name.split()[0], **sizes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias += torch.randn_like(model.final_logits_bias)
+    model.save_pretrained(folder)
+    model = type(model).from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    source, target = [2, *range(20, 90), 3], [9, *range(40, 80), 9, 3]
+    with torch.no_grad():
+        output = model(input_ids=torch.tensor(source)[None], decoder_input_ids=torch.tensor([0, *target])[None],
+                       attention_mask=torch.ones(1, len(source), dtype=torch.long), output_attentions=True,
+                       output_hidden_states=True)
+    losses = torch.nn.functional.cross_entropy(output.logits[0, :-1], torch.tensor(target), reduction="none").numpy()
+    own, cross = (stack_of(folder, stack, source, target) for stack in ("decoder", "cross"))
+    states = np.array([state[0].numpy() for state in output.decoder_hidden_states])
+    return (difference(own["attentions"], np.array([maps[0].numpy() for maps in output.decoder_attentions])),
+            difference(cross["attentions"], np.array([maps[0].numpy() for maps in output.cross_attentions])),
+            max(difference(answer["hidden_states"], states) for answer in (own, cross)) / max(1, np.abs(states).max()),
+            max(difference(answer["loss"], losses) for answer in (own, cross)) / losses.max())
+
+
+def check_every_stack():
+    worst = 0
+    for name in SAVED:
+        if name.split()[0] in ENCODERS:
+            with tempfile.TemporaryDirectory() as scratch:
+                found = check_stacks(name, Path(scratch))
+            print(f"{name + ' decoder, cross heads, states, loss':48} " + " ".join(f"{value:9.1e}" for value in found))
+            worst = max(worst, *found)
+    return worst
+
+
 # Task of a class -> output, its logits, numbers of classes.
 HEADS = {"SequenceClassification": ("classes", ("logits",), (1, 4)), "TokenClassification": ("classes", ("logits",), (3,)),
          "QuestionAnswering": ("answer", ("start_logits", "end_logits"), (2,)),
@@ -248,7 +295,7 @@ def main():
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
-    worst = np.max([check_every_saved(), check_every_head(), check_every_loss()])
+    worst = np.max([check_every_saved(), check_every_stack(), check_every_head(), check_every_loss()])
     if sys.argv[1:] == ["--saved"]:
         sys.exit(not worst <= LIMIT)
     every = [(family, variant) for family in sys.argv[1:] or FAMILIES for variant in FAMILIES[family].VARIANTS]

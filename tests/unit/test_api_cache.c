@@ -88,10 +88,9 @@ START_TEST(cache_tells_models_types_and_lengths_apart)
     const hs_selection selection = first(1, 1, ATT);
     const hs__heads_key key = {0, ids, types, 3, NULL, 0, NULL, false};
     hs__heads_release(cache, hs__head_cache_add(cache, &key, capture_of(selection, 3), 0));
-    const hs__heads_key others[] = {
-        {1, ids, types, 3, NULL, 0, NULL, false},
-        {0, ids, other_types, 3, NULL, 0, NULL, false},
-        {0, ids, types, 2, NULL, 0, NULL, false}};
+    const hs__heads_key others[] = {{1, ids, types, 3, NULL, 0, NULL, false},
+                                    {0, ids, other_types, 3, NULL, 0, NULL, false},
+                                    {0, ids, types, 2, NULL, 0, NULL, false}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         ck_assert_ptr_null(hs__head_cache_find(cache, &others[i], &selection));
     hs__heads *heads = hs__head_cache_find(cache, &key, &selection);

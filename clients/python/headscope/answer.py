@@ -36,7 +36,8 @@ class Tokens:
     """The tokens of a text.
 
     tokens, input_ids, token_type_ids, special_tokens_mask, offset_mapping, sentence_ids, word_ids: [T], as in
-    HuggingFace; word_ids holds None for special tokens.
+    HuggingFace; word_ids holds None for special tokens. stack is that of an encoder-decoder model, and source_tokens
+    are the text's if the others are what the decoder reads; else None.
     """
 
     def __init__(self, fields: Mapping[str, Any]):
@@ -49,6 +50,8 @@ class Tokens:
         self.offset_mapping = np.asarray(fields["offset_mapping"])  # None for input_ids
         self.sentence_ids = np.asarray(fields["sentence_ids"], np.int64)
         self.word_ids: list[int | None] = instance(fields["word_ids"], list)
+        self.stack: str | None = fields.get("stack")
+        self.source_tokens: list[str] | None = fields.get("source_tokens")
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -157,6 +160,13 @@ class Analysis(AnswerArrays):
         return [str(token) for token in self.arrays["tokens"]]
 
     @property
+    def source_tokens(self) -> list[str]:
+        """The tokens of the text whose states a decoder and its cross heads read."""
+        if "source_tokens" not in self.arrays:
+            raise AttributeError('only answers with stack="decoder" or "cross" have source_tokens')
+        return [str(token) for token in self.arrays["source_tokens"]]
+
+    @property
     def word_ids(self) -> list[int | None]:
         return [None if word < 0 else int(word) for word in self.arrays["word_ids"]]
 
@@ -193,12 +203,18 @@ class Analysis(AnswerArrays):
         """Keyword arguments of bertviz.head_view and model_view: head_view(**answer.to_bertviz()).
 
         Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all". A pair of texts says
-        where the second begins, so that BertViz can show attention within and between them.
+        where the second begins, so that BertViz can show attention within and between them. One view takes
+        the arguments of all three stacks of an encoder-decoder model: head_view(**(encoder | decoder | cross)).
         """
         import torch
+        maps = tuple(torch.from_numpy(layer)[None] for layer in weights(self.arrays["attentions"]))
+        stack = str(self.arrays.get("stack", ""))
+        if stack == "cross":
+            return {"cross_attention": maps, "encoder_tokens": self.source_tokens, "decoder_tokens": self.tokens}
+        if stack:
+            return {f"{stack}_attention": maps, f"{stack}_tokens": self.tokens}
         second = np.flatnonzero(self.arrays["token_type_ids"])
-        return {"attention": tuple(torch.from_numpy(layer)[None] for layer in weights(self.arrays["attentions"])),
-                "tokens": self.tokens, **({"sentence_b_start": int(second[0])} if len(second) else {})}
+        return {"attention": maps, "tokens": self.tokens, **({"sentence_b_start": int(second[0])} if len(second) else {})}
 
     def to_circuitsvis(self, layer: int = -1) -> dict[str, Any]:
         """Keyword arguments of circuitsvis.attention.attention_heads and attention_patterns for one layer.
@@ -330,8 +346,9 @@ def check_answer(arrays: dict[str, Any]) -> None:
     if len(arrays["tokens"]) != n_tokens:
         raise ValueError(f"it has {n_tokens} ids and {len(arrays['tokens'])} tokens")
     n_layers, n_heads = len(arrays["layers"]), len(arrays["heads"])
-    shapes = [(n_layers, n, n_tokens, n_tokens) for n in (n_heads, 1)]  # 1: reduced over the heads
-    for name in ("attentions", "similarities"):
+    n_keys = len(np.atleast_1d(arrays.get("source_tokens", ()))) if arrays.get("stack") == "cross" else n_tokens
+    for name, n_columns in (("attentions", n_keys), ("similarities", n_tokens)):
+        shapes = [(n_layers, n, n_tokens, n_columns) for n in (n_heads, 1)]  # 1: reduced over the heads
         if name in arrays and arrays[name].shape not in shapes:
             raise ValueError(f"{name!r} has the shape {arrays[name].shape}, not {shapes[0]}")
     if not isinstance(json.loads(arrays["request"].item()), dict):
@@ -365,19 +382,19 @@ def weights(maps: np.ndarray) -> np.ndarray:
 
 
 def _sheet(maps: np.ndarray, width: int = 720, gap: int = 4) -> tuple[bytes, int, int]:
-    """All maps of [l][h][T][T] as one grey PNG of about that width, with its width and height. A pixel takes the
+    """All maps of [l][h][T][K] as one grey PNG of about that width, with its width and height. A pixel takes the
     largest weight under it, so that no thin line is lost. Sums over heads are divided by their largest."""
     maps = weights(maps)
     maps /= max(1, maps.max())
-    n_layers, n_heads, n_tokens = maps.shape[:3]
+    n_layers, n_heads = maps.shape[:2]
     cell = min(max(width // n_heads - gap, 24), 320)
-    edges = np.arange(cell + 1) * n_tokens // cell
+    edges = [np.arange(cell + 1) * n // cell for n in maps.shape[2:]]
     sheet = np.full((n_layers * (cell + gap) - gap, n_heads * (cell + gap) - gap), 255, np.uint8)
-    starts, ends = edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)
+    rows_of, columns_of = ([*zip(edge[:-1], np.maximum(edge[1:], edge[:-1] + 1))] for edge in edges)
     for layer in range(n_layers):
         for head in range(n_heads):
-            rows = np.stack([maps[layer, head, a:b].max(0) for a, b in zip(starts, ends)])
-            pixels = np.stack([rows[:, a:b].max(1) for a, b in zip(starts, ends)], 1)
+            rows = np.stack([maps[layer, head, a:b].max(0) for a, b in rows_of])
+            pixels = np.stack([rows[:, a:b].max(1) for a, b in columns_of], 1)
             y, x = layer * (cell + gap), head * (cell + gap)
             sheet[y:y + cell, x:x + cell] = 255 - np.rint(255 * np.sqrt(np.clip(pixels, 0, 1))).astype(np.uint8)
     return _png(sheet), sheet.shape[1], sheet.shape[0]

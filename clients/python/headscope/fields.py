@@ -24,6 +24,9 @@ class AnalyzeFields(TypedDict, total=False):
     words: Sequence[str]
     input_ids: Sequence[int]
     token_type_ids: Sequence[int]
+    stack: Literal["encoder", "decoder", "cross"]
+    text_target: str
+    target_ids: Sequence[int]
     model: str
     max_tokens: int
     window: int
@@ -62,6 +65,7 @@ class AnswerArrays:
     windows: int
     window_tokens: np.ndarray
     window_chars: np.ndarray
+    stack: str
     prompt: str
     prompt_tokens: int
     pairs_total: int

@@ -21,10 +21,15 @@ _AXES = {
     **dict.fromkeys(("head_outputs", "queries"), ("layer", "head", "token", "head_feature")),
     **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "token", "head_feature")),
     **dict.fromkeys(("input_ids", "token_type_ids", "special_tokens_mask", "sentence_ids", "word_ids", "tokens"), ("token",)),
-    "offset_mapping": ("token", "bound"), "hidden_states": _STATES, "value_norms": ("layer", "head", "token"), "patch_map": ("state", "token"),
+    "offset_mapping": ("token", "bound"), "hidden_states": _STATES, "value_norms": ("layer", "head", "token"),
+    "source_tokens": ("source",), "patch_map": ("state", "token"),
     "changes_hidden": ("state", "token"), "changes_attentions": ("layer", "head"), "changes_similarities": ("layer", "head"),
     "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
 }
+# Where they differ for cross heads, whose keys are the tokens of another text.
+_CROSS_AXES = {"similarities": ("layer", "head", "query", "token"), "source_tokens": ("key",),
+               "value_norms": ("layer", "head", "key"),
+               **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "key", "head_feature"))}
 _OF_HEADS = ("summary_", "profiles_", "effects_", "head_scores_")
 
 
@@ -34,19 +39,20 @@ def dataset_of(answer: Analysis) -> xarray.Dataset:
     import xarray
     arrays = answer.arrays
     n_heads = len(arrays["heads"])
+    crossed = _CROSS_AXES if arrays.get("stack") == "cross" else {}
     variables: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     for name, array in arrays.items():
         if array.ndim == 0:
             attributes[name] = array.item()
         elif name not in ("layers", "heads"):
-            axes = _axes(name, array)
+            axes = crossed.get(name) or _axes(name, array)
             if axes[:2] == ("layer", "head") and array.shape[1] != n_heads:  # summed up by the request
                 axes, array = (axes[0], *axes[2:]), array[:, 0]
             variables[name] = (axes, array)
-    tokens = np.array(answer.tokens)
+    tokens = {"query": np.array(answer.tokens), "key": np.array(answer.source_tokens if crossed else answer.tokens)}
     used = {axis for axes, _ in variables.values() for axis in axes}
-    beside = {f"{axis}_token": (axis, tokens) for axis in ("query", "key") if axis in used}
+    beside = {f"{axis}_token": (axis, texts) for axis, texts in tokens.items() if axis in used}
     offsets = {"offset": np.arange(-8, 9)} if "offset" in used else {}
     return xarray.Dataset(variables, {"layer": arrays["layers"], "head": arrays["heads"], **offsets, **beside}, attributes)
 

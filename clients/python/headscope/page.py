@@ -42,9 +42,11 @@ for (const place of document.querySelectorAll("[data-state]")) {
 
 def state_of_maps(answer: Analysis, what: str, layer: int | None, head: int | None) -> dict[str, Any]:
     """Returns what widget.js shows: the maps as bytes, their scales, and which head is large at first. ValueError if the
-    answer has its heads summed up."""
+    answer is of cross heads, or has its heads summed up."""
     maps, scales = _bytes_of(answer[what])
     layers, heads = answer["layers"].tolist(), answer["heads"].tolist()
+    if maps.shape[2] != maps.shape[3]:
+        raise ValueError("maps of cross heads are not shown here: to_bertviz() shows them")
     if maps.shape[1] != len(heads):
         raise ValueError('the answer has its heads summed up: ask for it with reduce="none"')
     return {"name": answer.model, "what": what, "tokens": answer.tokens, "layers": layers, "heads": heads,
@@ -53,7 +55,7 @@ def state_of_maps(answer: Analysis, what: str, layer: int | None, head: int | No
 
 
 def page_of(answer: Analysis) -> str:
-    """Returns the page. ValueError if the answer holds no maps, or has its heads summed up."""
+    """Returns the page. ValueError if the answer holds no maps, is of cross heads, or has its heads summed up."""
     shown = [what for what in _TITLES if what in answer]
     if not shown:
         raise ValueError('the answer has no maps to show: ask for outputs=["attentions", "similarities"]')
