@@ -5,6 +5,7 @@ import { VIEWS } from "./app/state";
 import { SUM } from "./app/selection";
 import { openDialog } from "./opened/open-file";
 import { isHelpOpen, openHelp } from "./ui/help";
+import { toWindow } from "./ui/windows";
 
 const TYPING = "input:not([type=range],[type=radio],[type=checkbox]), textarea, select";
 
@@ -24,6 +25,7 @@ export function bindKeys(app: App): void {
     else if (e.key === "o" && !embedded) openDialog();
     else if (e.key === "/" && !embedded) focusText();
     else if ("[]{}".includes(e.key)) step(app, e.key);
+    else if ("<>".includes(e.key) && !embedded) toWindow(app, e.key === ">" ? 1 : -1);
     else return;
     e.preventDefault();
   });

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 # Fields of a request and what the viewer's address calls them. "layers" and "heads" choose among what the view shows
 # anyway, outputs and their form do not matter to it.
-NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "max", "split_special_tokens": "literal",
-         "threshold": "tau", "attention_threshold": "atau"}
+NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "max", "window": "window",
+         "split_special_tokens": "literal", "threshold": "tau", "attention_threshold": "atau"}
 UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "reduce", "digits", "dtype", "predictions",
           "head_scores", "effects_of", "target"}
 VIEWS = ("overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace")

@@ -23,6 +23,7 @@ export interface Answer {
   sha256: string;
   request: string;
   truncated: boolean;
+  windows: number; // of the text, of which this is one; 0: the request names none
   centred: boolean; // similarities are of outputs without their mean; headOutputs are as they are
   encoding: Encoding;
   layers: number[];
@@ -64,6 +65,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     sha256: metadata.model_sha256 ?? "",
     request: metadata.request ?? "",
     truncated: metadata.truncated === "true",
+    windows: Number(map("windows")?.[0] ?? 0),
     centred: (JSON.parse(metadata.request ?? "{}") as { center?: string }).center === "text",
     encoding: {
       ids: list("input_ids"),

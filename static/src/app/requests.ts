@@ -13,6 +13,7 @@ type Input = Pick<
   | "prompt_name"
   | "model"
   | "max_tokens"
+  | "window"
   | "split_special_tokens"
   | "special_tokens"
   | "center"
@@ -30,6 +31,7 @@ function inputOf(state: Requested): Input {
     ...(state.model ? { model: state.model } : {}),
     ...(state.prompt ? { prompt_name: state.prompt.slice(1) } : {}),
     ...(state.max ? { max_tokens: state.max } : {}),
+    ...(state.window < 0 ? {} : { window: state.window }),
     ...(state.literal ? { split_special_tokens: true } : {}),
     ...(state.special ? {} : { special_tokens: "mask" as const }),
     ...(state.center ? { center: "text" as const } : {}),
@@ -218,7 +220,7 @@ export function secondState(state: State, model2: string): Requested {
   const { against, layer2, head2, prompt, prompt2 } = state;
   return {
     ...state,
-    ...(against === "text" ? { text: state.text2, pair: state.pair2, prompt: prompt2 || prompt } : {}),
+    ...(against === "text" ? { text: state.text2, pair: state.pair2, prompt: prompt2 || prompt, window: -1 } : {}),
     ...(against === "model" ? { model: model2, prompt: "" } : {}),
     ...(against === "off" ? { interventions: [switchedOff(layer2, head2)] } : {}),
   };

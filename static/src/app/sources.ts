@@ -36,7 +36,17 @@ const followed = perObject((state: State): State => {
   const { show, relation, overlay, what } = state;
   return {
     ...state,
-    ...{ text: facts.text, pair: "", prompt: "", max: 0, literal: false, weigh: false, space: "head", loss: false },
+    ...{
+      text: facts.text,
+      pair: "",
+      prompt: "",
+      max: 0,
+      window: -1,
+      literal: false,
+      weigh: false,
+      space: "head",
+      loss: false,
+    },
     ...(facts.similarities
       ? {}
       : {

@@ -27,6 +27,7 @@ const FIELDS = {
   model: text(), // "": the server's first, until the server has named it
   sha: text(), // the beginning of its checksum when the link was made
   max: integer(0, 0, 1 << 20), // tokens; 0: the service’s default, which no model refuses
+  window: integer(-1, -1, 262143), // of a text longer than max, counted from 0; -1: the text is cut off
   literal: flag(), // split_special_tokens
   prompt: text(), // "": the model's default, "=": none, "=query": the one of this name
   layer: integer(-1, -1, 9999), // -1: that of the most telling head

@@ -35,7 +35,7 @@ export class SamplePatterns {
   private count(overview: Answer, state: State, count: number): Heads | null {
     const choose = state.only !== "all" || state.seek !== "";
     if (!choose && !this.deriver.hasMade(overview)) return null;
-    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, literal: false };
+    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, window: -1, literal: false };
     const plain = isFile(state.model) ? state : sample; // a file has one text
     const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
     if (!answer) return null;

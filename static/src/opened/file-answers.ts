@@ -57,6 +57,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     sha256: file.checksum,
     request: JSON.stringify(request),
     truncated: false,
+    windows: 0,
     centred: request.center === "text",
     encoding: file.encoding,
     layers,

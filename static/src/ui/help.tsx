@@ -9,6 +9,7 @@ const KEYS: Record<string, Record<string, string>> = {
     "1 – 8": "views",
     "[  ]": "previous, next head",
     "{  }": "previous, next layer",
+    "<  >": "previous, next window of a long text",
     "/": "to the text",
     O: "open a file of attention arrays",
     "Ctrl ↵": "analyse (in the text)",

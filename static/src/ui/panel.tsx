@@ -18,6 +18,7 @@ import { guardOf, Guarded } from "./guarded";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
 import { PromptSelect } from "./prompt-select";
+import { WindowSteps } from "./windows";
 import { inShort, TaskCard, taskOf } from "./task-result";
 
 const WIDE = matchMedia("(min-width: 901px)").matches;
@@ -68,7 +69,7 @@ function keptDraft(key: string): Draft | null {
 }
 
 type Refused = NonNullable<ReturnType<typeof useProblem>>;
-type Input = Pick<State, "text" | "pair" | "max" | "literal" | "model" | "prompt">;
+type Input = Pick<State, "text" | "pair" | "max" | "window" | "literal" | "model" | "prompt">;
 
 // Typed input that is not analysed yet.
 interface Draft {
@@ -96,8 +97,8 @@ function useDraft(hidden: boolean) {
   const good = useRef<Input | null>(null);
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
-    const { text, pair, max, literal, model, prompt } = state;
-    if (isGood) good.current = { text, pair, max, literal, model, prompt };
+    const { text, pair, max, window, literal, model, prompt } = state;
+    if (isGood) good.current = { text, pair, max, window, literal, model, prompt };
     else if (answered && good.current) {
       const { text, pair, max, literal } = good.current;
       last.current = { key: JSON.stringify({ text, pair, max: maxOf({ max }), literal }), draft };
@@ -114,7 +115,7 @@ function useDraft(hidden: boolean) {
     const { text, pair, max, literal } = last.current.draft;
     const same = text === state.text && pair === state.pair && prompt === state.prompt;
     setRefused(null);
-    const next = { text, pair, model, prompt, sha: "", max: Number(max), literal }; // an empty field: 0
+    const next = { text, pair, model, prompt, sha: "", max: Number(max), window: -1, literal }; // an empty field: 0
     edit({ max: maxOf(next) });
     if (same) app.set(next, true);
     else app.read(next);
@@ -224,6 +225,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
         {waiting ? <strong role="status">Not analysed yet</strong> : <kbd>Ctrl ↵</kbd>}
       </div>
       <p class="muted facts-line">{!hidden && <AnswerFacts of={app.overview().answer} />}</p>
+      {!hidden && <WindowSteps />}
     </form>
   );
 }

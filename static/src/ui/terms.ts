@@ -213,7 +213,7 @@ const ABOUT = {
   },
   limit: {
     name: "Tokens at most",
-    text: "A longer text is cut after this many tokens, and what is cut is shown in grey. Time and memory grow with the square of the number.",
+    text: "A longer text is cut after this many tokens, and what is cut is shown in grey. The arrows below step through it, a window of so many tokens at a time. Time and memory grow with the square of the number.",
     picture: (i, j) => (i < 5 && j < 5 ? 0.7 : 0),
   },
   palette: {

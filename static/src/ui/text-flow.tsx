@@ -89,20 +89,24 @@ function partsOf(
     const [first, last] = axis.offsets[t] ?? [0, 0];
     const special = axis.special[t];
     const [from, to] = special ? [at, at] : [units[first] ?? source.length, units[last] ?? source.length];
-    if (from > at) parts.push(escapeBidi(source.slice(at, from)));
+    if (from > at) parts.push(at === 0 ? restOf(source.slice(0, from)) : escapeBidi(source.slice(at, from)));
     const words = special || to <= from ? axis.labels[t] : escapeBidi(source.slice(Math.max(from, at), to));
     parts.push(token(t, words ?? ""));
     if (!special && to <= from) parts.push(" "); // a prompt's tokens have no text around them
     at = Math.max(at, to);
   }
-  if (at < source.length)
-    parts.push(
-      <span class="rest" title="Cut off: not analysed">
-        {escapeBidi(source.slice(at))}
-      </span>,
-    );
+  if (at < source.length) parts.push(restOf(source.slice(at)));
   return parts;
 }
+
+const restOf = (text: string): ComponentChildren =>
+  text.trim() ? (
+    <span class="rest" title="Cut off: not analysed">
+      {escapeBidi(text)}
+    </span>
+  ) : (
+    text
+  );
 
 // The token an event is about; -1: none.
 export function tokenAt(target: EventTarget | null): number {

@@ -84,6 +84,7 @@ function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example)
     prompt: `=${prompt_name ?? ""}`,
     model,
     max: max_tokens,
+    window: -1,
     literal: Boolean(split_special_tokens),
   };
 }
