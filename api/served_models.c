@@ -183,16 +183,18 @@ static hs_status stack_create(const hs_api *api, const hs_api_model *source, con
 static hs_status served_create(const hs_api *api, const hs_api_model *source, hs__served_model **ret_served,
                                hs_error *err)
 {
-    hs__served_model *served = NULL;
+    hs__served_model *served = NULL, *decoder = NULL;
     hs_status st = stack_create(api, source, source->engine, &served, err);
     if (!st && source->decoder)
-        st = stack_create(api, source, source->decoder, &served->decoder, err);
+        st = stack_create(api, source, source->decoder, &decoder, err);
     if (st) {
         served_destroy(served);
         return st;
     }
-    if (served->decoder)
-        served->decoder->encoder = served;
+    assert(served);
+    served->decoder = decoder;
+    if (decoder)
+        decoder->encoder = served;
     *ret_served = served;
     return HS_OK;
 }
