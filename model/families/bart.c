@@ -96,7 +96,7 @@ static void configure_m2m_100(hs__config *config, hs_architecture *architecture)
     static const hs__family name##_decoder = {                                                               \
         .types = {(type)}, .keys = {&decoder_keys}, .prefixes = {"", "model."},                              \
         .layouts = {&name##_of_decoder_shared, &name##_of_decoder_separate},                                 \
-        .predictors = {&its_predictor},                                                                      \
+        .predictors = {&(its_predictor)},                                                                    \
         .configure = configure_##name, .causal = true, .encoder_of_two = true, .crosses = true}
 #define FAMILY(type, name)                                                                                   \
     {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model."},                                         \

@@ -13,7 +13,7 @@ static api_fixture f;
 
 static void open_fixture(void)
 {
-    api_open(&(hs_api_options){.capture_bytes_max = 8 << 20}, &f);
+    api_open(&(hs_api_options){.answer_bytes_max = 256 << 20, .capture_bytes_max = 8 << 20}, &f);
 }
 
 static void close_fixture(void)
