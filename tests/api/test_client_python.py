@@ -96,7 +96,7 @@ def test_half_a_pair_is_named(client):
 def test_types_name_every_array():
     from headscope.fields import AnswerArrays
 
-    assert {*AnswerArrays.__annotations__, "tokens", "word_ids", "request"} == set(documented("Answer"))
+    assert {*AnswerArrays.__annotations__, "tokens", "source_tokens", "word_ids", "request"} == set(documented("Answer"))
 
 
 def python_with(folder, *packages):

@@ -300,7 +300,7 @@ def test_python_client(served, tmp_path):
     with pytest.raises(ValueError, match="to_bertviz"):
         answer.save(tmp_path / "answer.html")
     with pytest.raises(AttributeError, match="source_tokens"):
-        encoder.source_tokens
+        _ = encoder.source_tokens
 
 
 def test_stacks_for_bertviz_and_xarray(served):

@@ -6,8 +6,17 @@ import math
 import numpy as np
 from causal import block, causal_mask
 from checkpoint import Weights, read, save
-from encoder import (ACTIVATIONS, attend, dense, join_heads, layer_norm, padded_positions, run_decoder, run_layers,
-                     split_heads)
+from encoder import (
+    ACTIVATIONS,
+    attend,
+    dense,
+    join_heads,
+    layer_norm,
+    padded_positions,
+    run_decoder,
+    run_layers,
+    split_heads,
+)
 
 # Settings that differ from 3 layers, 4 heads, hidden 48, one "shared" table, "gelu".
 VARIANTS = {

@@ -56,7 +56,7 @@ class AnalyzeFields(TypedDict, total=False):
 
 
 class AnswerArrays:
-    """Names what an answer may hold, besides tokens, word_ids and request. An answer lacks what was not requested."""
+    """Names what an answer may hold, besides tokens, source_tokens, word_ids and request. An answer lacks what was not requested."""
 
     model: str
     model_sha256: str
