@@ -89,25 +89,25 @@ def bert_layer(weights, layer, x, n_heads, eps, activation, bias=0.0):
     return x, attention, output
 
 
-def run_layers(x, n_layers, layer):
-    """Heads of x and n_layers times layer(number, x) -> x, attention, output."""
+def collect_layers(x, n_layers, layer):
+    """n_layers times layer(number, x) -> x, attention, output. Returns lists: of attentions, outputs, and states with x."""
     states, attentions, outputs = [x], [], []
     for number in range(n_layers):
         x, attention, output = layer(number, x)
         states.append(x)
         attentions.append(attention)
         outputs.append(output)
-    return Heads(np.array(attentions), np.array(outputs), np.array(states))
+    return attentions, outputs, states
+
+
+def run_layers(x, n_layers, layer):
+    """Heads of x and n_layers of collect_layers."""
+    return Heads(*map(np.array, collect_layers(x, n_layers, layer)))
 
 
 def run_decoder(x, n_layers, layer):
     """As run_layers, with pairs of maps and of outputs: the decoder's own heads, and its cross heads."""
-    states, attentions, outputs = [x], [], []
-    for number in range(n_layers):
-        x, attention, output = layer(number, x)
-        states.append(x)
-        attentions.append(attention)
-        outputs.append(output)
+    attentions, outputs, states = collect_layers(x, n_layers, layer)
     return tuple(Heads(np.array(maps), np.array(products), np.array(states))
                  for maps, products in zip(zip(*attentions), zip(*outputs)))
 
