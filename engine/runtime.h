@@ -17,6 +17,7 @@
 #include "model/base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct hs_runtime hs_runtime;
 
@@ -54,3 +55,5 @@ void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes);
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes);
 /* Keeps a block for the next caller or frees it. Takes any block from malloc. NULL is fine. */
 void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes);
+/* Frees the kept blocks that were returned before this time of hs_clock_ns (model/base/clock.h). */
+void hs_runtime_trim(hs_runtime *runtime, uint64_t before_ns);

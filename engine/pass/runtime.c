@@ -155,7 +155,7 @@ static hs__block block_take(hs__block_pool *pool, size_t bytes)
     if (best < HS__POOLED_BLOCKS)
         taken = block_remove(pool, best);
     pthread_mutex_unlock(&pool->mutex);
-    return taken.memory ? taken : (hs__block){hs_memory_create(bytes), bytes};
+    return taken.memory ? taken : (hs__block){hs_memory_create(bytes), bytes, 0};
 }
 
 /* Returns a free place, or HS__POOLED_BLOCKS if there is none. The caller holds the mutex. */
@@ -195,6 +195,20 @@ static void block_return(hs__block_pool *pool, hs__block block)
     pthread_mutex_unlock(&pool->mutex);
     while (n > 0)
         free(evicted[--n].memory);
+}
+
+/* Frees the blocks that were returned before this time. */
+static void block_pool_trim(hs__block_pool *pool, uint64_t before_ns)
+{
+    hs__block old[HS__POOLED_BLOCKS];
+    size_t n = 0;
+    pthread_mutex_lock(&pool->mutex);
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        if (pool->blocks[b].memory && pool->blocks[b].since_ns < before_ns)
+            old[n++] = block_remove(pool, b);
+    pthread_mutex_unlock(&pool->mutex);
+    while (n > 0)
+        free(old[--n].memory);
 }
 
 /* ---- team ----
@@ -578,5 +592,10 @@ void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_byt
 void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes)
 {
     if (block)
-        block_return(&runtime->blocks, (hs__block){block, n_bytes});
+        block_return(&runtime->blocks, (hs__block){block, n_bytes, hs_clock_ns()});
+}
+
+void hs_runtime_trim(hs_runtime *runtime, uint64_t before_ns)
+{
+    block_pool_trim(&runtime->blocks, before_ns);
 }

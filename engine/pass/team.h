@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Three sizes, "32K,1M,16M", that replace those found: for tests and measurements. */
 #define HS_CACHES_VARIABLE "HEADSCOPE_CACHES"
@@ -25,6 +26,7 @@ enum { HS__POOLED_BLOCKS = 8 };
 typedef struct hs__block {
     void *memory; /* NULL: none */
     size_t bytes;
+    uint64_t since_ns; /* when it was returned */
 } hs__block;
 
 typedef struct hs__block_pool {

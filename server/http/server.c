@@ -317,13 +317,20 @@ static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
  *
  * libmicrohttpd alone could answer "ok" while other events of the loop starve. So an empty work item goes to
  * the pool and back every second, and /health and /ready check when the last one came back. The pool has a
- * thread for it, so busy workers and a slow disk do not delay it. */
+ * thread for it, so busy workers and a slow disk do not delay it.
+ *
+ * On that thread, the round also returns blocks to the system that no request has used for a minute. */
 
 enum { ROUND_MS = 1000 };
 
+#define BLOCK_UNUSED_NS UINT64_C(60000000000)
+
 static void round_on_thread(uv_work_t *work)
 {
-    (void)work;
+    const hs_server *server = work->data;
+    const uint64_t now = hs_clock_ns();
+    if (now > BLOCK_UNUSED_NS)
+        hs_runtime_trim(server->options->catalog.runtime, now - BLOCK_UNUSED_NS);
 }
 
 static void round_on_loop(uv_work_t *work, int status)

@@ -3,6 +3,7 @@
  * tests/reference shows that the numbers are the paper's. */
 #include "engine/engine.h"
 #include "engine/pass/team.h"
+#include "model/base/clock.h"
 #include "tests/unit/architecture_reference.h"
 #include "tests/unit/suite.h"
 
@@ -581,6 +582,33 @@ START_TEST(a_runtime_keeps_what_it_may)
 }
 END_TEST
 
+/* Memory of this size comes from the system, which clears it: a new block does not hold the mark. */
+START_TEST(unused_blocks_are_given_back)
+{
+    enum { MARK = 42 };
+    const size_t n_bytes = (size_t)64 << 20;
+    size_t size;
+    hs_runtime *own = NULL;
+    ck_assert_int_eq(hs_runtime_create(1, &own, NULL), HS_OK);
+    unsigned char *block = hs_runtime_block_take(own, n_bytes, &size);
+    ck_assert_ptr_nonnull(block);
+    *block = MARK;
+    const uint64_t before = hs_clock_ns();
+    hs_runtime_block_return(own, block, size);
+    hs_runtime_trim(own, before);
+    unsigned char *again = hs_runtime_block_take(own, n_bytes, &size);
+    ck_assert_ptr_eq(again, block);
+    ck_assert_uint_eq(*again, MARK);
+    hs_runtime_block_return(own, again, size);
+    hs_runtime_trim(own, hs_clock_ns() + 1);
+    unsigned char *other = hs_runtime_block_take(own, n_bytes, &size);
+    ck_assert_ptr_nonnull(other);
+    ck_assert_uint_ne(*other, MARK);
+    hs_runtime_block_return(own, other, size);
+    hs_runtime_destroy(own);
+}
+END_TEST
+
 /* Answers are compressed, or grow, into memory that lies otherwise. */
 START_TEST(captures_are_aligned_whatever_was_returned)
 {
@@ -786,6 +814,7 @@ int main(void)
     tcase_add_test(tcase, a_batch_may_mix_selections);
     tcase_add_test(tcase, large_captures_are_used_again);
     tcase_add_test(tcase, a_runtime_keeps_what_it_may);
+    tcase_add_test(tcase, unused_blocks_are_given_back);
     tcase_add_test(tcase, captures_are_aligned_whatever_was_returned);
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
