@@ -3,7 +3,7 @@ import type { App } from "./app/app";
 import { embedded } from "./app/embed";
 import { VIEWS } from "./app/state";
 import { SUM } from "./app/selection";
-import { openDialog } from "./opened/open-file";
+import { openFiles } from "./opened/open-file";
 import { isHelpOpen, openHelp } from "./ui/help";
 import { toWindow } from "./ui/windows";
 
@@ -22,7 +22,7 @@ export function bindKeys(app: App): void {
     else if (e.key === "Escape" && app.state.pin.length) app.pin([]);
     else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.go("overview");
     else if (e.key === "?") openHelp();
-    else if (e.key === "o" && !embedded) openDialog();
+    else if (e.key === "o" && !embedded) openFiles();
     else if (e.key === "/" && !embedded) focusText();
     else if ("[]{}".includes(e.key)) step(app, e.key);
     else if ("<>".includes(e.key) && !embedded) toWindow(app, e.key === ">" ? 1 : -1);

@@ -1,20 +1,17 @@
 // Opens a file of attention arrays: a dialog with the file chooser, and files dropped on the page. While one is open, a
 // card stands in the place of the text.
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { fileName } from "../app/sources";
 import { useApp } from "../ui/context";
-import { Button, DialogHead, Field } from "../ui/controls";
+import { Button, closeDialog, Dialog, Field, openDialog } from "../ui/controls";
 import { capital } from "../app/words";
 import { closeFile, isOpenable, missingOf, openedIn, openFile } from "./files";
 
 const ID = "open-file";
 
-export function openDialog(): void {
-  const dialog = document.getElementById(ID) as HTMLDialogElement | null;
-  if (dialog && !dialog.open) dialog.showModal();
-}
+export const openFiles = (): void => openDialog(ID);
 
 let tell: (app: App, file: File) => Promise<void> = async () => {}; // of the dialog, which also shows what went wrong
 
@@ -24,7 +21,6 @@ const RECIPE = `np.savez("attentions.npz",
 
 export function OpenDialog() {
   const app = useApp();
-  const dialog = useRef<HTMLDialogElement>(null);
   const [reading, setReading] = useState("");
   const [problem, setProblem] = useState("");
   const take = async (file: File | undefined): Promise<void> => {
@@ -33,18 +29,17 @@ export function OpenDialog() {
     setReading(file.name);
     try {
       await openFile(app, file);
-      dialog.current?.close();
+      closeDialog(ID);
     } catch (error) {
       setProblem(capital(error instanceof Error ? error.message : String(error)));
-      openDialog();
+      openFiles();
     } finally {
       setReading("");
     }
   };
   tell = (_, file) => take(file);
   return (
-    <dialog class="help opening" id={ID} aria-label="Open a file" ref={dialog} onClose={() => setProblem("")}>
-      <DialogHead title="Open a file" />
+    <Dialog id={ID} label="Open a file" class="opening" onClose={() => setProblem("")}>
       <p>
         Attention that another program computed, of any model: an <code>.npz</code> or <code>.safetensors</code> file.
         It stays in this page and is not sent to the server. A file can also be dropped on the page.
@@ -74,12 +69,12 @@ export function OpenDialog() {
       <p class="muted">
         Similarities need <code>head_outputs</code>, [layers][heads][tokens][d], as well.
       </p>
-    </dialog>
+    </Dialog>
   );
 }
 
 export const OpenButton = () => (
-  <Button class="link" onClick={openDialog} title="Attention arrays of another program">
+  <Button class="link" onClick={openFiles} title="Attention arrays of another program">
     Open a file…
   </Button>
 );
@@ -112,7 +107,7 @@ export function FileCard() {
         </>
       )}
       <div class="actions">
-        <Button onClick={openDialog}>Open another…</Button>
+        <Button onClick={openFiles}>Open another…</Button>
         <Button onClick={() => closeFile(app)}>Close the file</Button>
       </div>
     </section>

@@ -192,14 +192,38 @@ export interface Fact {
   help?: Term;
 }
 
-// The head of a dialog, with the button that closes it.
-export const DialogHead = ({ title }: { title: string }) => (
-  <form method="dialog">
-    <h2>{title}</h2>
-    <button class="icon" aria-label="Close">
-      ×
-    </button>
-  </form>
+const dialogIn = (id: string) => document.getElementById(id) as HTMLDialogElement | null;
+
+export function openDialog(id: string): void {
+  const dialog = dialogIn(id);
+  if (dialog && !dialog.open) dialog.showModal();
+}
+export const closeDialog = (id: string): void => dialogIn(id)?.close();
+
+// A dialog that is opened by its name, with a button that closes it. A click beside it does, too.
+export const Dialog = (props: {
+  id: string;
+  label: string;
+  title?: string; // else its label
+  class?: string;
+  onClose?: () => void;
+  children: ComponentChildren;
+}) => (
+  <dialog
+    class={`help ${props.class ?? ""}`}
+    id={props.id}
+    aria-label={props.label}
+    onClose={props.onClose}
+    onClick={(e) => e.target === e.currentTarget && e.currentTarget.close()}
+  >
+    <form method="dialog">
+      <h2>{props.title ?? props.label}</h2>
+      <button class="icon" aria-label="Close">
+        ×
+      </button>
+    </form>
+    {props.children}
+  </dialog>
 );
 
 // A part below a view that is made once it is opened.

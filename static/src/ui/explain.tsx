@@ -1,13 +1,13 @@
 // Explanations of the method's terms: behind a "?" at each control, and all together in the glossary.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { aboutOf, SIDE, TERMS, type Term } from "./terms";
+import { aboutOf, SIDE, type Term } from "./terms";
 
 export type { Term };
 
 const CELLS = Array.from({ length: SIDE * SIDE }, (_, k) => [Math.floor(k / SIDE), k % SIDE] as const);
 
-function Explanation({ term }: { term: Term }) {
+export function Explanation({ term }: { term: Term }) {
   const { text, picture, similarity } = aboutOf(term);
   return (
     <div class="explanation">
@@ -76,33 +76,10 @@ export function Terms({ of }: { of: readonly Term[] }) {
   );
 }
 
-const GLOSSARY = "glossary";
+export const GLOSSARY = "glossary";
 
 export function openGlossary(): void {
   document.querySelector<HTMLElement>(".explain-sheet:popover-open")?.hidePopover();
   const dialog = document.getElementById(GLOSSARY) as HTMLDialogElement | null;
   if (dialog && !dialog.open) dialog.showModal();
-}
-
-export function Glossary() {
-  return (
-    <dialog class="help" id={GLOSSARY} aria-label="Glossary">
-      <form method="dialog">
-        <h2>Glossary</h2>
-        <button class="icon" aria-label="Close">
-          ×
-        </button>
-      </form>
-      <dl class="glossary">
-        {TERMS.map((term) => (
-          <div key={term}>
-            <dt>{aboutOf(term).name}</dt>
-            <dd>
-              <Explanation term={term} />
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </dialog>
-  );
 }

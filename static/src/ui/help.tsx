@@ -1,7 +1,7 @@
 // A dialog with the keys; "?" opens it.
-import { useRef } from "preact/hooks";
-import { Button, DialogHead } from "./controls";
-import { openGlossary } from "./explain";
+import { Button, closeDialog, Dialog, openDialog } from "./controls";
+import { Explanation, GLOSSARY, openGlossary } from "./explain";
+import { aboutOf, TERMS } from "./terms";
 import { keepToken, token } from "../app/token";
 
 const KEYS: Record<string, Record<string, string>> = {
@@ -36,10 +36,7 @@ const KEYS: Record<string, Record<string, string>> = {
 
 const ID = "help";
 
-export function openHelp(): void {
-  const dialog = document.getElementById(ID) as HTMLDialogElement | null;
-  if (dialog && !dialog.open) dialog.showModal();
-}
+export const openHelp = (): void => openDialog(ID);
 export const isHelpOpen = (): boolean => document.querySelector("dialog.help[open]") !== null;
 
 function forgetToken(): void {
@@ -48,17 +45,8 @@ function forgetToken(): void {
 }
 
 export function Help({ onTour }: { onTour: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const close = (): void => dialog.current?.close();
   return (
-    <dialog
-      class="help"
-      id={ID}
-      aria-label="Keys and help"
-      ref={dialog}
-      onClick={(e) => e.target === dialog.current && close()}
-    >
-      <DialogHead title="Keys" />
+    <Dialog id={ID} label="Keys and help" title="Keys">
       <div class="keys">
         {Object.entries(KEYS).map(([title, keys]) => (
           <section key={title}>
@@ -86,7 +74,7 @@ export function Help({ onTour }: { onTour: () => void }) {
       </p>
       <Button
         onClick={() => {
-          close();
+          closeDialog(ID);
           openGlossary();
         }}
       >
@@ -94,13 +82,30 @@ export function Help({ onTour }: { onTour: () => void }) {
       </Button>{" "}
       <Button
         onClick={() => {
-          close();
+          closeDialog(ID);
           onTour();
         }}
       >
         Take the tour
       </Button>
       {token() !== "" && <Button onClick={forgetToken}>Forget the token</Button>}
-    </dialog>
+    </Dialog>
+  );
+}
+
+export function Glossary() {
+  return (
+    <Dialog id={GLOSSARY} label="Glossary">
+      <dl class="glossary">
+        {TERMS.map((term) => (
+          <div key={term}>
+            <dt>{aboutOf(term).name}</dt>
+            <dd>
+              <Explanation term={term} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
   );
 }

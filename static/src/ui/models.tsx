@@ -1,31 +1,30 @@
 // A dialog of the served models: fetch one by its name on the hub, load one again, remove one.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Model } from "../../../build/openapi";
 import { asProblem, models } from "../app/api";
 import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
-import { Button, DialogHead, Field } from "./controls";
+import { Button, Dialog, Field, openDialog } from "./controls";
 import { capital } from "../app/words";
 
+const ID = "models";
 const POLL_MS = 400;
 
 export function ModelsButton() {
-  const dialog = useRef<HTMLDialogElement>(null);
   const [open, setOpen] = useState(false);
   const show = (): void => {
     setOpen(true);
-    dialog.current?.showModal();
+    openDialog(ID);
   };
   return (
     <>
       <Button class="link" onClick={show}>
         More models…
       </Button>
-      <dialog class="help models" aria-label="Models" ref={dialog} onClose={() => setOpen(false)}>
-        <DialogHead title="Models" />
+      <Dialog id={ID} label="Models" class="models" onClose={() => setOpen(false)}>
         {open && <Models />}
-      </dialog>
+      </Dialog>
     </>
   );
 }
