@@ -4,6 +4,7 @@ import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { lutOf } from "../maps/colour";
 import { paint, pool, visibleTokens } from "../maps/thumbnail";
+import { moveFocus } from "../ui/arrows";
 import { useApp } from "../ui/context";
 import { Button, Select } from "../ui/controls";
 import { patternName } from "./figures";
@@ -52,13 +53,7 @@ export function HeadPicker(props: {
 
   const known = answer ? headsOf(app).figures(answer)[layer] : undefined;
   const step = (e: KeyboardEvent): void => {
-    const by = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
-    const buttons = [...(strip.current?.querySelectorAll("button") ?? [])];
-    const next = buttons[buttons.findIndex((button) => button === document.activeElement) + by];
-    if (!by || !next) return;
-    e.preventDefault();
-    next.focus();
-    next.click();
+    if (e.key.startsWith("Arrow")) moveFocus(e, [...(strip.current?.querySelectorAll("button") ?? [])])?.click();
   };
   return (
     <div class="head-picker">

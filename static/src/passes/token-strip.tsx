@@ -4,7 +4,8 @@ import type { Axis } from "../maps/analysis";
 import { tinted, type Lut } from "../maps/colour";
 import { format } from "../maps/scale";
 import { useApp } from "../ui/context";
-import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../ui/text-flow";
+import { moveFocus } from "../ui/arrows";
+import { TextFlow, tokenAt, tokensIn, type TokenLook } from "../ui/text-flow";
 
 const FAINT = 0.02; // fractions below it are not coloured
 
@@ -41,8 +42,8 @@ export function TokenStrip(props: {
     if (t >= 0) props.onChoose(t);
   };
   const onKeyDown = (e: KeyboardEvent): void => {
-    if (e.key === " " || e.key === "Enter") choose(tokenAt(document.activeElement));
-    else if (!strip.current || !moveFocus(e, strip.current)) return;
+    if (e.key !== " " && e.key !== "Enter") return void (strip.current && moveFocus(e, tokensIn(strip.current)));
+    choose(tokenAt(document.activeElement));
     e.preventDefault();
   };
   return (

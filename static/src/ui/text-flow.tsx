@@ -120,23 +120,3 @@ export function tokensIn(place: ParentNode): HTMLElement[] {
   for (const token of place.querySelectorAll<HTMLElement>("[data-t]")) tokens[Number(token.dataset.t)] = token;
   return tokens;
 }
-
-// Moves the focus by arrows, Home and End; true if the key was one of them.
-export function moveFocus(e: KeyboardEvent, place: ParentNode): boolean {
-  const tokens = tokensIn(place);
-  const t = tokenAt(document.activeElement);
-  const goal = {
-    ArrowRight: t + 1,
-    ArrowDown: t + 1,
-    ArrowLeft: t - 1,
-    ArrowUp: t - 1,
-    Home: 0,
-    End: tokens.length - 1,
-  }[e.key];
-  const [from, to] = [tokens[t], goal === undefined ? undefined : tokens[goal]];
-  if (!from || !to) return false;
-  from.tabIndex = -1;
-  to.tabIndex = 0;
-  to.focus();
-  return true;
-}

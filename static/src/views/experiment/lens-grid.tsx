@@ -8,6 +8,7 @@ import { lutOf, tinted } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, percent } from "../../maps/scale";
+import { moveFocus } from "../../ui/arrows";
 import { BarTable } from "../../ui/bars";
 import { useApp } from "../../ui/context";
 import { LevelColumns, levelName } from "../../ui/levels";
@@ -51,19 +52,7 @@ export function LensGrid(props: {
     app.announce(`${place}   ${best.join("  ")}   entropy ${format(reading?.entropy)}`, aloud);
   };
   const onKeyDown = (e: KeyboardEvent): void => {
-    const row = predictions.findIndex(({ position }) => position === at.position);
-    const [to, level] = {
-      ArrowUp: [row - 1, at.level] as const,
-      ArrowDown: [row + 1, at.level] as const,
-      ArrowLeft: [row, at.level - 1] as const,
-      ArrowRight: [row, at.level + 1] as const,
-      Home: [row, 0] as const,
-      End: [row, levels - 1] as const,
-    }[e.key] ?? [-1, -1];
-    const next = predictions[to];
-    if (!next || level < 0 || level >= levels) return;
-    e.preventDefault();
-    grid.current?.querySelector<HTMLElement>(`[data-at="${next.position}.${level}"]`)?.focus();
+    moveFocus(e, [...(grid.current?.querySelectorAll<HTMLElement>("[data-at]") ?? [])], levels);
   };
   // The same tree as long as its cells are: a pointer that moves draws only what stands beside.
   const body = useMemo(

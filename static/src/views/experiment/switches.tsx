@@ -6,6 +6,7 @@ import type { Tint } from "../../heads/tint";
 import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { capital } from "../../app/words";
+import { moveFocus } from "../../ui/arrows";
 import { doesOf, signOf, type Edit } from "../../passes/interventions";
 
 interface Events {
@@ -32,22 +33,9 @@ export function HeadSwitches(
       e.preventDefault();
       return props.onShow(l, k - 1);
     }
-    const goal: readonly [number, number] | undefined = {
-      ArrowLeft: [l, k - 1] as const,
-      ArrowRight: [l, k + 1] as const,
-      ArrowUp: [l - 1, k] as const,
-      ArrowDown: [l + 1, k] as const,
-      Home: [e.ctrlKey ? 0 : l, 1] as const,
-      End: [e.ctrlKey ? layers - 1 : l, heads] as const,
-    }[e.key];
-    const grid = e.currentTarget as HTMLElement;
-    const next = goal && grid.querySelector<HTMLElement>(`[data-at="${goal.join()}"]`);
-    if (!next) return;
-    e.preventDefault();
-    next.focus();
+    moveFocus(e, [...(e.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("button")], heads + 1);
   };
   const roving = (l: number, k: number) => ({
-    "data-at": `${l},${k}`,
     tabIndex: l === stop[0] && k === stop[1] ? 0 : -1,
     onFocus: () => setStop([l, k]),
   });

@@ -6,6 +6,7 @@ import type { Nearness } from "../../heads/order";
 import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { storyOf } from "../../story/story";
+import { moveFocus } from "../../ui/arrows";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
@@ -128,22 +129,7 @@ export function Grid(props: {
   const onKeyDown = (e: KeyboardEvent): void => {
     if (e.key === "Escape") return props.point(null, false);
     const buttons = [...(place.current?.querySelectorAll<HTMLButtonElement>(".thumb") ?? [])];
-    const at = buttons.findIndex((button) => button === document.activeElement);
-    const start = at - (at % columns);
-    const target = {
-      ArrowLeft: at - 1,
-      ArrowRight: at + 1,
-      ArrowUp: at - columns,
-      ArrowDown: at + columns,
-      Home: e.ctrlKey ? 0 : start,
-      End: e.ctrlKey ? buttons.length - 1 : start + columns - 1,
-    }[e.key];
-    const [from, to] = [buttons[at], target === undefined ? undefined : buttons[target]];
-    if (!from || !to) return;
-    e.preventDefault();
-    from.tabIndex = -1;
-    to.tabIndex = 0;
-    to.focus();
+    moveFocus(e, buttons, columns);
   };
   return (
     <div

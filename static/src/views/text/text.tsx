@@ -27,7 +27,8 @@ import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
-import { moveFocus, TextFlow, tokenAt } from "../../ui/text-flow";
+import { moveFocus } from "../../ui/arrows";
+import { TextFlow, tokenAt, tokensIn } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
 import { coloursOf, lookOf, type Task } from "./colours";
 import { lineHeads, LineHeads, type LineHead } from "./line-heads";
@@ -202,7 +203,7 @@ function Body(props: BodyProps) {
     if (t < 0 || !paper.current) return;
     if (e.key === " " || e.key === "Enter") choose(t, several || e.shiftKey || e.ctrlKey);
     else if (e.key === "Escape") app.set({ sel: [] });
-    else if (!moveFocus(e, paper.current)) return;
+    else return void moveFocus(e, tokensIn(paper.current));
     e.preventDefault();
   };
   // The same tree as long as it shows the same: pointing at a token redraws only the lines.
