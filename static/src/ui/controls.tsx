@@ -200,6 +200,11 @@ export function openDialog(id: string): void {
 }
 export const closeDialog = (id: string): void => dialogIn(id)?.close();
 
+function isBeside({ target, clientX: x, clientY: y }: MouseEvent, dialog: Element): boolean {
+  const { left, right, top, bottom } = dialog.getBoundingClientRect();
+  return target === dialog && (x < left || x > right || y < top || y > bottom);
+}
+
 // A dialog that is opened by its name, with a button that closes it. A click beside it does, too.
 export const Dialog = (props: {
   id: string;
@@ -214,7 +219,7 @@ export const Dialog = (props: {
     id={props.id}
     aria-label={props.label}
     onClose={props.onClose}
-    onClick={(e) => e.target === e.currentTarget && e.currentTarget.close()}
+    onClick={(e) => isBeside(e, e.currentTarget) && e.currentTarget.close()}
   >
     <form method="dialog">
       <h2>{props.title ?? props.label}</h2>
