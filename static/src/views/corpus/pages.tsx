@@ -18,6 +18,14 @@ function partsOf(page: Document, selector: string): DocumentFragment {
 
 export function Part({ page, select }: { page: Document; select: string }) {
   const place = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => place.current?.replaceChildren(partsOf(page, select)), [page, select]);
+  useLayoutEffect(() => {
+    place.current?.replaceChildren(partsOf(page, select));
+    // Keys can scroll a table that is wider than the page.
+    for (const wide of place.current?.querySelectorAll<HTMLElement>(".wide") ?? []) {
+      wide.tabIndex = 0;
+      wide.role = "group";
+      wide.ariaLabel = "Table";
+    }
+  }, [page, select]);
   return <div class="server-part" ref={place} />;
 }
