@@ -16,5 +16,5 @@ typedef struct hs_viewer_file {
 extern const hs_viewer_file hs_viewer_files[];
 extern const size_t hs_n_viewer_files;
 
-/* Returns the file at a URL's path ("/" is the index), or NULL. */
+/* Returns the file at a URL's path ("/" is the index, "/docs" the page of the interface), or NULL. */
 const hs_viewer_file *hs__viewer_find(const char *path);

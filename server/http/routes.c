@@ -134,6 +134,11 @@ static bool etag_matches(const char *if_none_match, const char *etag)
 static void viewer_answer(hs_exchange *x)
 {
     const hs_viewer_file *file = hs__viewer_find(x->path);
+    if (x->own_path && strlen(x->path) < sizeof x->location) { /* links of a page are relative to "/docs" */
+        snprintf(x->location, sizeof x->location, "%s", x->path);
+        hs__exchange_answer(x, MHD_HTTP_PERMANENT_REDIRECT, NULL, NULL, 0, true);
+        return;
+    }
     const bool gzip =
         file->gzip_size < file->size && hs_gzip_accepted(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
     snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: the plain and the gzip body share it */

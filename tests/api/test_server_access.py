@@ -32,7 +32,7 @@ def test_with_the_token(guarded):
     assert guarded.get("/models", {"Authorization": f"bearer {TOKEN}"}).status == 200
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/health", "/ready", "/", "/docs", "/openapi.json"])
 def test_what_needs_no_token(guarded, path):
     assert guarded.get(path).status == 200
 

@@ -196,6 +196,29 @@ def test_viewer_is_served(server):
     assert viewer_paths(server)
 
 
+def test_the_interface_as_a_page(server, start_server):
+    """It has every operation, type and error of openapi.json, and needs nothing that the policy refuses."""
+    page = server.get("/docs")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    text = page.body.decode()
+    api = server.get("/openapi.json").json()
+    places = re.findall(r' id="([^"]+)"', text)
+    operations = [one["operationId"] for item in api["paths"].values() for one in item.values() if "operationId" in one]
+    assert len(set(places)) == len(places)
+    assert set(places) == {*operations, *api["components"]["schemas"], *api["components"]["responses"], "errors"}
+    assert set(re.findall(r' href="#([^"]+)"', text)) <= set(places)
+    linked = set(re.findall(r' (?:href|src)="([^#"]+)"', text))
+    assert linked == {"./", "openapi.json", "docs.css"}
+    assert all(server.get("/" + link.removeprefix("./")).status == 200 for link in linked)
+    assert not re.search(r"<script|<style|<iframe|<object| style=| on[a-z]+=\"|javascript:", text)
+    assert server.get("/docs.css").headers["Content-Type"] == "text/css; charset=utf-8"
+    for name in api["components"]["schemas"]["AnalyzeRequest"]["properties"]:
+        assert f"<code>{name}</code>" in text
+    assert (server.get("/docs/").status, server.get("/docs/").headers["Location"]) == (308, "/docs")
+    moved = start_server("--root-path", "/lab").get("/lab/docs/")
+    assert (moved.status, moved.headers["Location"]) == (308, "/lab/docs")
+
+
 def test_hashed_assets_are_immutable(server):
     for path in viewer_paths(server):
         answer = server.get(path)
@@ -226,7 +249,7 @@ def test_unchanged_viewer_files_are_not_sent_again(server):
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/", "/assets/..%2f",
                                   "//", "/index.html/", "/%ff%fe"])
 def test_no_path_reaches_anything_else(server, path):
-    assert server.get(path).status in (200, 404)
+    assert server.get(path).status in (200, 308, 404)
     assert b"root:" not in server.get(path).body
 
 
