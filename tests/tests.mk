@@ -63,6 +63,11 @@ test-slow: packages-build packages-test
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser-slow
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
 
+## make notebooks       executes the notebooks of examples/ and writes their outputs in place (why-this-class needs PyTorch)
+.PHONY: notebooks
+notebooks: $(BINARY)
+	$(PYTHON) tests/api/notebooks.py $(BINARY)
+
 ## make test-arm64      cross-built, under qemu-user: unit tests, API tests that compare with the references
 # The tests in Python run on this machine; what they start is a script that starts the program under qemu.
 ARM64       := build/arm64
