@@ -1,6 +1,6 @@
-// Takes pictures in Chromium. Those of the viewer come from a server of their own. Makes those of README into docs/,
-// or every view at three widths, light and dark, into a folder. From a corpus report it takes the figures of
-// docs/findings.md.
+// Takes pictures in Chromium. Those of the viewer come from a server of their own. Makes those of the documents into
+// docs/, that of README light and dark, or every view at three widths, light and dark, into a folder. From a corpus
+// report it takes the figures of docs/findings.md.
 //   npm run pictures
 //   npm run pictures -- FOLDER
 //   npm run pictures -- RESULTS/report.html
@@ -11,10 +11,13 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
+const SHORT = "view=overview&text=The+town+had+one+harbour,+and+the+harbour+had+two+piers.";
+const EXPERIMENT = "view=experiment&edits=z1.2_z1.6&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.";
+// point: the head under the pointer, which the overview enlarges beside the grid.
 const DOCS = {
-  overview: "view=overview",
-  experiment:
-    "view=experiment&edits=z1.2_z1.6&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.",
+  "overview.png": { fragment: SHORT, point: "1.7" },
+  "overview-dark.png": { fragment: SHORT, point: "1.7", dark: true },
+  "experiment.png": { fragment: EXPERIMENT },
 };
 const VIEWS = {
   overview: "",
@@ -24,8 +27,8 @@ const VIEWS = {
   pairs: "view=pairs&layer=7&head=5",
   compare: "view=compare&layer=1&head=4&layer2=7&head2=5",
   corpus: "view=corpus&runheads=1",
-  experiment: DOCS.experiment,
-  lens: `${DOCS.experiment}&lens=1`,
+  experiment: EXPERIMENT,
+  lens: `${EXPERIMENT}&lens=1`,
   missing: "view=head&layer=40&head=99",
   error: "model=none",
 };
@@ -51,13 +54,18 @@ const browser = await chromium.launch({
 });
 
 // fullPage: as long as the page is.
-async function take(fragment, { path, width = 1280, height = 800, dark = false, fullPage = false }) {
+async function take(fragment, { path, point, width = 1280, height = 800, dark = false, fullPage = false }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light" });
   const page = await context.newPage();
   await page.addInitScript(() => localStorage.setItem("headscope-tour-seen", "1"));
   await page.goto(`${home}#${fragment}`);
   await page.waitForLoadState("networkidle");
   await page.waitForTimeout(1500); // the worker is done with what is in sight
+  if (point) {
+    await page.locator(`.thumb[data-head='${point}']`).hover();
+    await page.locator(".enlarged").waitFor();
+    await page.waitForTimeout(500); // its maps are drawn
+  }
   await page.screenshot({ path, fullPage });
   await context.close();
 }
@@ -89,7 +97,7 @@ async function takeReport() {
 try {
   if (report) await takeReport();
   else if (folder) await takeAll();
-  else for (const [name, fragment] of Object.entries(DOCS)) await take(fragment, { path: `../docs/${name}.png` });
+  else for (const [name, { fragment, ...how }] of Object.entries(DOCS)) await take(fragment, { path: `../docs/${name}`, ...how });
 } finally {
   await browser.close();
   server.kill();
