@@ -14,7 +14,7 @@ from pathlib import Path
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # A number of a text, with its sign unless the sign joins two words ("[1, 7]", "-0.25", "layer-7").
 NUMBER = re.compile(r"(?:(?<![\w.])[-+])?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-# IPython runs this before the first cell: each drawn figure appends the texts that cover each other to LABELS.
+# IPython runs this before the first cell. Each drawn figure appends to LABELS which texts cover each other or another map.
 WATCH_LABELS = """
 import functools, json, os
 from itertools import combinations
@@ -28,14 +28,20 @@ def _watch(drawn=[]):
     def text_draw(self, renderer, *args, **kwargs):
         draw_text(self, renderer, *args, **kwargs)
         if self.get_visible() and self.get_text().strip():
-            drawn.append((self.get_text(), self.get_window_extent(renderer)))
+            drawn.append((self, self.get_window_extent(renderer)))
+
+    def meet(one, other):
+        return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
 
     @functools.wraps(draw_figure)
     def figure_draw(self, *args, **kwargs):
         drawn.clear()
         draw_figure(self, *args, **kwargs)
-        covered = [(a, b) for (a, one), (b, other) in combinations(drawn, 2)
-                   if min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1]
+        covered = [(a.get_text(), b.get_text()) for (a, one), (b, other) in combinations(drawn, 2) if meet(one, other)]
+        for axes in self.figure.axes:
+            own = set(map(id, axes.findobj(Text)))
+            covered += [(text.get_text(), "the axes " + axes.get_title()) for text, box in drawn
+                        if id(text) not in own and meet(box, axes.get_window_extent())]
         with open(os.environ["LABELS"], "a") as file:
             file.write(json.dumps({"texts": len(drawn), "covered": covered}) + "\\n")
 
