@@ -110,3 +110,14 @@ layers:
 ## make prose           spelling and wording of documents and comments; spelling where codespell is installed
 prose:
 	$(Q)$(PYTHON) tests/prose/check.py
+
+## make site            the documents as a site with search in build/site, with MkDocs Material from PyPI
+MKDOCS := build/site-tools/bin/mkdocs
+$(MKDOCS):
+	$(PYTHON) -m venv build/site-tools && build/site-tools/bin/pip install --quiet mkdocs-material==9.8.2
+.PHONY: site
+site:
+	@if $(MAKE) --no-print-directory $(MKDOCS); then \
+	    $(PYTHON) deploy/site.py build/site-pages && NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict --quiet -f deploy/mkdocs.yml && \
+	    echo 'site: open build/site/index.html'; \
+	else echo 'site: MkDocs Material cannot be installed here, so there is no site'; fi
