@@ -114,10 +114,10 @@ prose:
 ## make site            the documents as a site with search in build/site, with MkDocs Material from PyPI
 MKDOCS := build/site-tools/bin/mkdocs
 $(MKDOCS):
-	$(PYTHON) -m venv build/site-tools && build/site-tools/bin/pip install --quiet mkdocs-material==9.8.2
+	rm -rf build/site-tools && $(PYTHON) -m venv build/site-tools && build/site-tools/bin/pip install --quiet mkdocs-material==9.8.2
 .PHONY: site
 site:
 	@if $(MAKE) --no-print-directory $(MKDOCS); then \
-	    $(PYTHON) deploy/site.py build/site-pages && NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict --quiet -f deploy/mkdocs.yml && \
-	    echo 'site: open build/site/index.html'; \
+	    $(PYTHON) deploy/site.py build/site-pages && NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict -f deploy/mkdocs.yml && \
+	    echo 'site: $(PYTHON) -m http.server -d build/site shows it'; \
 	else echo 'site: MkDocs Material cannot be installed here, so there is no site'; fi

@@ -2,7 +2,9 @@
 follow openapi.json. The embedded model's card is that of the files beside it."""
 import json
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -39,6 +41,26 @@ def test_anchors(page):
     missing = [(file, anchor) for file, anchor in links
                if "://" not in file and (file == "" or file.endswith(".md")) and anchor not in anchors(page.parent / file if file else page)]
     assert not missing
+
+
+def test_the_site_names_every_page():
+    """deploy/mkdocs.yml has the documents in its navigation."""
+    named = re.findall(r"[\w/]+\.md$", (ROOT / "deploy" / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(named) == len(set(named))
+    assert {str(page.relative_to(ROOT)) for page in PAGES} == set(named) - {"examples/index.md"}
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_pages_of_the_site_lead_to_files(tmp_path):
+    """make site gives MkDocs these: links of a page lead to files, not to folders, and the page of the interface is there."""
+    subprocess.run([sys.executable, ROOT / "deploy" / "site.py", tmp_path / "pages"], check=True)
+    pages = sorted((tmp_path / "pages").glob("**/*.md"))
+    assert len(pages) > len(PAGES)
+    for page in pages:
+        links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        assert not [link for link in links if "://" not in link and not (page.parent / link).is_file()], page
+    for name in ("docs.html", "docs.css", "openapi.json", "examples/quick-start.ipynb"):
+        assert (tmp_path / "pages" / name).stat().st_size > 0
 
 
 def blocks_of_json():

@@ -33,7 +33,7 @@ def check_quick_start(printed, server):
         answer = server.analyze({"text": BRIDGE, "layers": [layer], "heads": [head], "outputs": ["pairs"]})
         tokens = answer["tokens"]
         expected = [one for one in answer["pairs"] if tokens[one["i"]].isalpha() and tokens[one["j"]].isalpha()][:6]
-        found = re.findall(r"N (\d\.\d\d)  S +(\d+\.\d+) .*?([A-Z]{2,}) .* ([A-Z]{2,})", part)
+        found = re.findall(r"N (\d\.\d\d)  S +(\d+\.\d+) .*?([A-Z]{2,})\W.*\W([A-Z]{2,})", part)
         assert [float(n) for n, *_ in found] == pytest.approx([one["normalized"] for one in expected], abs=6e-3)
         assert [float(s) for _, s, *_ in found] == pytest.approx([one["similarity"] for one in expected], abs=2e-4)
         words = [(tokens[one["i"]].upper(), tokens[one["j"]].upper()) for one in expected]
