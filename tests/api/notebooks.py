@@ -14,7 +14,7 @@ from pathlib import Path
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # A number of a text, with its sign unless the sign joins two words ("[1, 7]", "-0.25", "layer-7").
 NUMBER = re.compile(r"(?:(?<![\w.])[-+])?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-# IPython runs this before the first cell. Each drawn figure appends to LABELS which texts cover each other or another map.
+# IPython runs this before the first cell. Figures append to LABELS which of their texts cover each other or other axes.
 WATCH_LABELS = """
 import functools, json, os
 from itertools import combinations
@@ -61,8 +61,8 @@ def execute(notebook, headscope, folder, **variables):
     env = dict(os.environ, HEADSCOPE=os.path.abspath(headscope), IPYTHONDIR=str(folder / "ipython"), HF_HUB_OFFLINE="1",
                HF_HUB_CACHE=str(folder / "empty"), LABELS=str(folder / "labels"), **variables)
     done = subprocess.run(
-        [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--ExecutePreprocessor.startup_timeout=1800",
-         "--ExecutePreprocessor.timeout=-1", "--output-dir", folder, notebook],
+        [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", folder,
+         "--ExecutePreprocessor.startup_timeout=1800", "--ExecutePreprocessor.timeout=-1", notebook],
         env=env, cwd=EXAMPLES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     executed = json.loads((folder / notebook.name).read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def outputs_of(notebook):
 
 def printed(notebook):
     """The texts that cells print, and the values that they end with, one string for each cell of code."""
-    return ["".join("".join(output["text"]) if output["output_type"] == "stream" else "".join(output["data"]["text/plain"])
+    return ["".join("".join(output["text"] if output["output_type"] == "stream" else output["data"]["text/plain"])
                     for output in cell["outputs"]
                     if output.get("name") == "stdout" or output["output_type"] == "execute_result")
             for cell in notebook["cells"] if cell["cell_type"] == "code"]
