@@ -81,7 +81,7 @@ function row(name, schema, required) {
 
 const table = (caption, heads, rows) =>
   rows.length
-    ? `<div class="wide" tabindex="0" role="region" aria-label="${escape(caption)}"><table><caption>${escape(caption)}</caption>
+    ? `<div class="wide" tabindex="0" role="group" aria-label="${escape(caption)}"><table><caption>${escape(caption)}</caption>
 <thead><tr>${heads.map((head) => `<th scope="col">${head}</th>`).join("")}</tr></thead><tbody>
 ${rows.join("\n")}
 </tbody></table></div>`
