@@ -1,5 +1,6 @@
-/* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB. mBART and
- * M2M100 norm before their blocks. M2M100's positions are sinusoids. */
+/* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB, and OPT
+ * (Zhang et al. 2022), which is the decoder alone. mBART, M2M100 and OPT norm before their blocks. M2M100's
+ * positions are sinusoids. */
 #include "model/families/family.h"
 
 #include <math.h>
@@ -126,3 +127,50 @@ DECODER("m2m_100", m2m_100, plain);
 const hs__family hs__family_bart = FAMILY("bart", bart);
 const hs__family hs__family_mbart = FAMILY("mbart", mbart);
 const hs__family hs__family_m2m_100 = FAMILY("m2m_100", m2m_100);
+
+/* ---- OPT: mBART's decoder without cross attention ---- */
+
+static const hs__shape_keys opt_keys = {
+    .n_layers = "num_hidden_layers",
+    .n_heads = "num_attention_heads",
+    .hidden = "hidden_size",
+    .ffn = "ffn_dim",
+    .n_positions = "max_position_embeddings",
+    .vocab_size = "vocab_size",
+};
+
+static const hs__layout opt_layout =
+    LAYOUT("decoder.embed_tokens", "decoder", modules, .position = "decoder.embed_positions",
+           .final_norm = "decoder.final_layer_norm");
+
+/* Refuses what only OPT-350m has: norms after its blocks, and embeddings of another width. */
+static void configure_opt(hs__config *config, hs_architecture *architecture)
+{
+    static const char *const needed[] = {"do_layer_norm_before", "enable_bias",
+                                         "layer_norm_elementwise_affine"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!hs__config_flag_or(config, needed[i], true))
+            hs__config_refuse(config, "%s must be true", needed[i]);
+    hs__config_unused(config, "_remove_final_layer_norm");
+    const size_t hidden = architecture->shape.hidden;
+    if (hs__config_has(config, "word_embed_proj_dim") &&
+        hs__config_size(config, "word_embed_proj_dim", 1, HS_HIDDEN_MAX) != hidden)
+        hs__config_refuse(config, "word_embed_proj_dim must be hidden_size (%zu)", hidden);
+    architecture->norms_before = true;
+    architecture->norm_eps = 1e-5F;
+    architecture->activation = hs__config_activation(config, "activation_function", HS_RELU);
+    architecture->embedding.position_offset = 2;
+    architecture->embedding.counts_padding = true;
+}
+
+const hs__family hs__family_opt = {
+    .types = {"opt"},
+    .keys = {&opt_keys},
+    .prefixes = {"", "model."},
+    .layouts = {&opt_layout},
+    .predictors = {&plain},
+    .sequence = &hs__score_head,
+    .span = &hs__span_head,
+    .configure = configure_opt,
+    .causal = true,
+};

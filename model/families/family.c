@@ -21,6 +21,7 @@
     X(eurobert)                                                                                              \
     X(gpt2)                                                                                                  \
     X(gpt_neox)                                                                                              \
+    X(opt)                                                                                                   \
     X(llama)                                                                                                 \
     X(mistral)                                                                                               \
     X(qwen2)                                                                                                 \

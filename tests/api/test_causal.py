@@ -15,11 +15,12 @@ import encoder  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_llama  # noqa: E402
+import family_opt  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MODELS = {
     "gpt2": (family_gpt2, {}), "gpt2_untied": (family_gpt2, family_gpt2.VARIANTS["untied_f16"]),
-    "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
+    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
 }
@@ -237,6 +238,11 @@ def test_refusals(served):
     (family_llama, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "original_max_position_embeddings is missing"),
     (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),
     (family_gpt2, {"scale_attn_weights": False}, "scale_attn_weights must be true"),
+    (family_opt, {"do_layer_norm_before": False}, "do_layer_norm_before must be true"),
+    (family_opt, {"enable_bias": False}, "enable_bias must be true"),
+    (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
+    (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),
+    (family_opt, {"word_embed_proj_dim": 24}, "word_embed_proj_dim must be hidden_size (48)"),
     (family_gpt_neox, {"rotary_pct": 0.01}, "leave nothing to rotate"),
     (family_gpt_neox, {"attention_bias": False}, "attention_bias must be true"),
 ])

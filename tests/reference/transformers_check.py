@@ -90,6 +90,8 @@ SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, interme
 BART_SIZES = dict(d_model=32, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
                   encoder_ffn_dim=48, decoder_ffn_dim=48, vocab_size=300, max_position_embeddings=200, init_std=0.3)
 T5_SIZES = dict(d_model=32, d_kv=10, d_ff=48, num_layers=2, num_heads=4, vocab_size=300, initializer_factor=1.0)
+OPT_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, vocab_size=300,
+                 max_position_embeddings=200, init_std=0.3, pad_token_id=0)
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
     "electra": {**SIZES, "embedding_size": 16},
@@ -105,6 +107,8 @@ SAVED = {
                       "type_vocab_size": 0},
     "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3, pad_token_id=0),
     "gpt2 unpadded": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "opt": OPT_SIZES,
+    "opt gelu": {**OPT_SIZES, "activation_function": "gelu", "tie_word_embeddings": False},
     "gpt_neox": SIZES,
     "gpt_neox serial": {**SIZES, "use_parallel_residual": False, "rotary_pct": 0.5},
     "llama": {**SIZES, "num_key_value_heads": 2},
@@ -132,7 +136,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
+CAUSAL = {"gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
 
 
 def classes(name):

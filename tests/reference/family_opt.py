@@ -1,0 +1,65 @@
+"""OPT (Zhang et al. 2022): a causal mask, norms before, learned positions from row 2 on, relu."""
+
+from causal import block, causal_mask, next_logits
+from checkpoint import Weights, read, save
+from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers, split_heads
+
+# Settings that differ from 3 layers, 4 heads, hidden 48, prefix "model.", lm_head tied.
+VARIANTS = {
+    "tied": dict(),
+    "base_f16": dict(prefix="", n_layers=2, n_heads=3, hidden=42, ffn=31, dtype="F16"),
+    "untied_gelu_bf16": dict(tied=False, activation="gelu", dtype="BF16", n_shards=3),
+}
+EPS = 1e-5
+
+
+def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=70, vocab=300, positions=200, tied=True,
+                 activation="relu", prefix="model.", dtype="F32", n_shards=1):
+    weights = Weights(seed)
+    weights.table("decoder.embed_tokens", vocab, hidden)
+    weights.table("decoder.embed_positions", positions + 2, hidden)
+    for number in range(n_layers):
+        layer = f"decoder.layers.{number}."
+        for name, scale in (("q_proj", 1.5), ("k_proj", 1.5), ("v_proj", 1), ("out_proj", 0.3)):
+            weights.dense(f"{layer}self_attn.{name}", hidden, hidden, scale)
+        weights.norm(layer + "self_attn_layer_norm", hidden)
+        weights.dense(layer + "fc1", ffn, hidden)
+        weights.dense(layer + "fc2", hidden, ffn, 0.3)
+        weights.norm(layer + "final_layer_norm", hidden)
+    weights.norm("decoder.final_layer_norm", hidden)
+    weights.rename(prefix)
+    if not tied:
+        weights.table("lm_head", vocab, hidden)
+    config = dict(
+        model_type="opt", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden, ffn_dim=ffn,
+        word_embed_proj_dim=hidden, do_layer_norm_before=True, _remove_final_layer_norm=False, enable_bias=True,
+        layer_norm_elementwise_affine=True, activation_function=activation, max_position_embeddings=positions,
+        vocab_size=vocab, tie_word_embeddings=tied, bos_token_id=2, eos_token_id=2, pad_token_id=1,
+    )
+    return save(folder, config, weights, dtype, n_shards)
+
+
+def forward(folder, ids, types=None):
+    config, weights = read(folder)
+    n_heads = config["num_attention_heads"]
+    x = weights["decoder.embed_tokens.weight"][ids] + weights["decoder.embed_positions.weight"][2 : 2 + len(ids)]
+
+    def layer(number, x):
+        name = f"decoder.layers.{number}."
+        y = layer_norm(weights, name + "self_attn_layer_norm", x, EPS)
+        q, k, v = (split_heads(dense(weights, f"{name}self_attn.{part}_proj", y), n_heads) for part in "qkv")
+        attention, output = attend(q, k, v, causal_mask(len(x), config=config))
+        x = x + dense(weights, name + "self_attn.out_proj", join_heads(output))
+        wide = ACTIVATIONS[config["activation_function"]](
+            dense(weights, name + "fc1", layer_norm(weights, name + "final_layer_norm", x, EPS)))
+        return x + dense(weights, name + "fc2", wide), attention, output
+
+    heads = run_layers(x, config["num_hidden_layers"], layer)
+    return block(heads, lambda x: layer_norm(weights, "decoder.final_layer_norm", x, EPS))
+
+
+def logits(folder, states):
+    """Logits of hidden states [L + 1][T][H]; the last ones are behind the final norm."""
+    _, weights = read(folder)
+    return next_logits(states, lambda x: layer_norm(weights, "decoder.final_layer_norm", x, EPS),
+                       weights.get("lm_head.weight", weights["decoder.embed_tokens.weight"]))
