@@ -149,7 +149,7 @@ typedef struct hs_layer {
     hs_dense position_key, position_query; /* [H][H], applied to distances: see hs_relative */
     size_t window;                         /* a query sees keys with |i - j| <= window; 0: all. Causal
                                             * models also need j <= i */
-    double rotation_base;                  /* theta of rotary positions (NeoX style: halves rotated); 0:
+    double rotation_base;                  /* theta of rotary positions; 0:
                                             * none */
 } hs_layer;
 
@@ -285,8 +285,9 @@ typedef struct hs_sentence_head {
  * are divided by it. If original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only
  * where P / w < low. It stays where P / w > high, and is interpolated linearly between. */
 typedef struct hs_rotary {
-    size_t width;  /* R, even; 0: the head's width */
-    double factor; /* 0: none */
+    size_t width;     /* R, even; 0: the head's width */
+    bool interleaved; /* columns 2m and 2m + 1 turn together (GPT-J), not m and R / 2 + m */
+    double factor;    /* 0: none */
     double low, high;
     size_t original_positions;
 } hs_rotary;

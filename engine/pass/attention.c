@@ -455,6 +455,21 @@ static HS_CLONES void rotate(const hs__rotation *rotation, size_t T, size_t half
     }
 }
 
+/* Rotates pairs of neighbouring columns. */
+static HS_CLONES void rotate_interleaved(const hs__rotation *rotation, size_t T, size_t half, float *x,
+                                         size_t ld)
+{
+    for (size_t t = 0; t < T; t++) {
+        const float *cosines = rotation->cosines + t * half, *sines = rotation->sines + t * half;
+        for (size_t m = 0; m < half; m++) {
+            float *pair = x + t * ld + 2 * m;
+            const float turned = pair[0] * cosines[m] - pair[1] * sines[m];
+            pair[1] = pair[1] * cosines[m] + pair[0] * sines[m];
+            pair[0] = turned;
+        }
+    }
+}
+
 /* Norms and rotates n queries or keys in place, where the layer does. */
 static void rows_position(const hs__head *head, const hs__packed_norm *norm, size_t n, float *x, size_t step)
 {
@@ -462,7 +477,9 @@ static void rows_position(const hs__head *head, const hs__packed_norm *norm, siz
         float *row = x + t * step;
         head->add_norm(1, head->D, row, NULL, norm->gamma, norm->beta, head->norm_eps, row);
     }
-    if (head->rotation)
+    if (head->rotation && head->rotation->interleaved)
+        rotate_interleaved(head->rotation, n, head->rotary_half, x, step);
+    else if (head->rotation)
         rotate(head->rotation, n, head->rotary_half, x, step);
 }
 

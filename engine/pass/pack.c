@@ -475,6 +475,7 @@ static const hs__rotation *rotation_find(hs_engine *engine, double base)
         if (engine->rotations[r].base == base)
             return &engine->rotations[r];
     engine->rotations[engine->n_rotations].base = base;
+    engine->rotations[engine->n_rotations].interleaved = engine->architecture->rotary.interleaved;
     return &engine->rotations[engine->n_rotations++];
 }
 

@@ -33,9 +33,10 @@ typedef struct hs__packed_norm {
 } hs__packed_norm;
 
 /* Rotary positions (RoPE, Su et al. 2021): cosine and sine of the angle for each position t and each pair
- * m of a head's first R columns (m, R / 2 + m). */
+ * m of a head's first R columns: (m, R / 2 + m), or (2m, 2m + 1) if they are interleaved. */
 typedef struct hs__rotation {
-    double base;            /* theta */
+    double base; /* theta */
+    bool interleaved;
     float *cosines, *sines; /* [n_positions][R / 2] */
 } hs__rotation;
 

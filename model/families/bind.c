@@ -577,6 +577,10 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
                    &predictor->decoder);
     else if (predictor->tied || (!predictor->untied && !names->untied))
         predictor->decoder = architecture->embedding.word;
+    if (predictor->decoder.data && names->biases[0] && has(b, names->biases[0], "bias")) {
+        enter(b, names->biases[0]);
+        bind(b, "bias", NULL, 0, architecture->shape.vocab_size, &predictor->bias);
+    }
 }
 
 /* Binds the first of the family's heads that the checkpoint has, if any. */

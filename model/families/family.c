@@ -20,6 +20,7 @@
     X(deberta_v2)                                                                                            \
     X(eurobert)                                                                                              \
     X(gpt2)                                                                                                  \
+    X(gptj)                                                                                                  \
     X(gpt_neox)                                                                                              \
     X(opt)                                                                                                   \
     X(llama)                                                                                                 \

@@ -133,14 +133,14 @@ typedef struct hs__layout {
  * if it has dense, norm and bias. Without a decoder the head uses the word embedding, unless the config says
  * that they are not tied.
  *
- * A head without dense is the decoder alone, without bias. A checkpoint has it if the decoder is there, or if
- * the config ties it to the word embedding. */
+ * A head without dense is the decoder alone, perhaps with a bias. A checkpoint has it if the decoder is
+ * there, or if the config ties it to the word embedding. */
 typedef struct hs__predictor_names {
     const char *dense, *norm, *decoder; /* decoder NULL: always the word embedding */
     const char *logits_bias; /* a tensor [1][vocab_size] beside a decoder alone; optional, or NULL */
     bool untied;             /* not tied if the config does not say; for a head without dense */
     const char *biases[2];   /* modules that may hold the logits' bias; the first that exists
-                              * counts */
+                              * counts. Optional for a head without dense */
     bool exact_gelu;         /* GELU, even if the config names another activation */
 } hs__predictor_names;
 

@@ -1,7 +1,9 @@
-/* gpt_neox.c - GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023). Norms come before, part of each
- * head has rotary positions, and the residual is usually parallel. Queries, keys and values are packed per
- * head. */
+/* gpt_neox.c - GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023), and GPT-J (Wang and Komatsuzaki
+ * 2021) before them. Norms come before, part of each head has rotary positions, and the residual is usually
+ * parallel. */
 #include "model/families/family.h"
+
+/* ---- GPT-NeoX: queries, keys and values are packed per head ---- */
 
 static const hs__shape_keys keys = {
     HS__DEFAULT_KEYS,
@@ -52,4 +54,66 @@ const hs__family hs__family_gpt_neox = {
     .configure = configure,
     .causal = true,
     .scales_rotation = true,
+};
+
+/* ---- GPT-J: one norm for both blocks, neighbouring columns rotated, a head with a bias ---- */
+
+static const hs__shape_keys gptj_keys = {
+    .n_layers = "n_layer",
+    .n_heads = "n_head",
+    .hidden = "n_embd",
+    .ffn = "n_inner",
+    .n_positions = "n_positions",
+    .vocab_size = "vocab_size",
+    .ffn_factor = 4,
+};
+
+static const hs__module gptj_modules[] = {
+    {.name = "attn.q_proj", .parts = {HS__QUERY}, .no_bias = true},
+    {.name = "attn.k_proj", .parts = {HS__KEY}, .no_bias = true},
+    {.name = "attn.v_proj", .parts = {HS__VALUE}, .no_bias = true},
+    {.name = "attn.out_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "ln_1", .parts = {HS__ATTENTION_NORM}},
+    {.name = "ln_1", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.fc_in", .parts = {HS__FFN_IN}},
+    {.name = "mlp.fc_out", .parts = {HS__FFN_OUT}},
+    {0},
+};
+
+static const hs__layout gptj_layout = {
+    .word = "wte",
+    .layer = "h.",
+    .below = ".",
+    .layers = gptj_modules,
+    .final_norm = "ln_f",
+};
+
+static const hs__predictor_names gptj_predictor = {
+    .decoder = "lm_head", .untied = true, .biases = {"lm_head"}};
+
+static void configure_gptj(hs__config *config, hs_architecture *architecture)
+{
+    architecture->norms_before = architecture->parallel_residual = true;
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
+    architecture->activation = hs__config_activation(config, "activation_function", HS_GELU_TANH);
+    architecture->rotary.width =
+        hs__config_size_or(config, "rotary_dim", 2, architecture->shape.head_width, 64);
+    if (architecture->rotary.width > architecture->shape.head_width)
+        hs__config_refuse(config, "rotary_dim is missing, and 64 are more than the %zu columns of a head",
+                          architecture->shape.head_width);
+    architecture->rotary.interleaved = true;
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        architecture->layers[i].rotation_base = 10000;
+}
+
+const hs__family hs__family_gptj = {
+    .types = {"gptj"},
+    .keys = {&gptj_keys},
+    .prefixes = {"", "transformer."},
+    .layouts = {&gptj_layout},
+    .predictors = {&gptj_predictor},
+    .sequence = &hs__score_head,
+    .span = &hs__span_head,
+    .configure = configure_gptj,
+    .causal = true,
 };

@@ -14,13 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
+import family_gptj  # noqa: E402
 import family_llama  # noqa: E402
 import family_opt  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MODELS = {
     "gpt2": (family_gpt2, {}), "gpt2_untied": (family_gpt2, family_gpt2.VARIANTS["untied_f16"]),
-    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}), "llama": (family_llama, {}),
+    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}),
+    "gptj": (family_gptj, {}), "gptj_tied": (family_gptj, family_gptj.VARIANTS["tied_f16"]), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
 }
@@ -238,6 +240,9 @@ def test_refusals(served):
     (family_llama, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "original_max_position_embeddings is missing"),
     (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),
     (family_gpt2, {"scale_attn_weights": False}, "scale_attn_weights must be true"),
+    (family_gptj, {"rotary_dim": 13}, "rotary_dim must be an integer from 2 to 12; it is 13"),
+    (family_gptj, {"rotary_dim": None}, "rotary_dim must be an integer from 2 to 12"),
+    (family_gptj, {"rotary_dim": 7}, "of an even width; here it is 7"),
     (family_opt, {"do_layer_norm_before": False}, "do_layer_norm_before must be true"),
     (family_opt, {"enable_bias": False}, "enable_bias must be true"),
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),

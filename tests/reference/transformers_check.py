@@ -92,6 +92,8 @@ BART_SIZES = dict(d_model=32, encoder_layers=2, decoder_layers=1, encoder_attent
 T5_SIZES = dict(d_model=32, d_kv=10, d_ff=48, num_layers=2, num_heads=4, vocab_size=300, initializer_factor=1.0)
 OPT_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, vocab_size=300,
                  max_position_embeddings=200, init_std=0.3, pad_token_id=0)
+GPTJ_SIZES = dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=300, n_positions=200, initializer_range=0.3,
+                  pad_token_id=0)
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
     "electra": {**SIZES, "embedding_size": 16},
@@ -107,6 +109,8 @@ SAVED = {
                       "type_vocab_size": 0},
     "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3, pad_token_id=0),
     "gpt2 unpadded": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "gptj": GPTJ_SIZES,
+    "gptj tied": {**GPTJ_SIZES, "n_inner": 40, "rotary_dim": 8, "tie_word_embeddings": True},
     "opt": OPT_SIZES,
     "opt gelu": {**OPT_SIZES, "activation_function": "gelu", "tie_word_embeddings": False},
     "gpt_neox": SIZES,
@@ -136,7 +140,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
+CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
 
 
 def classes(name):

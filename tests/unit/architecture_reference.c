@@ -239,12 +239,13 @@ static void softmax(size_t K, const double *scores, double *ret)
 static void rotate(const hs_architecture *architecture, double base, size_t T, double *x)
 {
     const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
+    const size_t step = architecture->rotary.interleaved ? 2 : 1, between = step == 2 ? 1 : D / 2;
     for (size_t t = 0; base > 0 && t < T; t++)
         for (size_t h = 0; h < architecture->shape.n_heads; h++)
             for (size_t m = 0; m < D / 2; m++) {
                 const float inverse = 1 / powf((float)base, (float)(2 * m) / (float)D),
                             angle = (float)t * inverse;
-                double *a = x + t * H + h * D + m, *b = a + D / 2;
+                double *a = x + t * H + h * D + step * m, *b = a + between;
                 const double turned = *a * cos((double)angle) - *b * sin((double)angle);
                 *b = *b * cos((double)angle) + *a * sin((double)angle);
                 *a = turned;

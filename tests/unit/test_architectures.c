@@ -297,6 +297,13 @@ static hs_architecture architecture_rotated(void)
     return architecture;
 }
 
+static hs_architecture architecture_interleaved(void)
+{
+    hs_architecture architecture = architecture_rotated();
+    architecture.rotary.interleaved = true;
+    return architecture;
+}
+
 /* Windows: one neighbour in the first layer, 16 in the second, and none in the others. */
 static hs_architecture architecture_windows(void)
 {
@@ -422,6 +429,7 @@ static const struct {
     {"shared", architecture_shared},
     {"gated", architecture_gated},
     {"rotated", architecture_rotated},
+    {"interleaved", architecture_interleaved},
     {"windows", architecture_windows},
     {"norms before", architecture_norms_before},
     {"modern", architecture_modern},
