@@ -171,12 +171,13 @@ static void read_scaling(hs__config *rope, hs_rotary *rotary)
         hs__config_refuse(rope, "high_freq_factor must be greater than low_freq_factor");
 }
 
-void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key,
+void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key, double fraction,
                          hs_architecture *architecture)
 {
     const hs_shape *shape = &architecture->shape;
     double theta = hs__config_number_or(config, theta_key, 1, 1e12, 10000);
-    double fraction = fraction_key ? hs__config_number_or(config, fraction_key, 1e-6, 1, 0.25) : 1;
+    if (fraction_key)
+        fraction = hs__config_number_or(config, fraction_key, 1e-6, 1, fraction);
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (size_t i = 0; i < 2; i++) {
         if (!hs__config_has(config, keys[i]))

@@ -27,6 +27,7 @@
     X(mistral)                                                                                               \
     X(qwen2)                                                                                                 \
     X(qwen3)                                                                                                 \
+    X(phi3)                                                                                                  \
     X(t5)                                                                                                    \
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \

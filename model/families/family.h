@@ -68,8 +68,9 @@ const char *hs__config_text(hs__config *config, const char *key);
 double hs__config_theta_or(hs__config *config, const char *part, double otherwise);
 
 /* Reads rotary positions by their newer keys (rope_parameters) or their older ones (`theta_key`,
- * `fraction_key`, rope_scaling) into the architecture and its layers. fraction_key may be NULL. */
-void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key,
+ * `fraction_key`, rope_scaling) into the architecture and its layers. fraction_key may be NULL. `fraction` is
+ * of a config without one. */
+void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key, double fraction,
                          hs_architecture *architecture);
 
 /* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */

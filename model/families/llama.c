@@ -35,15 +35,17 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
 #define LAYOUT(modules)                                                                                      \
     {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
      .norms_without_bias = true}
-#define FAMILY(type, names, configurer)                                                                      \
+#define FAMILY(type, names, configurer, ...)                                                                 \
     {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                         \
      .layouts = {&(names)}, .predictors = {&predictor}, .sequence = &hs__score_head,                         \
-     .tokens = &hs__score_head, .span = &hs__span_head, .configure = (configurer), .causal = true,           \
-     .scales_rotation = true}
+     .configure = (configurer), .causal = true, .scales_rotation = true, __VA_ARGS__}
+#define TOKENS .tokens = &hs__score_head
+#define SPAN   .span = &hs__span_head
 
 /* clang-format on */
 
-static void configure(hs__config *config, hs_architecture *architecture)
+/* Reads all keys but those of rotary positions. `eps` is of a config without one. */
+static void configure_layers(hs__config *config, double eps, hs_architecture *architecture)
 {
     hs__config_unused(config, "attention_bias");
     hs__config_unused(config, "mlp_bias");
@@ -51,9 +53,14 @@ static void configure(hs__config *config, hs_architecture *architecture)
         hs__config_refuse(config, "pretraining_tp must be 1");
     architecture->norms_before = true;
     architecture->norm_kind = HS_NORM_RMS;
-    architecture->norm_eps = (float)hs__config_number_or(config, "rms_norm_eps", 1e-30, 1, 1e-6);
+    architecture->norm_eps = (float)hs__config_number_or(config, "rms_norm_eps", 1e-30, 1, eps);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_SILU);
-    hs__config_rotation(config, "rope_theta", NULL, architecture);
+}
+
+static void configure(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-6, architecture);
+    hs__config_rotation(config, "rope_theta", NULL, 1, architecture);
 }
 
 /* Returns true if a layer's window slides, as layer_types says. */
@@ -93,7 +100,7 @@ static const hs__module llama_modules[] = {
 
 static const hs__layout llama_layout = LAYOUT(llama_modules);
 
-const hs__family hs__family_llama = FAMILY("llama", llama_layout, configure);
+const hs__family hs__family_llama = FAMILY("llama", llama_layout, configure, TOKENS, SPAN);
 
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
@@ -103,7 +110,7 @@ static void configure_mistral(hs__config *config, hs_architecture *architecture)
     read_window(config, 0, architecture);
 }
 
-const hs__family hs__family_mistral = FAMILY("mistral", llama_layout, configure_mistral);
+const hs__family hs__family_mistral = FAMILY("mistral", llama_layout, configure_mistral, TOKENS, SPAN);
 
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
@@ -122,7 +129,7 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
         read_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
 }
 
-const hs__family hs__family_qwen2 = FAMILY("qwen2", qwen2_layout, configure_qwen);
+const hs__family hs__family_qwen2 = FAMILY("qwen2", qwen2_layout, configure_qwen, TOKENS, SPAN);
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
@@ -136,7 +143,34 @@ static const hs__module qwen3_modules[] = {
 
 static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
 
-const hs__family hs__family_qwen3 = FAMILY("qwen3", qwen3_layout, configure_qwen);
+const hs__family hs__family_qwen3 = FAMILY("qwen3", qwen3_layout, configure_qwen, TOKENS, SPAN);
+
+/* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
+ */
+
+static const hs__module phi3_modules[] = {
+    {.name = "self_attn.qkv_proj", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .no_bias = true},
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.gate_up_proj", .parts = {HS__FFN_GATE, HS__FFN_IN}, .no_bias = true},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {0},
+};
+
+static const hs__layout phi3_layout = LAYOUT(phi3_modules);
+
+/* Reads Phi-3's config. Its long texts have a scaling of their own (longrope). */
+static void configure_phi3(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-5, architecture);
+    hs__config_rotation(config, "rope_theta", "partial_rotary_factor", 1, architecture);
+    if (architecture->rotary.factor > 0)
+        hs__config_refuse(config, "rope_type must be \"default\" for this family");
+    read_window(config, 0, architecture);
+}
+
+const hs__family hs__family_phi3 = FAMILY("phi3", phi3_layout, configure_phi3, TOKENS);
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 

@@ -25,6 +25,7 @@ MODELS = {
     "gptj": (family_gptj, {}), "gptj_tied": (family_gptj, family_gptj.VARIANTS["tied_f16"]), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
+    "phi3": (family_llama, family_llama.VARIANTS["phi3"]),
 }
 TEXT = "the war of the city was at the airport for many police"
 
@@ -165,7 +166,7 @@ def test_models_says_what_is_causal(served):
         assert model["causal"] == (model["name"] != "eurobert")
         assert model["mlm"] == (model["name"] == "eurobert")
         assert model["task"] == {"eurobert": "fill-mask", "base": None}.get(model["name"], "text-generation")
-        assert model["windows"] == ([8] * 3 if model["name"] == "mistral" else [None] * model["num_layers"])
+        assert model["windows"] == ([8] * 3 if model["name"] in ("mistral", "phi3") else [None] * model["num_layers"])
 
 
 BIDIRECTIONAL = {"gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
@@ -240,6 +241,9 @@ def test_refusals(served):
     (family_llama, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "original_max_position_embeddings is missing"),
     (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),
     (family_gpt2, {"scale_attn_weights": False}, "scale_attn_weights must be true"),
+    (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "longrope"}}, 'not supported: "longrope"'),
+    (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+     'rope_type must be "default" for this family'),
     (family_gptj, {"rotary_dim": 13}, "rotary_dim must be an integer from 2 to 12; it is 13"),
     (family_gptj, {"rotary_dim": None}, "rotary_dim must be an integer from 2 to 12"),
     (family_gptj, {"rotary_dim": 7}, "of an even width; here it is 7"),

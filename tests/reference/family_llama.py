@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2, Qwen3 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
+"""Llama, Mistral, Qwen2, Qwen3, Phi-3 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
 part; a causal mask for all but EuroBERT."""
 
 import numpy as np
@@ -23,13 +23,15 @@ VARIANTS = {
     "qwen2_window": dict(kind="qwen2", window=5, first=1),
     "qwen2_layer_types": dict(kind="qwen2", window=7, kinds=["sliding_attention", "full_attention", "sliding_attention"]),
     "qwen3": dict(kind="qwen3", head_dim=16, n_heads=4, tied=True),
+    "phi3": dict(kind="phi3", window=9, fraction=0.75, n_heads=6),
+    "phi3_old_keys_bf16": dict(kind="phi3", n_kv=4, tied=True, fraction=0.5, old=True, dtype="BF16", n_shards=2),
     "eurobert": dict(kind="eurobert", n_kv=2, theta=250000.0),
 }
 
 
 def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, head_dim=None, hidden=48, ffn=70,
                  vocab=300, positions=200, theta=10000.0, scaling=None, old=False, window=None, first=0, kinds=None,
-                 tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
+                 fraction=1, tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
     weights, width = Weights(seed), head_dim or hidden // n_heads
     weights.table("embed_tokens", vocab, hidden)
     for number in range(n_layers):
@@ -45,6 +47,9 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
         weights.dense(layer + "mlp.gate_proj", ffn, hidden, bias=False)
         weights.dense(layer + "mlp.up_proj", ffn, hidden, bias=False)
         weights.dense(layer + "mlp.down_proj", hidden, ffn, 0.3, bias=False)
+        if kind == "phi3":
+            pack(weights, layer + "self_attn.qkv_proj", *(f"{layer}self_attn.{name}_proj" for name in "qkv"))
+            pack(weights, layer + "mlp.gate_up_proj", layer + "mlp.gate_proj", layer + "mlp.up_proj")
     weights.norm("norm", hidden, bias=False)
     weights.rename(prefix)
     if not tied and not headless:
@@ -57,16 +62,33 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
     if not headless:
         config["tie_word_embeddings"] = tied
     if old:
-        config |= dict(rope_theta=theta, rope_scaling=scaling)
+        config |= dict(rope_theta=theta, rope_scaling=scaling, partial_rotary_factor=fraction)
     else:
-        config["rope_parameters"] = {"rope_type": "default", **(scaling or {}), "rope_theta": theta}
-    if kind in ("mistral", "qwen2", "qwen3"):
+        config["rope_parameters"] = {"rope_type": "default", **(scaling or {}), "rope_theta": theta,
+                                     "partial_rotary_factor": fraction}
+    if kind in ("mistral", "qwen2", "qwen3", "phi3"):
         config["sliding_window"] = window
     if kind in ("qwen2", "qwen3"):
         config |= dict(use_sliding_window=window is not None, max_window_layers=first)
     if kinds:
         config["layer_types"] = kinds
     return save(folder, config, weights, dtype, n_shards)
+
+
+def pack(weights, name, *parts):
+    """Puts the rows of several matrices into one."""
+    weights[name + ".weight"] = np.concatenate([weights.pop(part + ".weight") for part in parts])
+
+
+def unpack(config, weights):
+    """Gives Phi-3's weights the names of Llama's."""
+    sizes = np.array([config["num_attention_heads"]] + 2 * [config["num_key_value_heads"]]) * config["head_dim"]
+    for name in [name for name in weights if name.endswith("qkv_proj.weight")]:
+        for part, rows in zip("qkv", np.split(weights[name], np.cumsum(sizes)[:-1])):
+            weights[name.replace("qkv", part)] = rows
+    for name in [name for name in weights if name.endswith("gate_up_proj.weight")]:
+        for part, rows in zip(("gate", "up"), np.split(weights[name], 2)):
+            weights[name.replace("gate_up", part)] = rows
 
 
 def windows(config):
@@ -79,9 +101,11 @@ def windows(config):
 
 def forward(folder, ids, types=None):
     config, weights = read(folder)
+    unpack(config, weights)
     eps, n_heads, n_kv = config["rms_norm_eps"], config["num_attention_heads"], config["num_key_value_heads"]
-    rope = config.get("rope_parameters") or config["rope_scaling"]
-    inverse = frequencies(config["head_dim"], rope.get("rope_theta") or config["rope_theta"], rope)
+    rope = config.get("rope_parameters") or config["rope_scaling"] or {}
+    fraction = rope.get("partial_rotary_factor") or config["partial_rotary_factor"]
+    inverse = frequencies(int(config["head_dim"] * fraction), rope.get("rope_theta") or config["rope_theta"], rope)
 
     def turned(name, x, n):
         x = split_heads(x, n)
