@@ -5,6 +5,7 @@
  *
  *     norms after:   x = norm(x + attend(x)),  x = norm(x + feed(x))
  *     norms before:  x = x + attend(norm(x)),  x = x + feed(norm(x)),  and `final_norm` after the last layer
+ *                    with norms of what is added (OLMo 2): x = x + out_norm(attend(norm(x))), and so on
  *     attend: O = softmax(q k' / sqrt(d) + bias) v, then O Wo' + b. Rotary layers rotate q and k by their
  *             positions; hs_relative adds scores between tokens and distances
  *     feed:   act(x Wi' + b) Wf' + b, or with a gate (act(x Wg') * (x Wi')) Wf' + b
@@ -140,11 +141,12 @@ typedef struct hs_layer {
     size_t same_as; /* index of the layer that owns these weights; the layer's own index unless shared */
     hs_dense query, key, value;   /* [A][H], [B][H], [B][H]; see qkv_by_head */
     hs_dense output;              /* [H][A] */
-    hs_norm query_norm, key_norm; /* [1][d], of each head's q and k before rotation */
+    hs_norm query_norm, key_norm; /* [1][d], of each head's q and k before rotation; see qk_norms_whole */
     hs_norm attention_norm;
-    hs_dense ffn_in;   /* [F][H] */
-    hs_dense ffn_gate; /* [F][H] */
-    hs_dense ffn_out;  /* [H][F] */
+    hs_norm attention_out_norm, ffn_out_norm; /* of what each part adds to x, with norms before */
+    hs_dense ffn_in;                          /* [F][H] */
+    hs_dense ffn_gate;                        /* [F][H] */
+    hs_dense ffn_out;                         /* [H][F] */
     hs_norm ffn_norm;
     hs_dense position_key, position_query; /* [H][H], applied to distances: see hs_relative */
     size_t window;                         /* a query sees keys with |i - j| <= window; 0: all. Causal
@@ -303,8 +305,9 @@ typedef struct hs_architecture {
                              * part, and layers[2l + 1], whose queries meet the memory's keys and values */
     int32_t start_id;       /* of a decoder: the token before its text; -1: the config names none */
     bool parallel_residual; /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
-    bool qkv_by_head;       /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
-                             * and v of a head side by side */
+    bool qk_norms_whole; /* query_norm and key_norm are [1][A] and [1][B], of all heads' columns as one row */
+    bool qkv_by_head;    /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
+                          * and v of a head side by side */
     hs_rotary rotary;
     hs_activation activation;
     bool gated; /* of families whose config says so: the feed-forward part has a gate */

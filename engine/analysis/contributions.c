@@ -4,7 +4,7 @@
  * Through the norm of row i, key j writes scale_i times sum over heads of A[i][j] w_j. w_j is v_j W_O less
  * its mean, times gamma, and so linear in v_j. The mean of each row of W_O' and gamma go into the weights
  * once a layer. The scale goes into the factors of a row. A kernel subtracts and sums up, and no row of F is
- * ever in memory. */
+ * ever in memory. A norm of what the heads write alone (out_norm) is the same, with x_i added behind it. */
 #include "engine/analysis/flows.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -25,6 +25,7 @@ typedef struct block {
     size_t layer, T, H, A, d, n_heads, n_threads;
     size_t width, step;   /* H rounded up to whole vectors, the rest 0; floats between such rows */
     bool normed;          /* a norm follows */
+    bool apart;           /* x is added behind it */
     float *panels;        /* W_O' [d][H] of each head */
     float *normed_panels; /* the same through the norm: each row less its mean, times gamma */
     float *weight;        /* [H][A]: W_O as it is stored */
@@ -122,9 +123,11 @@ static void weights_read(block *b)
 {
     const hs_layer *layer = &b->architecture->layers[b->architecture->layers[b->layer].same_as];
     vector_read(&layer->output.bias, b->H, 0, b->bias);
-    b->normed = !b->architecture->norms_before && layer->attention_norm.gamma.data;
-    vector_read(&layer->attention_norm.gamma, b->H, 1, b->gamma);
-    vector_read(&layer->attention_norm.beta, b->H, 0, b->beta);
+    b->apart = b->architecture->norms_before;
+    const hs_norm *norm = b->apart ? &layer->attention_out_norm : &layer->attention_norm;
+    b->normed = norm->gamma.data;
+    vector_read(&norm->gamma, b->H, 1, b->gamma);
+    vector_read(&norm->beta, b->H, 0, b->beta);
     for (size_t k = 0; k < b->H && !b->normed; k++)
         b->gamma[k] = 1;
     hs_tensor_read(&layer->output.weight, 0, b->H, b->weight);
@@ -154,7 +157,7 @@ static const float *input_of(const block *b, size_t i)
     return hs_capture_at(b->capture, HS_TAP_EVERY_STATE, b->layer, 0) + i * b->H;
 }
 
-/* Replaces the sum that the norm reads by y_i, and computes its scale. */
+/* Replaces the sum that the norm reads by what it makes of it, and computes its scale. */
 static void output_norm(block *b, size_t i)
 {
     float *y = b->output + i * b->step;
@@ -180,7 +183,7 @@ static void task_outputs(void *context, size_t index, size_t slot)
     for (size_t i = 0; i < n; i++) {
         const float *x = input_of(b, first + i);
         for (size_t k = 0; k < b->step; k++)
-            y[i * b->step + k] = k < b->H ? x[k] + b->bias[k] : 0;
+            y[i * b->step + k] = k < b->H ? (b->apart ? 0 : x[k]) + b->bias[k] : 0;
     }
     for (size_t h = 0; h < b->n_heads; h++) {
         const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->layer, h) + first * b->d;
@@ -189,8 +192,11 @@ static void task_outputs(void *context, size_t index, size_t slot)
             for (size_t k = 0; k < b->H; k++)
                 y[i * b->step + k] += s.written[i * b->step + k];
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         output_norm(b, first + i);
+        for (size_t k = 0; k < b->H && b->apart; k++)
+            y[i * b->step + k] += input_of(b, first + i)[k];
+    }
     b->kernels->absolute_sums(n, 0, y, b->step, y, b->step, b->width, y, b->step, b->lengths + first);
 }
 
@@ -224,12 +230,14 @@ static void factors_compute(const block *b, size_t first, size_t n, const scratc
     }
 }
 
-/* Computes y_j less what the norm makes of x_j. */
+/* Computes y_j less x_j, or less what the norm makes of it. */
 static void own_state_subtract(const block *b, size_t j, float *ret)
 {
     const float *x = input_of(b, j), *y = b->output + j * b->step, mean = (float)norm_mean(b, x);
-    for (size_t k = 0; k < b->step; k++)
-        ret[k] = k < b->H ? y[k] - b->scale[j] * (x[k] - mean) * b->gamma[k] : 0;
+    for (size_t k = 0; k < b->H; k++)
+        ret[k] = y[k] - (b->apart ? x[k] : b->scale[j] * (x[k] - mean) * b->gamma[k]);
+    for (size_t k = b->H; k < b->step; k++)
+        ret[k] = 0;
 }
 
 /* Computes column j of C. No row before `first` attends to key j. */

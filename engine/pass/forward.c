@@ -106,8 +106,10 @@ typedef struct pass {
     const hs__linear *linear;
     const float *from;
     float *to;
+    const hs__packed_layer *normed; /* whose queries and keys are being normed */
     /* the block being ended */
-    const hs__packed_norm *norm; /* or NULL */
+    const hs__packed_norm *out_norm; /* of what is added, or NULL */
+    const hs__packed_norm *norm;     /* or NULL */
     bool adds;
 } pass;
 
@@ -239,7 +241,9 @@ static ptrdiff_t layer_kept(const pass *p, const hs_capture *capture)
 static bool head_attend(const pass *p, size_t index, size_t s, row_start at, size_t slot, bool keys_are_ready)
 {
     const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
+    static const hs__packed_norm none = {0};
     const hs_architecture *architecture = p->engine->architecture;
+    const bool per_head = !architecture->qk_norms_whole;
     const hs_sequence *sequence = &p->plan->sequences[s];
     const hs_capture *capture = sequence->capture;
     const ptrdiff_t l = layer_kept(p, capture);
@@ -253,8 +257,8 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .keys_are_ready = keys_are_ready,
         .add_norm = p->engine->add_norm,
         .norm_eps = architecture->norm_eps,
-        .query_norm = &p->layer->query_norm,
-        .key_norm = &p->layer->key_norm,
+        .query_norm = per_head ? &p->layer->query_norm : &none,
+        .key_norm = per_head ? &p->layer->key_norm : &none,
         .rotary_half = p->engine->rotary_half,
         .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
@@ -312,7 +316,9 @@ static void task_join(void *context, size_t task, size_t slot)
     const float eps = p->engine->architecture->norm_eps;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
-    const float *update = p->ws->update + r.first * H;
+    float *update = p->ws->update + r.first * H;
+    if (p->adds && p->out_norm && p->out_norm->gamma)
+        p->engine->add_norm(r.n, H, update, NULL, p->out_norm->gamma, p->out_norm->beta, eps, update);
     if (!p->engine->architecture->norms_before && norm->gamma) {
         p->engine->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
         return;
@@ -321,6 +327,22 @@ static void task_join(void *context, size_t task, size_t slot)
         kernels->add_bias(1, r.n * H, update, x, r.n * H);
     if (norm && norm->gamma)
         p->engine->add_norm(r.n, H, x, NULL, norm->gamma, norm->beta, eps, p->ws->normed + r.first * H);
+}
+
+/* Norms the queries and keys of some rows, where a norm is of all heads' columns. */
+static void task_norm_operands(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    const hs__packed_layer *layer = p->normed;
+    const size_t A = p->engine->attention_width, B = hs_shape_kv_width(&p->engine->shape);
+    const float eps = p->engine->architecture->norm_eps;
+    const rows r = rows_of_task(p, task);
+    for (size_t i = p->first_row + r.first; i < p->first_row + r.first + r.n; i++) {
+        float *q = p->ws->qkv + i * layer->qkv->n_out, *k = q + A;
+        p->engine->add_norm(1, A, q, NULL, layer->query_norm.gamma, layer->query_norm.beta, eps, q);
+        p->engine->add_norm(1, B, k, NULL, layer->key_norm.gamma, layer->key_norm.beta, eps, k);
+    }
 }
 
 /* Ends a block, or begins the first one if `adds` is false. norm is the block's norm (post-norm) or that
@@ -395,6 +417,7 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
     if (parallel)
         join(p, team, false, &layer->ffn_norm);
     multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
+    p->out_norm = &layer->attention_out_norm;
     if (!layer->ffn_in) {
         join(p, team, true, !before ? &layer->attention_norm : next ? &next->attention_norm : NULL);
         return;
@@ -407,10 +430,12 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
         hs__team_share(team, p->n_row_chunks, task_gate, p);
     }
     multiply(p, team, layer->ffn_out, ws->inner, ws->update);
+    p->out_norm = &layer->ffn_out_norm;
     join(p, team, true, !before ? &layer->ffn_norm : next ? &next->attention_norm : NULL);
     if (p->engine->convolution && layer == p->engine->layers) {
         const size_t width = p->engine->convolution->n_in;
         multiply(p, team, p->engine->convolution, ws->unfolded + p->first_row * width, ws->update);
+        p->out_norm = NULL;
         join(p, team, true, &p->engine->convolution_norm);
     }
 }
@@ -423,9 +448,14 @@ static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, cons
         run_layer_rows(p, team, from, to);
     else if (p->engine->architecture->norms_before)
         join(p, team, false, &to->attention_norm);
-    if (to)
-        multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
-                 p->ws->qkv + p->first_row * to->qkv->n_out);
+    if (!to)
+        return;
+    multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
+             p->ws->qkv + p->first_row * to->qkv->n_out);
+    if (p->engine->architecture->qk_norms_whole) {
+        p->normed = to;
+        hs__team_share(team, p->n_row_chunks, task_norm_operands, p);
+    }
 }
 
 static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)

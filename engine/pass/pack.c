@@ -383,6 +383,30 @@ static void norm_read(const hs_norm *source, hs__packed_norm *norm)
         memset(norm->beta, 0, source->gamma.n_columns * sizeof *norm->beta);
 }
 
+enum { LAYER_NORMS = 6 };
+
+/* A norm of a layer in the model's file, and as passes read it. */
+typedef struct norm_place {
+    const hs_norm *source;
+    hs__packed_norm *norm;
+} norm_place;
+
+/* Returns the k-th norm of a block. */
+static norm_place norm_at(const hs_engine *engine, size_t block, size_t k)
+{
+    const hs_layer *source = &engine->architecture->layers[block];
+    hs__packed_layer *layer = &engine->layers[block];
+    const norm_place norms[LAYER_NORMS] = {
+        {&source->attention_norm, &layer->attention_norm},
+        {&source->ffn_norm, &layer->ffn_norm},
+        {&source->attention_out_norm, &layer->attention_out_norm},
+        {&source->ffn_out_norm, &layer->ffn_out_norm},
+        {&source->query_norm, &layer->query_norm},
+        {&source->key_norm, &layer->key_norm},
+    };
+    return norms[k];
+}
+
 static bool is_biased(const hs_architecture *architecture)
 {
     return architecture->score_bias.table.data || architecture->alibi;
@@ -412,10 +436,10 @@ static void block_layout(hs_engine *engine, hs__arena *arena)
     norm_layout(&architecture->embedding.norm, &engine->embedding_norm, arena);
     norm_layout(&architecture->final_norm, &engine->final_norm, arena);
     for (size_t l = 0; l < engine->n_blocks; l++) {
-        norm_layout(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm, arena);
-        norm_layout(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm, arena);
-        norm_layout(&architecture->layers[l].query_norm, &engine->layers[l].query_norm, arena);
-        norm_layout(&architecture->layers[l].key_norm, &engine->layers[l].key_norm, arena);
+        for (size_t k = 0; k < LAYER_NORMS; k++) {
+            const norm_place at = norm_at(engine, l, k);
+            norm_layout(at.source, at.norm, arena);
+        }
     }
     for (size_t r = 0; r < engine->n_rotations; r++) {
         engine->rotations[r].cosines = hs__arena_floats(arena, shape->n_positions * engine->rotary_half);
@@ -441,10 +465,10 @@ static void block_fill(hs_engine *engine)
     norm_read(&architecture->embedding.norm, &engine->embedding_norm);
     norm_read(&architecture->final_norm, &engine->final_norm);
     for (size_t l = 0; l < engine->n_blocks; l++) {
-        norm_read(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm);
-        norm_read(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
-        norm_read(&architecture->layers[l].query_norm, &engine->layers[l].query_norm);
-        norm_read(&architecture->layers[l].key_norm, &engine->layers[l].key_norm);
+        for (size_t k = 0; k < LAYER_NORMS; k++) {
+            const norm_place at = norm_at(engine, l, k);
+            norm_read(at.source, at.norm);
+        }
     }
     if (architecture->predictor.decoder.data) {
         norm_read(&architecture->predictor.norm, &engine->predictor.norm);
@@ -702,16 +726,21 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
     if (engine->relative.n_rows > 0 && engine->attention_width != engine->shape.hidden)
         return hs_fail(err, HS_UNSUPPORTED,
                        "relative positions with heads that are not as wide as the state");
+    if (engine->architecture->layers[0].attention_out_norm.gamma.data && !engine->architecture->norms_before)
+        return hs_fail(err, HS_UNSUPPORTED, "norms of what is added where norms are behind the blocks");
+    if (engine->architecture->qk_norms_whole && engine->architecture->qkv_by_head)
+        return hs_fail(err, HS_UNSUPPORTED, "one norm of all queries where queries are beside keys");
     if (engine->architecture->parallel_residual && !engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
     if (engine->architecture->convolution.width > 0 && engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
     if (engine->architecture->crosses &&
         (engine->relative.n_rows > 0 || engine->architecture->parallel_residual ||
-         engine->architecture->convolution.width > 0 || engine->architecture->qkv_by_head))
+         engine->architecture->convolution.width > 0 || engine->architecture->qkv_by_head ||
+         engine->architecture->qk_norms_whole))
         return hs_fail(err, HS_UNSUPPORTED,
-                       "cross attention with relative positions, a convolution, a parallel residual or "
-                       "queries beside keys");
+                       "cross attention with relative positions, a convolution, a parallel residual, "
+                       "queries beside keys or one norm of all queries");
     if (!engine->measured)
         block_fill(engine);
     st = products_pack(engine, err);

@@ -54,11 +54,12 @@ typedef struct hs__packed_layer {
     hs__linear *ffn_in;   /* [F][H], with the activation if there is no gate; NULL: no feed-forward part */
     hs__linear *ffn_out;  /* [H][F] */
     hs__packed_norm attention_norm, ffn_norm;
-    hs__packed_norm query_norm, key_norm; /* [d], or without gamma */
-    const hs__rotation *rotation;         /* or NULL */
-    size_t window;                        /* as in hs_layer */
-    float *position_keys;                 /* of each head Kr' [d][R] in panels, or NULL */
-    float *position_queries;              /* [n_heads][R][d]: Qr, or NULL */
+    hs__packed_norm attention_out_norm, ffn_out_norm; /* without gamma: none */
+    hs__packed_norm query_norm, key_norm;             /* [d], or all heads' columns, or without gamma */
+    const hs__rotation *rotation;                     /* or NULL */
+    size_t window;                                    /* as in hs_layer */
+    float *position_keys;                             /* of each head Kr' [d][R] in panels, or NULL */
+    float *position_queries;                          /* [n_heads][R][d]: Qr, or NULL */
 } hs__packed_layer;
 
 /* The head for tokens without its decoder, which is read from the model's file. */

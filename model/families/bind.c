@@ -287,12 +287,31 @@ static hs_norm *norm_of(const hs__module *module, hs_layer *layer)
         return &layer->attention_norm;
     case HS__FFN_NORM:
         return &layer->ffn_norm;
+    case HS__ATTENTION_OUT_NORM:
+        return &layer->attention_out_norm;
+    case HS__FFN_OUT_NORM:
+        return &layer->ffn_out_norm;
     case HS__QUERY_NORM:
         return &layer->query_norm;
     case HS__KEY_NORM:
         return &layer->key_norm;
     default:
         return NULL;
+    }
+}
+
+/* Returns the columns of the norm that a module holds. */
+static size_t norm_width(const hs__module *module, const hs_architecture *architecture)
+{
+    const hs_shape *shape = &architecture->shape;
+    const bool whole = architecture->qk_norms_whole;
+    switch (module->parts[0]) {
+    case HS__QUERY_NORM:
+        return whole ? hs_shape_attention_width(shape) : shape->head_width;
+    case HS__KEY_NORM:
+        return whole ? hs_shape_kv_width(shape) : shape->head_width;
+    default:
+        return shape->hidden;
     }
 }
 
@@ -319,9 +338,8 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
             continue;
         enter_layer(b, number, module->name);
         hs_norm *norm = norm_of(module, layer);
-        const bool of_head = norm == &layer->query_norm || norm == &layer->key_norm;
         if (norm)
-            bind_norm(b, of_head ? architecture->shape.head_width : architecture->shape.hidden, norm);
+            bind_norm(b, norm_width(module, architecture), norm);
         else
             bind_dense(b, module, &architecture->shape, layer);
     }

@@ -28,6 +28,7 @@
     X(qwen2)                                                                                                 \
     X(qwen3)                                                                                                 \
     X(phi3)                                                                                                  \
+    X(olmo2)                                                                                                 \
     X(t5)                                                                                                    \
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \

@@ -100,6 +100,8 @@ typedef enum hs__weight {
     HS__POSITION_QUERY,
     HS__ATTENTION_NORM,
     HS__FFN_NORM,
+    HS__ATTENTION_OUT_NORM,
+    HS__FFN_OUT_NORM,
     HS__QUERY_NORM,
     HS__KEY_NORM
 } hs__weight;

@@ -24,21 +24,23 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
     {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = (without_bias)},                             \
     {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = (without_bias)},                           \
     {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true}
-#define REST                                                                                                 \
-    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
-    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
+#define FEED                                                                                                 \
     {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},                                     \
     {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},                                         \
     {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true}
+#define REST                                                                                                 \
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
+    FEED
 
-/* A layout with the names of Llama outside of its layers, and a causal family with its keys and heads. */
+/* A layout with the names of Llama outside of its layers, and the fields of a causal family with its keys. */
 #define LAYOUT(modules)                                                                                      \
     {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
      .norms_without_bias = true}
-#define FAMILY(type, names, configurer, ...)                                                                 \
-    {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                         \
-     .layouts = {&(names)}, .predictors = {&predictor}, .sequence = &hs__score_head,                         \
-     .configure = (configurer), .causal = true, .scales_rotation = true, __VA_ARGS__}
+#define FAMILY(type, names, configurer)                                                                      \
+    .types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                          \
+    .layouts = {&(names)}, .predictors = {&predictor}, .sequence = &hs__score_head,                          \
+    .configure = (configurer), .causal = true, .scales_rotation = true
 #define TOKENS .tokens = &hs__score_head
 #define SPAN   .span = &hs__span_head
 
@@ -100,7 +102,7 @@ static const hs__module llama_modules[] = {
 
 static const hs__layout llama_layout = LAYOUT(llama_modules);
 
-const hs__family hs__family_llama = FAMILY("llama", llama_layout, configure, TOKENS, SPAN);
+const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), TOKENS, SPAN};
 
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
@@ -110,7 +112,7 @@ static void configure_mistral(hs__config *config, hs_architecture *architecture)
     read_window(config, 0, architecture);
 }
 
-const hs__family hs__family_mistral = FAMILY("mistral", llama_layout, configure_mistral, TOKENS, SPAN);
+const hs__family hs__family_mistral = {FAMILY("mistral", llama_layout, configure_mistral), TOKENS, SPAN};
 
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
@@ -129,7 +131,7 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
         read_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
 }
 
-const hs__family hs__family_qwen2 = FAMILY("qwen2", qwen2_layout, configure_qwen, TOKENS, SPAN);
+const hs__family hs__family_qwen2 = {FAMILY("qwen2", qwen2_layout, configure_qwen), TOKENS, SPAN};
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
@@ -143,7 +145,7 @@ static const hs__module qwen3_modules[] = {
 
 static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
 
-const hs__family hs__family_qwen3 = FAMILY("qwen3", qwen3_layout, configure_qwen, TOKENS, SPAN);
+const hs__family hs__family_qwen3 = {FAMILY("qwen3", qwen3_layout, configure_qwen), TOKENS, SPAN};
 
 /* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
  */
@@ -170,7 +172,30 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
     read_window(config, 0, architecture);
 }
 
-const hs__family hs__family_phi3 = FAMILY("phi3", phi3_layout, configure_phi3, TOKENS);
+const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), TOKENS};
+
+/* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
+
+static const hs__module olmo2_modules[] = {
+    ATTENTION(true),
+    {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
+    {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__ATTENTION_OUT_NORM}},
+    {.name = "post_feedforward_layernorm", .parts = {HS__FFN_OUT_NORM}},
+    FEED,
+    {0},
+};
+
+static const hs__layout olmo2_layout = LAYOUT(olmo2_modules);
+
+static void configure_olmo2(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-5, architecture);
+    hs__config_rotation(config, "rope_theta", NULL, 1, architecture);
+    architecture->qk_norms_whole = true;
+}
+
+const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2)};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 

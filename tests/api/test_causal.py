@@ -25,7 +25,7 @@ MODELS = {
     "gptj": (family_gptj, {}), "gptj_tied": (family_gptj, family_gptj.VARIANTS["tied_f16"]), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
-    "phi3": (family_llama, family_llama.VARIANTS["phi3"]),
+    "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
 }
 TEXT = "the war of the city was at the airport for many police"
 

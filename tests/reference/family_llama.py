@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2, Qwen3, Phi-3 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
+"""Llama, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
 part; a causal mask for all but EuroBERT."""
 
 import numpy as np
@@ -25,8 +25,14 @@ VARIANTS = {
     "qwen3": dict(kind="qwen3", head_dim=16, n_heads=4, tied=True),
     "phi3": dict(kind="phi3", window=9, fraction=0.75, n_heads=6),
     "phi3_old_keys_bf16": dict(kind="phi3", n_kv=4, tied=True, fraction=0.5, old=True, dtype="BF16", n_shards=2),
+    "olmo2": dict(kind="olmo2"),
+    "olmo2_ungrouped_f16": dict(kind="olmo2", n_kv=6, n_heads=6, head_dim=12, theta=500000.0, dtype="F16"),
     "eurobert": dict(kind="eurobert", n_kv=2, theta=250000.0),
 }
+
+
+# Norms of a layer before its blocks, and OLMo 2's behind them.
+NORMS = (("input", "post_attention"), ("post_attention", "post_feedforward"))
 
 
 def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, head_dim=None, hidden=48, ffn=70,
@@ -42,8 +48,11 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
         if kind == "qwen3":
             for name in "qk":
                 weights.norm(f"{layer}self_attn.{name}_norm", width, bias=False)
-        weights.norm(layer + "input_layernorm", hidden, bias=False)
-        weights.norm(layer + "post_attention_layernorm", hidden, bias=False)
+        if kind == "olmo2":
+            weights.norm(layer + "self_attn.q_norm", n_heads * width, bias=False)
+            weights.norm(layer + "self_attn.k_norm", n_kv * width, bias=False)
+        for name in NORMS[kind == "olmo2"]:
+            weights.norm(f"{layer}{name}_layernorm", hidden, bias=False)
         weights.dense(layer + "mlp.gate_proj", ffn, hidden, bias=False)
         weights.dense(layer + "mlp.up_proj", ffn, hidden, bias=False)
         weights.dense(layer + "mlp.down_proj", hidden, ffn, 0.3, bias=False)
@@ -102,29 +111,37 @@ def windows(config):
 def forward(folder, ids, types=None):
     config, weights = read(folder)
     unpack(config, weights)
+    after = config["model_type"] == "olmo2"
     eps, n_heads, n_kv = config["rms_norm_eps"], config["num_attention_heads"], config["num_key_value_heads"]
     rope = config.get("rope_parameters") or config["rope_scaling"] or {}
     fraction = rope.get("partial_rotary_factor") or config["partial_rotary_factor"]
     inverse = frequencies(int(config["head_dim"] * fraction), rope.get("rope_theta") or config["rope_theta"], rope)
 
     def turned(name, x, n):
+        norm = weights.get(name + "_norm.weight")
+        if config["model_type"] == "olmo2":
+            x = rms_norm(norm, x, eps)
         x = split_heads(x, n)
-        if name + "_norm.weight" in weights:
-            x = rms_norm(weights[name + "_norm.weight"], x, eps)
+        if config["model_type"] == "qwen3":
+            x = rms_norm(norm, x, eps)
         return np.repeat(rotate(x, inverse), n_heads // n, axis=0)
 
     def layer(number, x):
         name = f"layers.{number}."
-        y = rms_norm(weights[name + "input_layernorm.weight"], x, eps)
+        first, second = (lambda x, part=part: rms_norm(weights[f"{name}{part}_layernorm.weight"], x, eps)
+                         for part in NORMS[after])
+        y = x if after else first(x)
         q, k = (turned(f"{name}self_attn.{part}", dense(weights, f"{name}self_attn.{part}_proj", y), n)
                 for part, n in (("q", n_heads), ("k", n_kv)))
         v = np.repeat(split_heads(dense(weights, name + "self_attn.v_proj", y), n_kv), n_heads // n_kv, axis=0)
         mask = 0.0 if config["model_type"] == "eurobert" else causal_mask(len(x), windows(config)[number], config)
         attention, output = attend(q, k, v, mask)
-        x = x + dense(weights, name + "self_attn.o_proj", join_heads(output))
-        y = rms_norm(weights[name + "post_attention_layernorm.weight"], x, eps)
+        written = dense(weights, name + "self_attn.o_proj", join_heads(output))
+        x = x + (first(written) if after else written)
+        y = x if after else second(x)
         wide = ACTIVATIONS[config["hidden_act"]](dense(weights, name + "mlp.gate_proj", y)) * dense(weights, name + "mlp.up_proj", y)
-        return x + dense(weights, name + "mlp.down_proj", wide), attention, output
+        written = dense(weights, name + "mlp.down_proj", wide)
+        return x + (second(written) if after else written), attention, output
 
     heads = run_layers(weights["embed_tokens.weight"][ids], config["num_hidden_layers"], layer)
     return block(heads, lambda x: rms_norm(weights["norm.weight"], x, eps))

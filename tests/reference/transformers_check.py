@@ -122,6 +122,8 @@ SAVED = {
     "mistral": {**SIZES, "num_key_value_heads": 1, "sliding_window": 9},
     "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
+    "olmo2": {**SIZES, "num_key_value_heads": 2},
+    "olmo2 tied": {**SIZES, "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
     "phi3": {**SIZES, "num_key_value_heads": 2},
     "phi3 window": {**SIZES, "sliding_window": 9, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0,
                                                                       "partial_rotary_factor": 0.75}},
@@ -143,7 +145,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3"}
+CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2"}
 
 
 def classes(name):

@@ -415,6 +415,10 @@ static operands operands_make(const hs_architecture *architecture, const hs_sequ
                         dense(&layer->value, K, read),
                         positions(architecture, &layer->position_key),
                         positions(architecture, &layer->position_query)};
+    if (architecture->qk_norms_whole) {
+        norm(&layer->query_norm, architecture->norm_eps, T, H, o.q);
+        norm(&layer->key_norm, architecture->norm_eps, K, H, o.k);
+    }
     rotate(architecture, rotation_base, T, o.q);
     rotate(architecture, rotation_base, K, o.k);
     free(read);
@@ -496,9 +500,11 @@ static double *block_input(const hs_architecture *architecture, const hs_norm *b
     return input;
 }
 
-/* x + y, normed where norms are after; y is done with. */
-static void join(const hs_architecture *architecture, const hs_norm *after, size_t T, double *x, double *y)
+/* x + y, normed where norms are after; y is done with, normed by `out`. */
+static void join(const hs_architecture *architecture, const hs_norm *out, const hs_norm *after, size_t T,
+                 double *x, double *y)
 {
+    norm(out, architecture->norm_eps, T, architecture->shape.hidden, y);
     for (size_t i = 0; i < T * architecture->shape.hidden; i++)
         x[i] += y[i];
     if (!architecture->norms_before)
@@ -533,12 +539,13 @@ static void block_run(const hs_architecture *architecture, const hs_sequence *s,
     const size_t T = s->n_tokens;
     double *input = block_input(architecture, &layer->attention_norm, T, x);
     double *context = attend(architecture, s, b, layer, own, input, r);
-    join(architecture, &layer->attention_norm, T, x, dense(&layer->output, T, context));
+    join(architecture, &layer->attention_out_norm, &layer->attention_norm, T, x,
+         dense(&layer->output, T, context));
     free(input), free(context);
     if (!layer->ffn_in.weight.data)
         return;
     input = block_input(architecture, &layer->ffn_norm, T, x);
-    join(architecture, &layer->ffn_norm, T, x, feed(architecture, layer, T, input));
+    join(architecture, &layer->ffn_out_norm, &layer->ffn_norm, T, x, feed(architecture, layer, T, input));
     free(input);
 }
 
@@ -577,7 +584,8 @@ reference reference_make(const hs_architecture *architecture, const hs_sequence 
         if (architecture->crosses)
             block_run(architecture, s, (block){l, true}, x, cross ? &r : &other);
         if (l == 0 && architecture->convolution.width > 0)
-            join(architecture, &architecture->convolution.norm, T, x, convolve(architecture, T, r.states));
+            join(architecture, &(hs_norm){0}, &architecture->convolution.norm, T, x,
+                 convolve(architecture, T, r.states));
         if (l + 1 == L)
             norm(&architecture->final_norm, architecture->norm_eps, T, H, x);
         memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);

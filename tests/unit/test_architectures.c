@@ -322,6 +322,23 @@ static hs_architecture architecture_norms_before(void)
     return architecture;
 }
 
+/* OLMo 2: norms of what the blocks add, and of the queries and keys of all heads. */
+static hs_architecture architecture_norms_of_updates(void)
+{
+    hs_architecture architecture = architecture_norms_before();
+    architecture.qk_norms_whole = true;
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        hs_layer *layer = &architecture.layers[l];
+        layer->rotation_base = 10000;
+        layer->attention_norm = (hs_norm){0};
+        layer->attention_out_norm = random_norm(shape->hidden);
+        layer->ffn_out_norm = random_norm(shape->hidden);
+        layer->query_norm = random_norm(shape->hidden);
+        layer->key_norm = random_norm(shape->hidden);
+    }
+    return architecture;
+}
+
 /* ModernBERT: all of it at once, the first norm the identity, no biases. */
 static hs_architecture architecture_modern(void)
 {
@@ -432,6 +449,7 @@ static const struct {
     {"interleaved", architecture_interleaved},
     {"windows", architecture_windows},
     {"norms before", architecture_norms_before},
+    {"norms of updates", architecture_norms_of_updates},
     {"modern", architecture_modern},
     {"relative", architecture_relative},
     {"relative keys", architecture_relative_keys},
