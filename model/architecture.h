@@ -85,6 +85,7 @@ typedef struct hs_dense {
 typedef enum hs_norm_kind { HS_NORM_LAYER, HS_NORM_RMS } hs_norm_kind;
 typedef struct hs_norm {
     hs_tensor gamma, beta; /* [1][H] */
+    float offset;          /* added to gamma: 1 in Gemma */
 } hs_norm;
 
 /* GELU is x (1 + erf(x / sqrt 2)) / 2, GELU_TANH its approximation by tanh, QUICK_GELU x sigmoid(1.702 x). */
@@ -153,6 +154,7 @@ typedef struct hs_layer {
                                             * models also need j <= i */
     double rotation_base;                  /* theta of rotary positions; 0:
                                             * none */
+    bool rotation_unscaled;                /* as if hs_rotary had no factor */
 } hs_layer;
 
 /* DeBERTa's disentangled attention: a score is the sum of three addends. Two of them depend on the distance
@@ -199,6 +201,7 @@ typedef struct hs_predictor {
     bool tied;         /* the config says that it is */
     bool next;         /* the logits at a position are of the token that follows it */
     double scale;      /* of what the decoder reads; 0: none */
+    double cap;        /* c: logits l become c tanh(l / c) (Gemma); 0: none */
 } hs_predictor;
 
 /* The task of a fine-tuned checkpoint's head. */
@@ -314,7 +317,8 @@ typedef struct hs_architecture {
     hs_embedding embedding;
     hs_layer *layers; /* [hs_architecture_blocks] */
     hs_score_bias score_bias;
-    bool scores_unscaled; /* scores are q k' + bias, not divided by sqrt(d) (T5) */
+    double score_divisor; /* scores are (q k' + ...) / score_divisor + bias: 1 in T5; 0: sqrt(d) */
+    double score_cap;     /* c: before the mask, scores s become c tanh(s / c) (Gemma 2); 0: none */
     bool alibi;           /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
                            * power of two */
     hs_relative relative;

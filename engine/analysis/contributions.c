@@ -128,8 +128,8 @@ static void weights_read(block *b)
     b->normed = norm->gamma.data;
     vector_read(&norm->gamma, b->H, 1, b->gamma);
     vector_read(&norm->beta, b->H, 0, b->beta);
-    for (size_t k = 0; k < b->H && !b->normed; k++)
-        b->gamma[k] = 1;
+    for (size_t k = 0; k < b->H; k++)
+        b->gamma[k] = b->normed ? b->gamma[k] + norm->offset : 1;
     hs_tensor_read(&layer->output.weight, 0, b->H, b->weight);
     pack(b, b->panels);
     weights_norm(b);

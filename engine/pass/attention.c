@@ -204,6 +204,21 @@ static void position_to_content(const hs__kernels *kernels, const hs__attention_
     }
 }
 
+/* Replaces scores s by cap tanh(s / cap). Values are scores divided by `scale`. */
+static void scores_cap(const hs__kernels *kernels, const hs__head *head, const strip *s)
+{
+    const size_t n = s->to - s->from;
+    const float before = head->scale / head->cap, after = head->cap / head->scale;
+    for (size_t i = 0; i < s->n; i++) {
+        float *row = s->values + i * s->ld;
+        for (size_t j = 0; j < n; j++)
+            row[j] *= before;
+        kernels->activate[HS_TANH](1, n, row, s->ld);
+        for (size_t j = 0; j < n; j++)
+            row[j] *= after;
+    }
+}
+
 /* Computes the scores of the strip as the softmax reads them, divided by `scale`. The result does not
  * depend on what a head keeps: two equal texts get the same bits. */
 static void scores_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
@@ -215,6 +230,8 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
         kernels->product(s->n, D, head->q + s->first * ldq, ldq, scratch->keys + D * c, n, NULL, NULL,
                          s->values + (c - s->from), s->ld);
     }
+    if (head->cap > 0)
+        scores_cap(kernels, head, s);
     for (size_t i = 0; i < s->n && (head->window > 0 || head->causal); i++) {
         float *row = s->values + i * s->ld;
         size_t first, end;

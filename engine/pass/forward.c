@@ -262,6 +262,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .rotary_half = p->engine->rotary_half,
         .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
+        .cap = (float)architecture->score_cap,
         .rotation = p->layer->rotation,
         .window = p->layer->window,
         .streams = p->streams,

@@ -165,7 +165,8 @@ static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_
     const size_t half = width / 2;
     for (size_t m = 0; m < half; m++) {
         const float exponent = (float)(2 * m) / (float)width;
-        const float inverse = frequency_scale(rotary, 1 / (float)pow(rotation->base, exponent));
+        const float frequency = 1 / (float)pow(rotation->base, exponent);
+        const float inverse = rotation->unscaled ? frequency : frequency_scale(rotary, frequency);
         for (size_t t = 0; t < n_positions; t++) {
             const float angle = (float)t * inverse;
             rotation->cosines[t * half + m] = (float)cos((double)angle);
@@ -219,7 +220,8 @@ static double alibi_slope(size_t head, size_t n_heads)
 static double score_divisor(const hs_architecture *architecture)
 {
     const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
-    return architecture->scores_unscaled ? 1 : sqrt((double)(architecture->shape.head_width * n_addends));
+    return architecture->score_divisor > 0 ? architecture->score_divisor
+                                           : sqrt((double)(architecture->shape.head_width * n_addends));
 }
 
 static void score_bias_fill(const hs_architecture *architecture, float *bias)
@@ -377,6 +379,8 @@ static void norm_read(const hs_norm *source, hs__packed_norm *norm)
     if (!norm->gamma || !norm->beta) /* the identity has neither */
         return;
     hs_tensor_read(&source->gamma, 0, 1, norm->gamma);
+    for (size_t i = 0; i < source->gamma.n_columns; i++)
+        norm->gamma[i] += source->offset;
     if (source->beta.data)
         hs_tensor_read(&source->beta, 0, 1, norm->beta);
     else
@@ -490,14 +494,16 @@ static void block_fill(hs_engine *engine)
         score_bias_fill(architecture, engine->score_bias);
 }
 
-/* Returns the rotation of this base, adding it if it is new; NULL if the base is 0. */
-static const hs__rotation *rotation_find(hs_engine *engine, double base)
+/* Returns the rotation of a layer, adding it if it is new; NULL if there is none. */
+static const hs__rotation *rotation_find(hs_engine *engine, const hs_layer *layer)
 {
+    const double base = layer->rotation_base;
     if (base <= 0)
         return NULL;
     for (size_t r = 0; r < engine->n_rotations; r++)
-        if (engine->rotations[r].base == base)
+        if (engine->rotations[r].base == base && engine->rotations[r].unscaled == layer->rotation_unscaled)
             return &engine->rotations[r];
+    engine->rotations[engine->n_rotations].unscaled = layer->rotation_unscaled;
     engine->rotations[engine->n_rotations].base = base;
     engine->rotations[engine->n_rotations].interleaved = engine->architecture->rotary.interleaved;
     return &engine->rotations[engine->n_rotations++];
@@ -515,7 +521,7 @@ static hs_status engine_allocate(hs_engine *engine, hs_error *err)
         const hs_layer *layer = &architecture->layers[l];
         assert(architecture->layers[layer->same_as].same_as == layer->same_as);
         engine->layers[l].window = layer->window;
-        engine->layers[l].rotation = rotation_find(engine, layer->rotation_base);
+        engine->layers[l].rotation = rotation_find(engine, layer);
         engine->windowed |= layer->window > 0;
         engine->gated |= layer->ffn_gate.weight.data != NULL;
     }
@@ -728,6 +734,9 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
                        "relative positions with heads that are not as wide as the state");
     if (engine->architecture->layers[0].attention_out_norm.gamma.data && !engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "norms of what is added where norms are behind the blocks");
+    if (engine->architecture->score_cap > 0 &&
+        (engine->relative.n_rows > 0 || is_biased(engine->architecture)))
+        return hs_fail(err, HS_UNSUPPORTED, "caps of scores that have addends");
     if (engine->architecture->qk_norms_whole && engine->architecture->qkv_by_head)
         return hs_fail(err, HS_UNSUPPORTED, "one norm of all queries where queries are beside keys");
     if (engine->architecture->parallel_residual && !engine->architecture->norms_before)

@@ -36,7 +36,7 @@ typedef struct hs__packed_norm {
  * m of a head's first R columns: (m, R / 2 + m), or (2m, 2m + 1) if they are interleaved. */
 typedef struct hs__rotation {
     double base; /* theta */
-    bool interleaved;
+    bool interleaved, unscaled;
     float *cosines, *sines; /* [n_positions][R / 2] */
 } hs__rotation;
 
@@ -177,6 +177,7 @@ typedef struct hs__head {
     const hs__rotation *rotation;
     size_t rotary_half;
     float scale;
+    float cap;                                     /* of scores; 0: none */
     const float *bias;                             /* at distance j - i = 0, divided by scale; or NULL */
     const float *position_keys, *position_queries; /* this head's, or NULL */
     const int32_t *position_rows;                  /* at distance j - i = 0 */

@@ -16,7 +16,8 @@ static size_t threads_of(const hs_engine *engine, size_t n_threads)
 
 /* ---- predict ----
  *
- * The head for masked or next tokens: logits = norm(act(dense(h))) decoder' + bias.
+ * The head for masked or next tokens: logits = norm(act(dense(h))) decoder' + bias, capped if the model says
+ * so.
  *
  * The decoder is usually the table of word embeddings, 94 MB of BERT-base, and each call needs it for a
  * few positions. It is read once from the model's file, all positions for each row. A packed form would
@@ -40,12 +41,29 @@ typedef struct prediction {
     float *logits;
 } prediction;
 
+/* Replaces n columns of the logits l by cap tanh(l / cap). */
+static void columns_cap(const prediction *p, size_t first, size_t n)
+{
+    const size_t V = p->engine->shape.vocab_size;
+    const float cap = (float)p->engine->architecture->predictor.cap;
+    for (size_t i = 0; i < p->n_states; i++) {
+        float *row = p->logits + i * V + first;
+        for (size_t j = 0; j < n; j++)
+            row[j] /= cap;
+        p->engine->kernels->activate[HS_TANH](1, n, row, V);
+        for (size_t j = 0; j < n; j++)
+            row[j] *= cap;
+    }
+}
+
 /* Computes n columns of the logits from n rows of the decoder. */
 static void columns_compute(const prediction *p, size_t first, size_t n, const float *rows)
 {
     const size_t P = width_of(p->engine), V = p->engine->shape.vocab_size;
     p->engine->kernels->dots(p->n_states, P, p->x, P, n, rows, P, p->logits + first, V);
     p->engine->kernels->add_bias(p->n_states, n, p->engine->predictor.bias + first, p->logits + first, V);
+    if (p->engine->architecture->predictor.cap > 0)
+        columns_cap(p, first, n);
 }
 
 static void task_decode(void *context, size_t task, size_t slot)

@@ -167,6 +167,7 @@ static void bind(binder *b, const char *parameter, const char *old, size_t n_row
 static void bind_norm(binder *b, size_t width, hs_norm *ret_norm)
 {
     bind(b, "weight", "gamma", 0, width, &ret_norm->gamma);
+    ret_norm->offset = b->layout->norms_around_one ? 1 : 0;
     if (!b->layout->norms_without_bias)
         bind(b, "bias", "beta", 0, width, &ret_norm->beta);
 }

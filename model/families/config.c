@@ -171,20 +171,22 @@ static void read_scaling(hs__config *rope, hs_rotary *rotary)
         hs__config_refuse(rope, "high_freq_factor must be greater than low_freq_factor");
 }
 
-void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key, double fraction,
-                         hs_architecture *architecture)
+void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architecture *architecture)
 {
+    static const char *const objects[] = {"rope_scaling", "rope_parameters"};
     const hs_shape *shape = &architecture->shape;
-    double theta = hs__config_number_or(config, theta_key, 1, 1e12, 10000);
-    if (fraction_key)
-        fraction = hs__config_number_or(config, fraction_key, 1e-6, 1, fraction);
-    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+    double theta = hs__config_number_or(config, keys.theta, 1, 1e12, keys.base > 0 ? keys.base : 10000);
+    double fraction = keys.share > 0 ? keys.share : 1;
+    if (keys.fraction)
+        fraction = hs__config_number_or(config, keys.fraction, 1e-6, 1, fraction);
     for (size_t i = 0; i < 2; i++) {
-        if (!hs__config_has(config, keys[i]))
+        hs__config rope = {.keys = look_up(config, objects[i]), .err = config->err};
+        if (rope.keys && !json_is_null(rope.keys) && !json_is_object(rope.keys))
+            hs__config_refuse(config, "%s must be an object", objects[i]);
+        if (keys.part && i == 1)
+            rope.keys = json_object_get(rope.keys, keys.part);
+        if (!rope.keys || json_is_null(rope.keys) || config->status)
             continue;
-        hs__config rope = {.keys = look_up(config, keys[i]), .err = config->err};
-        if (!json_is_object(rope.keys))
-            hs__config_refuse(&rope, "%s must be an object", keys[i]);
         theta = hs__config_number_or(&rope, "rope_theta", 1, 1e12, theta);
         fraction = hs__config_number_or(&rope, "partial_rotary_factor", 1e-6, 1, fraction);
         read_scaling(&rope, &architecture->rotary);

@@ -29,6 +29,8 @@
     X(qwen3)                                                                                                 \
     X(phi3)                                                                                                  \
     X(olmo2)                                                                                                 \
+    X(gemma2)                                                                                                \
+    X(gemma3)                                                                                                \
     X(t5)                                                                                                    \
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \

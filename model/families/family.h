@@ -67,11 +67,15 @@ const char *hs__config_text(hs__config *config, const char *key);
  * differ. */
 double hs__config_theta_or(hs__config *config, const char *part, double otherwise);
 
-/* Reads rotary positions by their newer keys (rope_parameters) or their older ones (`theta_key`,
- * `fraction_key`, rope_scaling) into the architecture and its layers. fraction_key may be NULL. `fraction` is
- * of a config without one. */
-void hs__config_rotation(hs__config *config, const char *theta_key, const char *fraction_key, double fraction,
-                         hs_architecture *architecture);
+/* The older keys of rotary positions, and the member of rope_parameters if layers differ. */
+typedef struct hs__rotation_keys {
+    const char *theta, *fraction, *part; /* fraction and part may be NULL */
+    double base, share;                  /* of a config without the keys; 0: 10000, the whole head */
+} hs__rotation_keys;
+
+/* Reads rotary positions by their newer keys (rope_parameters) or their older ones (and rope_scaling) into
+ * the architecture and its layers. */
+void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architecture *architecture);
 
 /* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */
 void hs__config_only(hs__config *config, const char *key, const char *only);
@@ -130,6 +134,7 @@ typedef struct hs__layout {
     const char *score_bias, *relative, *relative_norm, *convolution, *convolution_norm, *final_norm;
     const char *unread; /* a tensor in a layer that models do not read and old checkpoints have */
     bool norms_without_bias, projects_always;
+    bool norms_around_one; /* gamma is the tensor plus 1 */
 } hs__layout;
 
 /* The modules of the head that predicts masked tokens. Their names have no prefix. A checkpoint has the head

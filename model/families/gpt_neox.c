@@ -39,7 +39,9 @@ static void configure(hs__config *config, hs_architecture *architecture)
     architecture->parallel_residual = hs__config_flag_or(config, "use_parallel_residual", true);
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-5);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
-    hs__config_rotation(config, "rotary_emb_base", "rotary_pct", 0.25, architecture);
+    hs__config_rotation(
+        config, (hs__rotation_keys){.theta = "rotary_emb_base", .fraction = "rotary_pct", .share = 0.25},
+        architecture);
 }
 
 const hs__family hs__family_gpt_neox = {

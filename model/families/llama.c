@@ -2,6 +2,7 @@
  * values shared by groups of heads, a gated feed-forward part and no biases. */
 #include "model/families/family.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- what they share ---- */
@@ -34,13 +35,15 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
     FEED
 
 /* A layout with the names of Llama outside of its layers, and the fields of a causal family with its keys. */
-#define LAYOUT(modules)                                                                                      \
-    {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
-     .norms_without_bias = true}
-#define FAMILY(type, names, configurer)                                                                      \
+#define NAMES                                                                                                \
+    .word = "embed_tokens", .layer = "layers.", .below = ".", .final_norm = "norm",                          \
+    .norms_without_bias = true
+#define LAYOUT(modules) {NAMES, .layers = (modules)}
+#define FAMILY_OF(type, names, its_predictor, configurer)                                                                      \
     .types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                          \
-    .layouts = {&(names)}, .predictors = {&predictor}, .sequence = &hs__score_head,                          \
+    .layouts = {&(names)}, .predictors = {&(its_predictor)}, .sequence = &hs__score_head,                    \
     .configure = (configurer), .causal = true, .scales_rotation = true
+#define FAMILY(type, names, configurer) FAMILY_OF(type, names, predictor, configurer)
 #define TOKENS .tokens = &hs__score_head
 #define SPAN   .span = &hs__span_head
 
@@ -62,7 +65,7 @@ static void configure_layers(hs__config *config, double eps, hs_architecture *ar
 static void configure(hs__config *config, hs_architecture *architecture)
 {
     configure_layers(config, 1e-6, architecture);
-    hs__config_rotation(config, "rope_theta", NULL, 1, architecture);
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
 }
 
 /* Returns true if a layer's window slides, as layer_types says. */
@@ -166,7 +169,9 @@ static const hs__layout phi3_layout = LAYOUT(phi3_modules);
 static void configure_phi3(hs__config *config, hs_architecture *architecture)
 {
     configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(config, "rope_theta", "partial_rotary_factor", 1, architecture);
+    hs__config_rotation(config,
+                        (hs__rotation_keys){.theta = "rope_theta", .fraction = "partial_rotary_factor"},
+                        architecture);
     if (architecture->rotary.factor > 0)
         hs__config_refuse(config, "rope_type must be \"default\" for this family");
     read_window(config, 0, architecture);
@@ -191,11 +196,90 @@ static const hs__layout olmo2_layout = LAYOUT(olmo2_modules);
 static void configure_olmo2(hs__config *config, hs_architecture *architecture)
 {
     configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(config, "rope_theta", NULL, 1, architecture);
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
     architecture->qk_norms_whole = true;
 }
 
 const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2)};
+
+/* ---- Gemma 2 and 3 (Gemma team 2024, 2025): norms before the blocks and of what they add ---- */
+
+#define GEMMA_REST                                                                                           \
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
+        {.name = "post_attention_layernorm", .parts = {HS__ATTENTION_OUT_NORM}},                             \
+        {.name = "pre_feedforward_layernorm", .parts = {HS__FFN_NORM}},                                      \
+        {.name = "post_feedforward_layernorm", .parts = {HS__FFN_OUT_NORM}}, FEED
+
+static const hs__module gemma2_modules[] = {ATTENTION(true), GEMMA_REST, {0}};
+static const hs__module gemma3_modules[] = {
+    ATTENTION(true),
+    {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
+    {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
+    GEMMA_REST,
+    {0},
+};
+
+static const hs__layout gemma2_layout = {NAMES, .layers = gemma2_modules, .norms_around_one = true};
+static const hs__layout gemma3_layout = {NAMES, .layers = gemma3_modules, .norms_around_one = true};
+static const hs__predictor_names gemma_predictor = {.decoder = "lm_head"};
+
+/* Reads a cap of scores or logits; null means none. */
+static double read_cap(hs__config *config, const char *key, double otherwise)
+{
+    return json_object_get(config->keys, key) ? hs__config_number_or(config, key, 1e-6, 1e6, 0) : otherwise;
+}
+
+/* Reads what both have. Each layer but the `every`-th has a window, unless layer_types says otherwise. Layers
+ * with a window rotate by `local`, if it is not 0. */
+static void configure_gemma(hs__config *config, size_t every, double local, hs_architecture *architecture)
+{
+    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, 4096);
+    const bool both_ways = hs__config_flag_or(config, "use_bidirectional_attention", false);
+    const json_t *types = json_object_get(config->keys, "layer_types");
+    architecture->causal &= !both_ways;
+    const size_t width = both_ways ? n_keys / 2 : architecture->causal ? n_keys - 1 : n_keys;
+    for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++) {
+        hs_layer *layer = &architecture->layers[i];
+        if (types && !json_is_null(types) ? !slides(config, types, i) : (i + 1) % every == 0)
+            continue;
+        layer->window = width < HS_POSITIONS_MAX ? width : 0;
+        layer->rotation_base = local > 0 ? local : layer->rotation_base;
+        layer->rotation_unscaled = local > 0;
+    }
+    architecture->activation = hs__config_activation(config, "hidden_activation", HS_GELU_TANH);
+    architecture->embedding.scale = sqrt((double)architecture->shape.hidden);
+    architecture->score_divisor = sqrt(hs__config_number_or(config, "query_pre_attn_scalar", 1e-6, 1e6, 256));
+}
+
+static void configure_gemma2(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-6, architecture);
+    hs__config_unused(config, "use_bidirectional_attention");
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
+    configure_gemma(config, 2, 0, architecture);
+    architecture->score_cap = read_cap(config, "attn_logit_softcapping", 50);
+    architecture->predictor.cap = read_cap(config, "final_logit_softcapping", 30);
+}
+
+/* Reads the config of Gemma 3 and of EmbeddingGemma, whose tokens see both sides. */
+static void configure_gemma3(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-6, architecture);
+    hs__config_unused(config, "attn_logit_softcapping");
+    hs__config_rotation(config,
+                        (hs__rotation_keys){.theta = "rope_theta", .part = "full_attention", .base = 1e6},
+                        architecture);
+    const double local = hs__config_theta_or(
+        config, "sliding_attention", hs__config_number_or(config, "rope_local_base_freq", 1, 1e12, 10000));
+    configure_gemma(config, hs__config_size_or(config, "sliding_window_pattern", 1, HS_LAYERS_MAX, 6), local,
+                    architecture);
+    architecture->predictor.cap = read_cap(config, "final_logit_softcapping", 0);
+}
+
+const hs__family hs__family_gemma2 = {FAMILY_OF("gemma2", gemma2_layout, gemma_predictor, configure_gemma2),
+                                      TOKENS};
+const hs__family hs__family_gemma3 = {
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma_predictor, configure_gemma3)};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 

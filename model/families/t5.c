@@ -96,7 +96,7 @@ static void configure(hs__config *config, hs_architecture *architecture)
     architecture->norms_before = true;
     architecture->norm_kind = HS_NORM_RMS;
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-6);
-    architecture->scores_unscaled = true;
+    architecture->score_divisor = 1;
     read_feed_forward(config, architecture);
 }
 

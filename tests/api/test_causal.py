@@ -12,6 +12,7 @@ from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
+import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_gptj  # noqa: E402
@@ -26,6 +27,7 @@ MODELS = {
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
+    "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
 TEXT = "the war of the city was at the airport for many police"
 
@@ -244,6 +246,11 @@ def test_refusals(served):
     (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "longrope"}}, 'not supported: "longrope"'),
     (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
      'rope_type must be "default" for this family'),
+    (family_gemma, {"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported"),
+    (family_gemma, {"attention_bias": True}, "attention_bias is not supported"),
+    (family_gemma, {"attn_logit_softcapping": 0}, "attn_logit_softcapping must be a number from 1e-06 to 1e+06; it is 0"),
+    (family_gemma, {"sliding_window": None}, "sliding_window must be an integer"),
+    (family_gemma, {"model_type": "gemma3_text"}, "attn_logit_softcapping is not supported"),
     (family_gptj, {"rotary_dim": 13}, "rotary_dim must be an integer from 2 to 12; it is 13"),
     (family_gptj, {"rotary_dim": None}, "rotary_dim must be an integer from 2 to 12"),
     (family_gptj, {"rotary_dim": 7}, "of an even width; here it is 7"),

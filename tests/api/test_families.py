@@ -25,6 +25,7 @@ import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
+import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_gptj  # noqa: E402
@@ -43,6 +44,7 @@ MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
             "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt, "llama": family_llama,
+            "gemma": family_gemma,
             "t5": family_t5, "bart": family_bart}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]

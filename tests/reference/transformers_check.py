@@ -94,6 +94,7 @@ OPT_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn
                  max_position_embeddings=200, init_std=0.3, pad_token_id=0)
 GPTJ_SIZES = dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=300, n_positions=200, initializer_range=0.3,
                   pad_token_id=0)
+GEMMA_SIZES = {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 9, "query_pre_attn_scalar": 12}
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
     "electra": {**SIZES, "embedding_size": 16},
@@ -124,6 +125,14 @@ SAVED = {
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
     "olmo2": {**SIZES, "num_key_value_heads": 2},
     "olmo2 tied": {**SIZES, "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+    "gemma2": GEMMA_SIZES,
+    "gemma2 uncapped": {**GEMMA_SIZES, "attn_logit_softcapping": None, "final_logit_softcapping": None, "query_pre_attn_scalar": 5,
+                        "tie_word_embeddings": False, "layer_types": ["full_attention", "sliding_attention"]},
+    "gemma3_text": GEMMA_SIZES,
+    "gemma3_text scaled": {**GEMMA_SIZES, "num_hidden_layers": 7, "final_logit_softcapping": 2.0, "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}},
+    "gemma3_text both ways": {**GEMMA_SIZES, "use_bidirectional_attention": True},
     "phi3": {**SIZES, "num_key_value_heads": 2},
     "phi3 window": {**SIZES, "sliding_window": 9, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0,
                                                                       "partial_rotary_factor": 0.75}},
@@ -145,7 +154,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2"}
+CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
 
 
 def classes(name):

@@ -43,7 +43,7 @@ hs_dense random_dense(size_t n_out, size_t n_in)
 
 hs_norm random_norm(size_t n)
 {
-    return (hs_norm){random_tensor(1, n, 1, 0.1F), random_tensor(1, n, 0, 0.1F)};
+    return (hs_norm){.gamma = random_tensor(1, n, 1, 0.1F), .beta = random_tensor(1, n, 0, 0.1F)};
 }
 
 hs_architecture random_architecture(const hs_shape *shape, size_t E)
@@ -133,7 +133,8 @@ static void norm(const hs_norm *norm, double eps, size_t T, size_t n, double *x)
         for (size_t i = 0; i < n; i++)
             variance += (x[t * n + i] - mean) * (x[t * n + i] - mean) / (double)n;
         for (size_t i = 0; i < n; i++)
-            x[t * n + i] = (x[t * n + i] - mean) / sqrt(variance + eps) * at(&norm->gamma, 0, i) +
+            x[t * n + i] = (x[t * n + i] - mean) / sqrt(variance + eps) *
+                               (at(&norm->gamma, 0, i) + (double)norm->offset) +
                            (norm->beta.data ? at(&norm->beta, 0, i) : 0);
     }
 }
@@ -282,7 +283,7 @@ static double product(const hs_architecture *architecture, const double *a, size
     for (size_t d = 0; d < D; d++)
         sum += a[i * H + h * D + d] * b[j * H + h * D + d];
     const double scale = sqrt((double)D * fmax(1, (double)architecture->relative.n_addends));
-    return architecture->scores_unscaled ? sum : sum / scale;
+    return sum / (architecture->score_divisor > 0 ? architecture->score_divisor : scale);
 }
 
 /* Returns the row of the table for a query i and a key j. */
@@ -433,7 +434,8 @@ static void scores_make(const hs_architecture *architecture, block b, size_t win
         const size_t at_map = row_of_maps * o->K + j, row = relative_row(&architecture->relative, i, j);
         const bool hidden =
             (window > 0 && (i > j ? i - j : j - i) > window) || (architecture->causal && !b.cross && j > i);
-        r->c2c[at_map] = hidden ? -INFINITY : product(architecture, o->q, i, o->k, j, h);
+        const double cap = architecture->score_cap, score = product(architecture, o->q, i, o->k, j, h);
+        r->c2c[at_map] = hidden ? -INFINITY : cap > 0 ? cap * tanh(score / cap) : score;
         r->c2p[at_map] = o->keys ? product(architecture, o->q, i, o->keys, row, h) : 0;
         r->p2c[at_map] = o->queries ? product(architecture, o->queries, row, o->k, j, h) : 0;
         r->scores[at_map] = r->c2c[at_map] + r->c2p[at_map] + r->p2c[at_map] +

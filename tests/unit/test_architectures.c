@@ -254,7 +254,8 @@ static hs_architecture architecture_distance_bias(void)
 static hs_architecture architecture_t5(void)
 {
     hs_architecture architecture = architecture_bare();
-    architecture.norms_before = architecture.scores_unscaled = true;
+    architecture.norms_before = true;
+    architecture.score_divisor = 1;
     architecture.activation = HS_GELU_TANH;
     architecture.score_bias = (hs_score_bias){random_tensor(10, shape->n_heads, 0, 1), 10, 20};
     architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
@@ -335,6 +336,20 @@ static hs_architecture architecture_norms_of_updates(void)
         layer->ffn_out_norm = random_norm(shape->hidden);
         layer->query_norm = random_norm(shape->hidden);
         layer->key_norm = random_norm(shape->hidden);
+    }
+    return architecture;
+}
+
+/* Gemma 2: RMS norms would need another reference; caps, a divisor of its own, and norms around 1. */
+static hs_architecture architecture_caps(void)
+{
+    hs_architecture architecture = architecture_norms_of_updates();
+    architecture.causal = true;
+    architecture.score_divisor = 2;
+    architecture.score_cap = 0.5;
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        architecture.layers[l].attention_out_norm.offset = architecture.layers[l].ffn_norm.offset = 1;
+        architecture.layers[l].window = l == 1 ? 5 : 0;
     }
     return architecture;
 }
@@ -450,6 +465,7 @@ static const struct {
     {"windows", architecture_windows},
     {"norms before", architecture_norms_before},
     {"norms of updates", architecture_norms_of_updates},
+    {"caps", architecture_caps},
     {"modern", architecture_modern},
     {"relative", architecture_relative},
     {"relative keys", architecture_relative_keys},

@@ -114,7 +114,7 @@ START_TEST(t5_keys)
     ck_assert_uint_eq(architecture.shape.n_positions, 2048);
     ck_assert_uint_eq(architecture.shape.head_width, 8);
     ck_assert_int_eq(architecture.activation, HS_RELU);
-    ck_assert(!architecture.gated && architecture.scores_unscaled);
+    ck_assert(!architecture.gated && architecture.score_divisor == 1);
     ck_assert_uint_eq(architecture.score_bias.n_buckets, 32);
     ck_assert_uint_eq(architecture.score_bias.n_distances, 128);
     accept("{\"model_type\":\"mt5\",\"feed_forward_proj\":\"gated-gelu\",\"dense_act_fn\":\"gelu_new\","
