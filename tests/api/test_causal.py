@@ -29,6 +29,7 @@ MODELS = {
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
+WINDOWS = {"mistral": [8] * 3, "phi3": [8] * 3, "gemma2": [8, None] * 2, "gemma3": [8] * 4}
 TEXT = "the war of the city was at the airport for many police"
 
 
@@ -168,7 +169,7 @@ def test_models_says_what_is_causal(served):
         assert model["causal"] == (model["name"] != "eurobert")
         assert model["mlm"] == (model["name"] == "eurobert")
         assert model["task"] == {"eurobert": "fill-mask", "base": None}.get(model["name"], "text-generation")
-        assert model["windows"] == ([8] * 3 if model["name"] in ("mistral", "phi3") else [None] * model["num_layers"])
+        assert model["windows"] == WINDOWS.get(model["name"], [None] * model["num_layers"])
 
 
 BIDIRECTIONAL = {"gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
