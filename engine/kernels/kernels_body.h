@@ -92,10 +92,19 @@ static INLINE vec silu(vec x)
     return times_sigmoid(x, x);
 }
 
-/* Returns tanh x = 2 / (1 + e^-2x) - 1. */
+/* Returns tanh x within 2e-7 of its value, which caps of scores multiply. Near 0 it is Cephes' polynomial
+ * (tanhf.c); elsewhere 1 - 2 e^-2a / (1 + e^-2a) with a = |x| and the sign of x. */
 static INLINE vec hyperbolic_tangent(vec x)
 {
-    return times_sigmoid(splat(2), x + x) - splat(1);
+    const vec a = larger(x, -x), e = exp_negative(a * splat(-2)), z = x * x;
+    vec p = splat(-5.70498872745e-3f);
+    p = p * z + splat(2.06390887954e-2f);
+    p = p * z + splat(-5.37397155531e-2f);
+    p = p * z + splat(1.33314422036e-1f);
+    p = p * z + splat(-3.33332819422e-1f);
+    const vec small = p * z * x + x, large = splat(1) - (e + e) / (splat(1) + e);
+    const ivec near = a < splat(0.625f), sign = (ivec)x & (ivec)splat(-0.0f);
+    return (vec)(((ivec)small & near) | (((ivec)large | sign) & ~near));
 }
 
 /* Subtracts top from T numbers. */

@@ -391,6 +391,28 @@ START_TEST(activations_agree_with_doubles)
 }
 END_TEST
 
+/* Caps multiply tanh, so its error is a part of its value. */
+START_TEST(tanh_agrees_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
+        size_t n_wrong = 0;
+        for (size_t i = 0; i < 40000; i++) {
+            const float x = ((float)i - 20000) * (i % 2 ? 5e-4f : 1e-6f);
+            float y = x;
+            kernels->activate[HS_TANH](1, 1, &y, 1);
+            n_wrong += !(fabs((double)y - tanh((double)x)) <= 3e-7 * fabs(tanh((double)x)));
+        }
+        ck_assert_uint_eq(n_wrong, 0);
+        float far[6] = {-3e38f, -100, -0.0f, 0, 100, 3e38f};
+        const float expected[6] = {-1, -1, 0, 0, 1, 1};
+        kernels->activate[HS_TANH](1, 6, far, 6);
+        for (size_t j = 0; j < 6; j++)
+            ck_assert_float_eq(far[j], expected[j]);
+    }
+}
+END_TEST
+
 START_TEST(activations_far_out)
 {
     const hs__kernels *kernels;
@@ -575,6 +597,7 @@ int main(void)
     tcase_add_test(tcase, gelu_is_the_exact_one);
     tcase_add_test(tcase, gelu_far_out);
     tcase_add_loop_test(tcase, activations_agree_with_doubles, 0, N_ACTIVATIONS);
+    tcase_add_test(tcase, tanh_agrees_with_doubles);
     tcase_add_loop_test(tcase, activations_far_out, 0, N_ACTIVATIONS);
     tcase_add_test(tcase, rms_norms_agree_with_doubles);
     tcase_add_test(tcase, norm_agrees_with_doubles);
