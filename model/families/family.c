@@ -126,18 +126,24 @@ static bool sees_the_past_only(hs__config *config, const hs__family *family)
 
 /* ---- sizes ---- */
 
-/* Reads the heads of keys and values, and the width of a head, which is hidden / n_heads unless given. */
+/* Reads the heads of keys and values, and the width of a head. */
 static void read_heads(hs__config *config, const hs__shape_keys *names, hs_shape *shape)
 {
+    if (names->n_kv_heads && !json_object_get(config->keys, names->n_kv_heads))
+        shape->n_kv_heads = names->kv_heads_default;
     if (hs__config_has(config, names->n_kv_heads))
         shape->n_kv_heads = hs__config_size(config, names->n_kv_heads, 1, shape->n_heads);
     if (shape->n_kv_heads > 0 && shape->n_heads % shape->n_kv_heads != 0)
         hs__config_refuse(config, "%s (%zu) is not a multiple of %s (%zu)", names->n_heads, shape->n_heads,
                           names->n_kv_heads, shape->n_kv_heads);
-    if (hs__config_has(config, names->head_width)) {
+    shape->head_width = names->head_width_default;
+    if (hs__config_has(config, names->head_width))
         shape->head_width = hs__config_size(config, names->head_width, 1, HS_HIDDEN_MAX / shape->n_heads);
+    if (shape->head_width > HS_HIDDEN_MAX / shape->n_heads)
+        hs__config_refuse(config, "%s is missing, and %zu heads of %zu columns are more than %d columns",
+                          names->head_width, shape->n_heads, shape->head_width, HS_HIDDEN_MAX);
+    if (shape->head_width > 0)
         return;
-    }
     if (shape->hidden % shape->n_heads != 0)
         hs__config_refuse(config, "%s (%zu) is not a multiple of %s (%zu)", names->hidden, shape->hidden,
                           names->n_heads, shape->n_heads);

@@ -27,6 +27,8 @@ typedef struct hs__config {
 typedef struct hs__shape_keys {
     const char *n_layers, *n_heads, *hidden, *ffn, *n_positions, *vocab_size;
     const char *n_kv_heads, *head_width; /* optional keys, or NULL */
+    size_t kv_heads_default;             /* if the key is absent; 0: n_heads, as for null */
+    size_t head_width_default;           /* if the key is absent; 0: hidden / n_heads */
     bool long_texts;                     /* more positions than HS_POSITIONS_MAX are allowed, and not used */
     size_t positions;                    /* tokens of the longest text if n_positions is NULL */
     size_t ffn_factor;                   /* ffn may be absent or null: this times hidden; 0: it may not */

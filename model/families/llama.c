@@ -7,12 +7,18 @@
 
 /* ---- what they share ---- */
 
-static const hs__shape_keys keys = {
-    HS__DEFAULT_KEYS,
-    .n_kv_heads = "num_key_value_heads",
-    .head_width = "head_dim",
-    .long_texts = true,
-};
+/* clang-format off */
+
+#define KEYS(...)                                                                                            \
+    {HS__DEFAULT_KEYS, .n_kv_heads = "num_key_value_heads", .head_width = "head_dim", .long_texts = true,     \
+     __VA_ARGS__}
+
+/* clang-format on */
+
+static const hs__shape_keys keys = KEYS(.kv_heads_default = 0), mistral_keys = KEYS(.kv_heads_default = 8),
+                            qwen2_keys = KEYS(.kv_heads_default = 32),
+                            qwen3_keys = KEYS(.kv_heads_default = 32, .head_width_default = 128),
+                            gemma_keys = KEYS(.kv_heads_default = 4, .head_width_default = 256);
 
 static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = true};
 
@@ -39,11 +45,11 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
     .word = "embed_tokens", .layer = "layers.", .below = ".", .final_norm = "norm",                          \
     .norms_without_bias = true
 #define LAYOUT(modules) {NAMES, .layers = (modules)}
-#define FAMILY_OF(type, names, its_predictor, configurer)                                                                      \
-    .types = {(type)}, .keys = {&keys}, .prefixes = {"", "model.", "transformer."},                          \
+#define FAMILY_OF(type, names, its_keys, its_predictor, configurer)                                          \
+    .types = {(type)}, .keys = {&(its_keys)}, .prefixes = {"", "model.", "transformer."},                    \
     .layouts = {&(names)}, .predictors = {&(its_predictor)}, .sequence = &hs__score_head,                    \
     .configure = (configurer), .causal = true, .scales_rotation = true
-#define FAMILY(type, names, configurer) FAMILY_OF(type, names, predictor, configurer)
+#define FAMILY(type, names, configurer) FAMILY_OF(type, names, keys, predictor, configurer)
 #define TOKENS .tokens = &hs__score_head
 #define SPAN   .span = &hs__span_head
 
@@ -115,7 +121,8 @@ static void configure_mistral(hs__config *config, hs_architecture *architecture)
     read_window(config, 0, architecture);
 }
 
-const hs__family hs__family_mistral = {FAMILY("mistral", llama_layout, configure_mistral), TOKENS, SPAN};
+const hs__family hs__family_mistral = {
+    FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), TOKENS, SPAN};
 
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
@@ -134,7 +141,8 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
         read_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
 }
 
-const hs__family hs__family_qwen2 = {FAMILY("qwen2", qwen2_layout, configure_qwen), TOKENS, SPAN};
+const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen),
+                                     TOKENS, SPAN};
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
@@ -148,7 +156,8 @@ static const hs__module qwen3_modules[] = {
 
 static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
 
-const hs__family hs__family_qwen3 = {FAMILY("qwen3", qwen3_layout, configure_qwen), TOKENS, SPAN};
+const hs__family hs__family_qwen3 = {FAMILY_OF("qwen3", qwen3_layout, qwen3_keys, predictor, configure_qwen),
+                                     TOKENS, SPAN};
 
 /* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
  */
@@ -276,10 +285,10 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
     architecture->predictor.cap = read_cap(config, "final_logit_softcapping", 0);
 }
 
-const hs__family hs__family_gemma2 = {FAMILY_OF("gemma2", gemma2_layout, gemma_predictor, configure_gemma2),
-                                      TOKENS};
+const hs__family hs__family_gemma2 = {
+    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, gemma_predictor, configure_gemma2), TOKENS};
 const hs__family hs__family_gemma3 = {
-    FAMILY_OF("gemma3_text", gemma3_layout, gemma_predictor, configure_gemma3)};
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, gemma_predictor, configure_gemma3)};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 

@@ -43,8 +43,8 @@ HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
-            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt, "llama": family_llama,
-            "gemma": family_gemma,
+            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
+            "llama": family_llama, "gemma": family_gemma,
             "t5": family_t5, "bart": family_bart}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
@@ -386,12 +386,13 @@ def test_a_convolution_of_another_width_is_refused(tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_tells_the_family(folder_of, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
+    config = json.loads((folder / "config.json").read_text())
     done = subprocess.run([HEADSCOPE, "models", str(folder)], capture_output=True, check=True, text=True)
     header, row = done.stdout.splitlines()
     said = dict(zip(header.split(), row.split()))
-    assert (said["NAME"], said["TYPE"], said["TOKENIZER"]) == (folder.name, family, "WordPiece")
+    assert (said["NAME"], said["TYPE"], said["TOKENIZER"]) == (folder.name, config["model_type"], "WordPiece")
     assert set(said["POSITIONS"].split("+")) <= {"learned", "sinusoids", "rotary", "bias", "relative"} and said["MLM"] in ("yes", "no")
-    assert said["WINDOW"] == ("8" if family == "modernbert" else "-")
+    assert said["WINDOW"] == ("8" if family in ("modernbert", "gemma") else "-")
 
 
 PROTEINS = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B U Z O . - <null_1> <mask>".split()

@@ -1,6 +1,6 @@
-"""Gemma 2 and 3 of text: embeddings times the root of their width, RMS norms around weights of 1, before each block and of
-what it adds, grouped heads, windows in some layers, and a gated feed-forward part. Gemma 2 caps scores and logits. Gemma 3
-norms each head's queries and keys, and rotates layers with and without a window by different bases."""
+"""Gemma 2 and 3 of text. Embeddings are multiplied by the root of their width. RMS norms around weights of 1 are before each
+block and of what it adds. Heads are grouped, some layers have windows, and the feed-forward part is gated. Gemma 2 caps
+scores and logits. Gemma 3 norms each head's queries and keys, and rotates layers with a window by a base of their own."""
 
 import numpy as np
 from causal import block, causal_mask, frequencies, next_logits, rms_norm, rotate
@@ -31,7 +31,7 @@ def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, h
     for number in range(n_layers):
         layer = f"layers.{number}."
         for name, n in (("q", n_heads), ("k", n_kv), ("v", n_kv)):
-            weights.dense(f"{layer}self_attn.{name}_proj", n * head_dim, hidden, 1.5, bias=False)
+            weights.dense(f"{layer}self_attn.{name}_proj", n * head_dim, hidden, bias=False)
         weights.dense(layer + "self_attn.o_proj", hidden, n_heads * head_dim, 0.3, bias=False)
         for name in "qk" if third else "":
             weights.norm(f"{layer}self_attn.{name}_norm", head_dim, bias=False)
@@ -72,7 +72,7 @@ def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, h
 
 
 def slides(config, layer):
-    """Whether a layer's window slides."""
+    """Returns true if a layer's window slides."""
     every = 2 if config["model_type"] == "gemma2" else config.get("sliding_window_pattern", 6)
     return config["layer_types"][layer] == KINDS["s"] if "layer_types" in config else (layer + 1) % every != 0
 

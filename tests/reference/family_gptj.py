@@ -1,5 +1,5 @@
-"""GPT-J (Wang and Komatsuzaki 2021): a causal mask, one norm before both blocks of a layer, which add to the same state,
-rotation of neighbouring columns in a part of each head, and a bias of the logits."""
+"""GPT-J (Wang and Komatsuzaki 2021). One norm is before both blocks of a layer, which add to the same state. Neighbouring
+columns in a part of each head rotate together. The logits have a bias."""
 
 import numpy as np
 from causal import block, causal_mask, frequencies, next_logits

@@ -130,6 +130,33 @@ START_TEST(t5_keys)
 }
 END_TEST
 
+#define DECODER(type, n_heads, more)                                                                         \
+    "{\"model_type\":\"" type "\",\"num_attention_heads\":" n_heads ",\"num_hidden_layers\":2,"              \
+    "\"hidden_size\":256,\"intermediate_size\":70,\"vocab_size\":300,\"max_position_embeddings\":40" more    \
+    "}"
+
+/* A config without num_key_value_heads or head_dim means transformers' defaults of its family. */
+static const struct {
+    const char *config;
+    size_t n_kv_heads, head_width;
+} head_defaults[] = {
+    {DECODER("llama", "16", ""), 16, 16},
+    {DECODER("mistral", "16", ""), 8, 16},
+    {DECODER("mistral", "16", ",\"num_key_value_heads\":null"), 16, 16},
+    {DECODER("qwen2", "64", ""), 32, 4},
+    {DECODER("qwen3", "64", ""), 32, 128},
+    {DECODER("gemma2", "16", ""), 4, 256},
+    {DECODER("gemma3_text", "16", ",\"head_dim\":32"), 4, 32},
+};
+
+START_TEST(absent_heads)
+{
+    accept(head_defaults[_i].config);
+    ck_assert_uint_eq(hs_shape_kv_heads(&architecture.shape), head_defaults[_i].n_kv_heads);
+    ck_assert_uint_eq(architecture.shape.head_width, head_defaults[_i].head_width);
+}
+END_TEST
+
 #define BART_SIZES                                                                                           \
     "\"encoder_layers\":3,\"encoder_attention_heads\":4,\"d_model\":64,\"encoder_ffn_dim\":70,"              \
     "\"max_position_embeddings\":40,\"vocab_size\":300"
@@ -430,6 +457,8 @@ static const struct {
     {"{\"model_type\":\"mbart\",\"activation_function\":\"glu\"," BART_SIZES "}", "not supported: \"glu\""},
     {"{\"model_type\":\"bart\",\"is_decoder\":true," BART_SIZES "}", "is_decoder is not supported"},
     {"{\"model_type\":\"electra\"," BERT_SIZES "}", "embedding_size is missing"},
+    {DECODER("qwen2", "16", ""), "num_attention_heads (16) is not a multiple of num_key_value_heads (32)"},
+    {DECODER("gemma2", "128", ""), "head_dim is missing, and 128 heads of 256 columns are more than 16384"},
     {"{\"model_type\":\"xlm-roberta-xl\"," BERT_SIZES "}", "not supported: \"xlm-roberta-xl\""},
     {"{\"model_type\":\"roberta\",\"pad_token_id\":37," BERT_SIZES "}", "40 positions are too few"},
     {"{\"model_type\":\"roberta\",\"pad_token_id\":-1," BERT_SIZES "}", "pad_token_id must be"},
@@ -611,6 +640,7 @@ int main(void)
     tcase_add_test(tests, roberta_keys);
     tcase_add_test(tests, mpnet_keys);
     tcase_add_test(tests, t5_keys);
+    tcase_add_loop_test(tests, absent_heads, 0, sizeof head_defaults / sizeof *head_defaults);
     tcase_add_test(tests, bart_keys);
     tcase_add_test(tests, t5_decoder_keys);
     tcase_add_test(tests, t5_scales_its_logits_as_the_config_says);
