@@ -103,11 +103,7 @@ static hs_status bytes_fetch(pull *p, int out, const char *path, hs_error *err)
             return fail_path("empty", path, err);
         n_bytes = 0;
     }
-    hs_status st = hs__hub_fetch(p->hub, p->file, out, &n_bytes, progress_tell, p, err);
-    if (!st && n_bytes != p->file->n_bytes)
-        st = hs_fail(err, HS_IO, "%s came with %llu bytes, the hub said %llu: try again", p->file->name,
-                     (unsigned long long)n_bytes, (unsigned long long)p->file->n_bytes);
-    return st;
+    return hs__hub_fetch(p->hub, p->file, out, &n_bytes, progress_tell, p, err);
 }
 
 static hs_status blob_fill(pull *p, const char *incomplete, const char *blob, hs_error *err)

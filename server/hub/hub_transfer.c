@@ -113,7 +113,7 @@ typedef struct answer {
     uint64_t n_expected;          /* the file's size */
     int write_error;
     bool resumed;  /* the request has a range */
-    bool too_long; /* more than n_expected came */
+    bool too_long; /* more came than n_expected, or than LIST_BYTES_MAX into memory */
     const hs__hub *hub;
     hs__hub_progress *progress;
     void *context;
@@ -235,7 +235,8 @@ static size_t on_body(char *data, size_t one, size_t n_bytes, void *context)
 {
     (void)one;
     answer *a = context;
-    if (a->body_bytes + n_bytes > LIST_BYTES_MAX)
+    a->too_long = n_bytes > LIST_BYTES_MAX - a->body_bytes;
+    if (a->too_long)
         return 0;
     char *body = realloc(a->body, a->body_bytes + n_bytes + 1);
     if (!body)
@@ -397,6 +398,8 @@ static hs_status resource_get(hs__hub *hub, char url[HS__HUB_URL_MAX], bool head
         answer a = {0};
         const CURLcode code = exchange(hub, url, true, head, &a);
         *ret_answer = a;
+        if (a.too_long)
+            return hs_fail(err, HS_IO, "%s answers with more than 16 MiB: is it a HuggingFace hub?", url);
         if (code)
             return fail_transport(hub, code, err);
         if (a.status / 100 != 3 || *a.location != '/')

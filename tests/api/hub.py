@@ -44,6 +44,7 @@ class Hub:
         self.slow_until = None        # an event: large files come in small pieces until it is set
         self.dripping = threading.Event()  # set: a list comes in two bytes at a time, without an end
         self.drips = 0                # lists that began to come so
+        self.instead = {}             # path on the hub or its store -> (status, body, headers) that it answers instead
         self.requests = []            # (host, method, path, authorization, range)
         self.servers = [self._serve("hub"), self._serve("store")]
         self.url, self.store = (f"http://127.0.0.1:{s.server_address[1]}" for s in self.servers)
@@ -63,7 +64,10 @@ class Hub:
                 path = unquote(urlsplit(self.path).path)
                 hub.requests.append((host, self.command, path, self.headers.get("Authorization"),
                                      self.headers.get("Range")))
-                getattr(hub, "_" + host)(self, path)
+                if path in hub.instead:
+                    self.reply(*hub.instead[path])
+                else:
+                    getattr(hub, "_" + host)(self, path)
 
             do_HEAD = do_GET
 

@@ -106,6 +106,37 @@ def test_a_server_without_ranges_begins_again(pull, hub, cache):
     assert (blobs / etag("model.safetensors", data)).read_bytes() == data
 
 
+def test_a_partial_file_that_is_too_long_begins_again(pull, hub, cache):
+    blobs = folder(cache) / "blobs"
+    blobs.mkdir(parents=True)
+    data = FILES["model.safetensors"]
+    (blobs / (etag("model.safetensors", data) + ".incomplete")).write_bytes(data + b"x")
+    assert pull().returncode == 0
+    assert [r[4] for r in hub.requests if r[0] == "store"] == [None]
+    assert (blobs / etag("model.safetensors", data)).read_bytes() == data
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_a_download_waits_for_another_of_the_same_file(headscope, hub, cache, tmp_path, faster):
+    name, data = "model.safetensors", FILES["model.safetensors"]
+    blob = folder(cache) / "blobs" / etag(name, data)
+    lock = cache / ".locks" / folder(cache).name / f"{blob.name}.lock"
+    blob.parent.mkdir(parents=True)
+    lock.parent.mkdir(parents=True)
+    with open(lock, "w", encoding="ascii") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        environment = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(cache), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        with subprocess.Popen([headscope, "pull", NAME], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            assert process.stderr.readline() == f"{name}: another download of it is under way, waiting\n"
+            if faster:
+                blob.write_bytes(data)
+            fcntl.flock(held, fcntl.LOCK_UN)
+            assert process.stderr.read() == ""
+    assert process.returncode == 0 and blob.read_bytes() == data
+    assert len([r for r in hub.requests if r[0] == "store"]) == (0 if faster else 1)
+
+
 @pytest.mark.parametrize("there", [0, 3000000])
 def test_a_body_longer_than_the_hub_announced_is_not_taken(pull, hub, cache, there):
     data = FILES["model.safetensors"]
@@ -226,6 +257,103 @@ def test_a_model_that_cannot_be_opened_costs_its_config_alone(pull, hub, cache, 
     fetched = {path.rsplit("/", 1)[1] for _, _, path, _, _ in hub.requests if "/resolve/" in path}
     assert fetched == {"config.json"}
     assert not (cache / "models--org--odd" / "refs").exists()
+
+
+LIST, CONFIG = f"/api/models/{NAME}/revision/main", f"/{NAME}/resolve/{Hub.COMMIT}/config.json"
+
+
+@pytest.mark.parametrize("path, answer, said", [
+    (LIST, (200, b"<html>Sign in</html>"), "does not answer as a HuggingFace hub does"),
+    (LIST, (200, b""), "answered 200 for org/mini-bert"),
+    (LIST, (200, b'{"sha": "../../evil", "siblings": []}'), "does not answer as a HuggingFace hub does"),
+    (LIST, (200, b'{"sha": "", "siblings": []}'), "does not answer as a HuggingFace hub does"),
+    (LIST, (200, b'{"sha": "%s", "siblings": []}' % (b"a" * 200)), "does not answer as a HuggingFace hub does"),
+    (LIST, (200, b'{"sha": "c0ffee"}'), "does not answer as a HuggingFace hub does"),
+    (LIST, (200, b" " * (17 << 20)), f"{LIST} answers with more than 16 MiB"),
+    (LIST, (500, b"Internal Server Error"), "answered 500 for org/mini-bert; try again later"),
+    (LIST, (307, b"", {"Location": LIST}), "Number of redirects"),
+    (LIST, (307, b"", {"Location": "/" + "a" * 5000}), "answered 307 for org/mini-bert"),
+    (LIST, (404, b"Not Found"), "org/mini-bert does not exist"),
+    (CONFIG, (404, b"", {"X-Error-Code": "EntryNotFound"}), "org/mini-bert has no file config.json"),
+    (CONFIG, (503, b""), "answered 503 for org/mini-bert; try again later"),
+    (CONFIG, (200, b"{}"), "does not say what config.json is (no ETag)"),
+    (CONFIG, (200, b"{}", {"ETag": '""'}), "does not say what config.json is (no ETag)"),
+    (CONFIG, (200, b"{}", {"ETag": '"../../evil"'}), "does not say what config.json is (no ETag)"),
+    (CONFIG, (200, b"{}", {"ETag": '"%s"' % ("a" * 200)}), "does not say what config.json is (no ETag)"),
+    (CONFIG, (302, b"", {"ETag": '"a"', "X-Linked-ETag": '"a"', "X-Linked-Size": str(10**18), "Location": "http://127.0.0.1:9/"}),
+     "config.json needs 1000000000000.0 MB, and the disk of"),
+    (f"/{NAME}/model.safetensors", (403, b"Forbidden"), "the server of model.safetensors answered 403; the same command goes on"),
+    (f"/{NAME}/model.safetensors", (429, b"Slow down"), "the server of model.safetensors answered 429; the same command goes on"),
+    (f"/{NAME}/model.safetensors", (206, b"xxx"), "the server of model.safetensors answered 206; the same command goes on"),
+])
+def test_answers_of_a_hub_that_is_none(pull, hub, cache, path, answer, said):
+    hub.instead[path] = answer
+    done = pull()
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert not (folder(cache) / "refs").exists() and not list(cache.rglob("*evil*"))
+
+
+def test_a_token_that_the_hub_does_not_know(pull):
+    done = pull("nobody/nothing", HF_TOKEN="hf_unknown_but_long_enough")
+    assert done.returncode == 1 and done.stderr.endswith("or is private\n")
+
+
+@pytest.mark.parametrize("token", ["two words", "a\ttab"])
+def test_a_token_with_spaces_is_not_sent(pull, hub, token):
+    done = pull(HF_TOKEN=token)
+    assert done.returncode == 1 and "look at HF_TOKEN" in done.stderr and hub.requests == []
+
+
+@pytest.mark.parametrize("what, made, said", [
+    ("blobs", "file", "blobs"), (".locks", "file", ".locks"), ("lock", "folder", "cannot open"),
+    ("incomplete", "folder", "cannot write"), ("blob", "folder", "cannot rename"), ("link", "folder", "cannot link"),
+    ("refs", "file", "refs"),
+])
+def test_what_stands_in_the_way_is_named(pull, hub, cache, what, made, said):
+    config = etag("config.json", FILES["config.json"])
+    path = {"blobs": folder(cache) / "blobs", ".locks": cache / ".locks", "refs": folder(cache) / "refs",
+            "lock": cache / ".locks" / folder(cache).name / f"{config}.lock", "blob": folder(cache) / "blobs" / config,
+            "incomplete": folder(cache) / "blobs" / f"{config}.incomplete",
+            "link": folder(cache) / "snapshots" / hub.COMMIT / "config.json"}[what]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if made == "file":
+        path.write_bytes(b"")
+    else:
+        path.mkdir()
+    done = pull()
+    assert done.returncode == 1 and said in done.stderr and str(path) in done.stderr, done.stderr
+    if made == "file":
+        path.unlink()
+    else:
+        path.rmdir()
+    assert pull().returncode == 0
+
+
+def test_a_commit_needs_no_ref(pull, hub, cache):
+    assert pull(f"{NAME}@{hub.COMMIT}").returncode == 0
+    assert not (folder(cache) / "refs").exists() and (folder(cache) / "snapshots" / hub.COMMIT).is_dir()
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "No", "OFF"])
+def test_values_of_offline_that_mean_no(pull, value):
+    assert pull(HF_HUB_OFFLINE=value).returncode == 0
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 5000, "/" + "/".join(["a" * 200] * 20)])
+def test_a_cache_whose_path_is_too_long(pull, path):
+    done = pull(HF_HUB_CACHE=path)
+    assert done.returncode == 1 and "the path of the HuggingFace cache is too long" in done.stderr
+
+
+def test_libcurl_is_missing_or_too_old(pull, hub, tmp_path):
+    library = tmp_path / "libcurl.so.4"
+    library.write_bytes(b"no library")
+    done = pull(LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 1 and "downloading needs libcurl" in done.stderr and "libcurl4" in done.stderr
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=b"void curl_easy_init(void) {}", check=True)
+    done = pull(LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 1 and "this libcurl has no curl_" in done.stderr and "newer" in done.stderr
+    assert hub.requests == []
 
 
 def test_a_name_without_an_organisation_is_what_the_hub_means(pull, hub, cache, headscope):
