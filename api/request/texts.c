@@ -3,6 +3,7 @@
 
 #include "api/request/fields.h"
 #include "model/base/read_number.h"
+#include "model/files/json.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -124,9 +125,13 @@ static json_t *value_json(const hs_field *field, const char *text, hs_error *err
 
 json_t *hs_field_json(const hs_field *field, const char *text, hs_error *err)
 {
-    json_t *json = value_json(field, text, err);
-    if (!json && !err->status)
+    const size_t refusals = hs_json_refusals();
+    hs_error why = {0};
+    json_t *json = hs_json_whole(value_json(field, text, &why), refusals);
+    if (!json && hs_json_refusals() != refusals)
         hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
+    else if (!json)
+        hs_fail(err, why.status, "%s", why.text);
     return json;
 }
 

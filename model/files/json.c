@@ -1,6 +1,8 @@
 /* json.c - parses JSON for model/. All JSON files of a checkpoint pass through here. */
 #include "model/files/json.h"
 
+#include <stdlib.h>
+
 static hs_status parse(const hs_bytes *file, size_t flags, json_type type, const char *file_name,
                        json_t **ret_json, hs_error *err)
 {
@@ -35,6 +37,36 @@ hs_status hs__json_parse_reals(const hs_bytes *file, const char *file_name, json
 hs_status hs__json_parse_list(const hs_bytes *file, const char *file_name, json_t **ret_list, hs_error *err)
 {
     return parse(file, 0, JSON_ARRAY, file_name, ret_list, err);
+}
+
+/* ---- memory ---- */
+
+static _Thread_local size_t n_refusals;
+
+static void *memory_take(size_t n_bytes)
+{
+    void *block = malloc(n_bytes);
+    n_refusals += !block;
+    return block;
+}
+
+/* Before main: jansson's functions must be set before it allocates anything. */
+__attribute__((constructor)) static void memory_begin(void)
+{
+    json_set_alloc_funcs(memory_take, free);
+}
+
+size_t hs_json_refusals(void)
+{
+    return n_refusals;
+}
+
+json_t *hs_json_whole(json_t *value, size_t refusals)
+{
+    if (n_refusals == refusals)
+        return value;
+    json_decref(value);
+    return NULL;
 }
 
 /* ---- optional members ---- */

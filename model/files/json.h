@@ -1,4 +1,4 @@
-/* json.h - parses a checkpoint's untrusted JSON files, and reads their members. */
+/* json.h - parses a checkpoint's untrusted JSON files, reads their members, and tells whether JSON is whole. */
 #pragma once
 
 #include "model/base/bytes.h"
@@ -19,6 +19,18 @@ HS_MUST_USE hs_status hs__json_parse_reals(const hs_bytes *file, const char *fil
 /* Like hs__json_parse, for a file that is one JSON array. */
 HS_MUST_USE hs_status hs__json_parse_list(const hs_bytes *file, const char *file_name, json_t **ret_list,
                                           hs_error *err);
+
+/* ---- memory ----
+ *
+ * A JSON object or array for whose element there is no memory goes on without it. So that no caller has to
+ * check each element, every thread counts what it was refused while it made JSON. */
+
+/* Returns how often jansson was refused memory in this thread. */
+size_t hs_json_refusals(void);
+
+/* Returns the value, which was made since hs_json_refusals returned this number. Releases it and returns NULL if
+ * memory was refused meanwhile: it may lack elements. */
+json_t *hs_json_whole(json_t *value, size_t refusals);
 
 /* ---- optional members ----
  *

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -170,11 +169,6 @@ static size_t open_descriptors(void)
     if (dir)
         closedir(dir);
     return n;
-}
-
-void chaos_begin(void)
-{
-    json_set_alloc_funcs(malloc, free);
 }
 
 void chaos_refuse(size_t nth)

@@ -1,10 +1,9 @@
 /* chaos.h - makes one allocation after the other fail, to test what happens when memory runs out.
  *
  * The unit tests are linked with -Wl,--wrap for everything that hands out memory (see WRAPPED in the
- * Makefile). So every allocation of headscope passes through here. Those of jansson do after chaos_begin.
- * Those inside other libraries do not.
+ * Makefile). So every allocation of headscope passes through here, and so do those of jansson (json.c). Those
+ * inside other libraries do not.
  *
- *     chaos_begin();
  *     size_t live = chaos_live();
  *     bool refused = true;
  *     for (size_t nth = 0; refused; nth++) {
@@ -21,8 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Routes jansson through here. Call it before anything is allocated that chaos_live is to count. */
-void chaos_begin(void);
 /* From now on the nth allocation, counted from 0 and over all threads, fails; those after it succeed again.
  */
 void chaos_refuse(size_t nth);

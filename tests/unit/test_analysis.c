@@ -392,7 +392,6 @@ static hs_status (*const calls[])(const scene *s) = {call_pairs, call_segments, 
 
 START_TEST(refused_allocations_are_survived)
 {
-    chaos_begin();
     scene s;
     scene_init(&s, 17);
     const size_t live = chaos_live();

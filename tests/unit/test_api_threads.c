@@ -125,7 +125,6 @@ START_TEST(refused_memory_is_a_problem_on_every_thread)
 {
     api_fixture f;
     char body[1024];
-    chaos_begin();
     open_with_threads(&f);
     body_of(rests[4], body, sizeof body);
     hs_response expected = ask(&f, NULL, body, 1);

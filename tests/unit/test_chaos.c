@@ -20,7 +20,6 @@ static hs_engine *engine;
 static void setup(void)
 {
     const checkpoint options = {0};
-    chaos_begin();
     folder_create(dir);
     checkpoint_write(&options, dir);
     ck_assert_int_eq(hs_model_open(dir, &model, NULL), HS_OK);

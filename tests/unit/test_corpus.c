@@ -115,7 +115,6 @@ static void text_make(size_t number, size_t n)
 static void setup(void)
 {
     static const size_t sizes[] = {70, 2, 3, 64, 65, 70, 17, 48, 33, 16, 15, 70};
-    chaos_begin();
     for (size_t k = 0; k < TEXTS_MAX; k++)
         text_make(k * 5 / 3, sizes[k % (sizeof sizes / sizeof *sizes)]);
 }

@@ -3,9 +3,12 @@
  *
  * This program stands before two functions of the scheduler, which a run's threads call at known moments, so
  * that a test can hold a worker until the run has stopped. */
+#include "model/base/files.h"
 #include "server/corpus/counters/pairs_file.h"
 #include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/run_checkpoint.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/checkpoint.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -242,6 +245,111 @@ START_TEST(a_stream_skips_to_the_end_of_its_input)
 }
 END_TEST
 
+/* ---- memory runs out ---- */
+
+static char small_dir[64];
+
+static void small_setup(void)
+{
+    folder_create(small_dir);
+    checkpoint_write(&(checkpoint){0}, small_dir);
+    ck_assert_int_eq(hs_model_open(small_dir, &model, NULL), HS_OK);
+    ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
+        HS_OK);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(input, sizeof input, "%s/input", dir);
+    ck_assert_int_eq(sem_init(&released, 0, 0), 0);
+    atomic_store(&stop, 0);
+}
+
+static void small_teardown(void)
+{
+    teardown();
+    folder_remove(small_dir);
+}
+
+/* Inputs and settings that together use most counters. */
+static const struct {
+    const char *text, *names[4], *values[4];
+} chaos_cases[] = {
+    {"{\"text\": \"a b c d e f g h a b\"}", {"examples", "windows", "head_distances"}, {"2", "true", "js"}},
+    {"1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\triver\triver\tNOUN\t_\t_\t0\troot\t_\t_\n",
+     {"input_format", "search_texts", "examples"},
+     {"conllu", "3", "1"}},
+};
+enum { N_CHAOS_CASES = sizeof chaos_cases / sizeof *chaos_cases };
+
+static hs_status small_run(int which, const char *out, hs_error *err)
+{
+    const char *texts[HS__SETTINGS_MAX] = {0};
+    size_t wrong;
+    hs__corpus_job job = job_make();
+    for (size_t k = 0; chaos_cases[which].names[k]; k++)
+        texts[hs__setting_find(chaos_cases[which].names[k])] = chaos_cases[which].values[k];
+    hs_status st = hs__corpus_settings_read(texts, model, &job.settings, &wrong, err);
+    job.dir = out;
+    if (!st)
+        st = hs__corpus_run(&job, err);
+    hs__corpus_settings_finish(&job.settings);
+    return st;
+}
+
+/* Reads the arrays of a report: all before the last member of report.npz, which holds dates. */
+static void arrays_read(const char *out, hs_bytes *ret)
+{
+    enum { HEADER_BYTES = 30 }; /* of a member, before its name */
+    char path[128];
+    snprintf(path, sizeof path, "%s/report.npz", out);
+    ck_assert_int_eq(hs_path_read(path, path, 1 << 24, ret, NULL), HS_OK);
+    const uint8_t *last = memmem(ret->data, ret->size, "provenance.npy", 14);
+    ck_assert_ptr_nonnull(last);
+    ret->size = (size_t)(last - (const uint8_t *)ret->data) - HEADER_BYTES;
+}
+
+static void folder_empty(const char *out)
+{
+    char command[200];
+    snprintf(command, sizeof command, "rm -rf %s; mkdir %s", out, out);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A run that an allocation has ended continues to the same arrays. */
+START_TEST(a_run_survives_every_refused_allocation)
+{
+    char out[80];
+    hs_bytes expected, actual;
+    hs_error err = {0};
+    bool refused = true;
+    snprintf(out, sizeof out, "%s/out", dir);
+    input_write(chaos_cases[_i].text, 9);
+    folder_empty(out);
+    ck_assert_msg(small_run(_i, out, &err) == HS_OK, "%s", err.text);
+    arrays_read(out, &expected);
+    const size_t live = chaos_live();
+    size_t nth = 0;
+    for (; refused; nth += 1 + nth / 16) {
+        folder_empty(out);
+        err = (hs_error){0};
+        chaos_refuse(nth);
+        const hs_status st = small_run(_i, out, &err);
+        refused = chaos_stop();
+        if (st)
+            fprintf(stderr, "%zu %d %s\n", nth, st, err.text);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+        err = (hs_error){0};
+        ck_assert_msg(small_run(_i, out, &err) == HS_OK, "allocation %zu refused: %s", nth, err.text);
+        arrays_read(out, &actual);
+        ck_assert_msg(actual.size == expected.size && memcmp(actual.data, expected.data, actual.size) == 0,
+                      "allocation %zu refused: other arrays", nth);
+        free((void *)actual.data);
+    }
+    fprintf(stderr, "%zu allocations\n", nth);
+    free((void *)expected.data);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus run");
@@ -255,5 +363,10 @@ int main(void)
     tcase_add_test(tc, pairs_that_cannot_be_opened_leave_the_run);
     tcase_add_test(tc, pairs_that_cannot_be_written_say_why);
     suite_add_tcase(suite, tc);
+    TCase *chaos = tcase_create("memory runs out");
+    tcase_add_checked_fixture(chaos, small_setup, small_teardown);
+    tcase_set_timeout(chaos, 120);
+    tcase_add_loop_test(chaos, a_run_survives_every_refused_allocation, 0, N_CHAOS_CASES);
+    suite_add_tcase(suite, chaos);
     return tests_run(suite);
 }

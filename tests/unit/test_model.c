@@ -559,7 +559,6 @@ END_TEST
 
 START_TEST(open_survives_every_refused_allocation)
 {
-    chaos_begin();
     checkpoint_write(&layouts[_i], dir);
     const size_t live = chaos_live();
     bool refused = true;

@@ -200,7 +200,6 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("served models");
-    tcase_add_checked_fixture(tests, chaos_begin, NULL);
     tcase_add_test(tests, a_request_keeps_the_model_that_its_name_stood_for);
     tcase_add_test(tests, names_that_left_do_not_count);
     tcase_add_test(tests, models_in_use_and_the_default_stay);

@@ -2,6 +2,7 @@
 #include "server/corpus/report/report.h"
 
 #include "api/formats/arrays.h"
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/version.h"
 #include "server/corpus/corpus.h"
@@ -460,6 +461,7 @@ static json_t *provenance_json(const hs__corpus_results *results, const hs_corpu
 json_t *hs__corpus_report_json(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const size_t refusals = hs_json_refusals();
     json_t *report = json_pack("{so}", "provenance", provenance_json(results, &o));
     if (!report || !arrays_add(report, results)) {
         json_decref(report);
@@ -479,7 +481,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
                         json_integer((json_int_t)results->position.n_blank + (json_int_t)results->n_empty));
     json_object_set_new(report, "bad_lines",
                         hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));
-    return report;
+    return hs_json_whole(report, refusals);
 }
 
 typedef struct writing {

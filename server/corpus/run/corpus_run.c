@@ -7,6 +7,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/clock.h"
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
@@ -66,6 +67,7 @@ static json_t *input_bytes(const hs__corpus_job *job)
 static json_t *identity_make(const run *r)
 {
     const hs__corpus_job *job = r->job;
+    const size_t refusals = hs_json_refusals();
     char sha256[HS_SHA256_HEX];
     hs_model_sha256(job->model, sha256);
     json_t *identity =
@@ -76,19 +78,21 @@ static json_t *identity_make(const run *r)
                   "input_files", (json_int_t)job->n_inputs, "input_bytes", input_bytes(job));
     if (identity)
         hs__corpus_settings_identify(&job->settings, job->model, identity);
-    return identity;
+    return hs_json_whole(identity, refusals);
 }
 
 static json_t *names_make(const hs__corpus_job *job)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *inputs = json_array();
     for (size_t i = 0; i < job->n_inputs; i++) {
         json_t *name = json_string(hs__corpus_input_name(job, i));
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
-    return json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
+    json_t *names = json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
                      hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
                      hs_model_architecture(job->model)->causal, "inputs", inputs);
+    return hs_json_whole(names, refusals);
 }
 
 /* ---- start or resume ---- */
@@ -278,6 +282,7 @@ static hs_status save(run *r, hs_error *err)
     hs_status st = gather(r, err);
     if (st)
         return st;
+    const size_t refusals = hs_json_refusals();
     stats_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->workers.n_empty);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
@@ -290,6 +295,8 @@ static hs_status save(run *r, hs_error *err)
     json_decref(formats);
     /* Rounded to milliseconds: the checkpoint keeps nine digits, and a report drawn from it must agree. */
     r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
+    if (!st && hs_json_refusals() != refusals)
+        st = hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
     if (!st)
         st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
     stats_return(r);

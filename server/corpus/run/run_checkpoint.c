@@ -2,6 +2,7 @@
  * with a checksum. */
 #include "server/corpus/run/run_checkpoint.h"
 
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/counters/counter.h"
 
@@ -56,11 +57,14 @@ static hs_status json_write(const json_t *json, FILE *file, hs_error *err)
 static hs_status state_write(FILE *file, void *data, hs_error *err)
 {
     hs__corpus_results *results = data;
+    const size_t refusals = hs_json_refusals();
     json_t *json = results_json(results);
     hs_status st = json ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (hs__counters[c]->save)
             st = hs__counters[c]->save(results, results->counts[c], json, err);
+    if (!st && hs_json_refusals() != refusals)
+        st = hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
     if (!st)
         st = json_write(json, file, err);
     json_decref(json);
@@ -168,6 +172,7 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     hs_error why = {0};
     json_t *bad;
     size_t n_files = 0;
+    const size_t refusals = hs_json_refusals();
     hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &results->stats, &why);
     json_t *json = st ? NULL : json_loadb(text, n_text, 0, NULL);
     if (!st && !results_read(results, json, &bad, &n_files))
@@ -175,6 +180,8 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     if (!st)
         st = lists_read(results, bad, json, n_files, &why);
     json_decref(json);
+    if (hs_json_refusals() != refusals)
+        return hs_fail(err, HS_NO_MEMORY, "'%s': no memory to read it", path);
     return st ? hs_fail(err, st, "'%s': %s", path, why.text) : HS_OK;
 }
 
