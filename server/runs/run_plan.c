@@ -1,5 +1,6 @@
 /* run_plan.c - turns a run's row into a job and measures what it needs, when the run is accepted and again
  * when it starts. */
+#include "model/files/json.h"
 #include "server/runs/runs_internal.h"
 
 hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret, size_t *ret_wrong,
@@ -17,7 +18,12 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
                                 .model_name = row->model};
     const char *texts[HS__SETTINGS_MAX];
     hs_error why = {0};
+    const size_t refusals = hs_json_refusals();
     json_t *given = json_loads(row->settings, 0, NULL);
+    if (hs_json_refusals() != refusals) { /* not a run with the defaults */
+        json_decref(given);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the settings");
+    }
     for (size_t k = 0; k < hs__settings_count(); k++)
         texts[k] = json_string_value(json_object_get(given, hs__setting_field(k)->name));
     const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);

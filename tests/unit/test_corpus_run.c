@@ -278,6 +278,7 @@ static const struct {
     {"1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\triver\triver\tNOUN\t_\t_\t0\troot\t_\t_\n",
      {"input_format", "search_texts", "examples"},
      {"conllu", "3", "1"}},
+    {"text,text_pair\na b c,d e\nc d,e f\n", {"special_tokens", "head_distances"}, {"keep", "cka"}},
 };
 enum { N_CHAOS_CASES = sizeof chaos_cases / sizeof *chaos_cases };
 

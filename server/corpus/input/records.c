@@ -1,6 +1,7 @@
 /* records.c - what a record holds: its text, its label, its words. */
 #include "server/corpus/input/records.h"
 #include "model/base/read_number.h"
+#include "model/files/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -177,7 +178,10 @@ static hs_status json_find(const hs__input_format *given, const char *record, si
 {
     const char *field = given->field;
     json_error_t error;
+    const size_t refusals = hs_json_refusals();
     ret->json = json_loadb(record, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    if (hs_json_refusals() != refusals)
+        return HS_NO_MEMORY;
     if (!ret->json) {
         snprintf(ret->why, sizeof ret->why, "not JSON: %.90s", error.text);
         return HS_BAD_REQUEST;

@@ -2,9 +2,9 @@
 #include "server/corpus/input/text_format.h"
 
 #include "model/base/utf8.h"
+#include "model/files/json.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -135,6 +135,7 @@ typedef struct peek {
     size_t n;
     const char *field; /* of the text */
     char quote;        /* of csv and tsv; 0: none */
+    char *scratch;     /* of n + 1 bytes */
 } peek;
 
 /* Refuses files whose first bytes belong to no text. */
@@ -256,17 +257,15 @@ static bool column_find(const peek *p, char delimiter, hs__record_layout *ret)
         return false;
     header.n -= header.n && header.bytes[header.n - 1] == '\r';
     hs__csv_row row = {header.bytes, header.n, ret->csv, 0};
-    char *name = malloc(header.n + 1);
     size_t n;
-    bool found = false, sound = name != NULL;
+    bool found = false, sound = true;
     for (; sound && row.at <= row.n_bytes; ret->n_columns++) {
-        sound = hs__csv_next_field(&row, name, &n);
-        if (!found && n == strlen(p->field) && memcmp(name, p->field, n) == 0) {
+        sound = hs__csv_next_field(&row, p->scratch, &n);
+        if (!found && n == strlen(p->field) && memcmp(p->scratch, p->field, n) == 0) {
             ret->column = ret->n_columns;
             found = true;
         }
     }
-    free(name);
     return found && sound;
 }
 
@@ -316,8 +315,8 @@ const char *hs__pair_field_of(const hs__input_format *given)
 static hs_status pair_layout(const char *path, const peek *p, const hs__input_format *given,
                              hs__record_layout *ret, hs_error *err)
 {
-    const peek pair = {p->bytes, p->n, hs__pair_field_of(given), p->quote},
-               target = {p->bytes, p->n, HS__TARGET_FIELD, p->quote};
+    const peek pair = {p->bytes, p->n, hs__pair_field_of(given), p->quote, p->scratch},
+               target = {p->bytes, p->n, HS__TARGET_FIELD, p->quote, p->scratch};
     hs__record_layout found;
     if (!*given->field && column_find(&target, ret->csv.delimiter, &found))
         return hs_fail(err, HS_INVALID,
@@ -350,33 +349,44 @@ static hs_status label_layout(const char *path, const peek *p, hs__text_format f
     return HS_OK;
 }
 
-hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *given,
-                                 hs__record_layout *ret, hs_error *err)
+static hs_status layout_find(const char *path, const peek *p, const hs__input_format *given,
+                             hs__record_layout *ret, hs_error *err)
 {
-    const char quote = given->no_quotes ? '\0' : '"';
-    const peek p = {bytes, n, *given->field ? given->field : "text", quote};
     hs__text_format format = given->format ? given->format : format_of_path(path);
-    hs_status st = text_check(path, &p, err);
-    *ret = (hs__record_layout){0};
-    if (st)
-        return st;
+    hs_status st = HS_OK;
     if (!format)
-        format = format_guess(&p, ret);
+        format = format_guess(p, ret);
     else if (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV)
-        st = rows_layout(path, &p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
-    if (format == HS__FORMAT_JSON && n && !begins_array(&p))
+        st = rows_layout(path, p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
+    if (format == HS__FORMAT_JSON && p->n && !begins_array(p))
         st = hs_fail(err, HS_INVALID, "'%s' is not a JSON array: it does not begin with a bracket", path);
     const char *named = *given->field ? given->field : given->pair_field;
-    if (*named && n &&
+    if (*named && p->n &&
         (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
                      hs__input_format_name(format), named);
     ret->format = format;
     if (!st && (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV))
-        st = pair_layout(path, &p, given, ret, err);
-    if (!st && *given->label_field)
-        st = label_layout(path, &(peek){bytes, n, given->label_field, quote}, format, ret, err);
-    return st;
+        st = pair_layout(path, p, given, ret, err);
+    const peek of_label = {p->bytes, p->n, given->label_field, p->quote, p->scratch};
+    return st || !*given->label_field ? st : label_layout(path, &of_label, format, ret, err);
+}
+
+hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *given,
+                                 hs__record_layout *ret, hs_error *err)
+{
+    const size_t refusals = hs_json_refusals();
+    const peek p = {bytes, n, *given->field ? given->field : "text", given->no_quotes ? '\0' : '"',
+                    malloc(n + 1)};
+    hs_error why = {0};
+    *ret = (hs__record_layout){0};
+    hs_status st = p.scratch ? text_check(path, &p, &why) : HS_NO_MEMORY;
+    if (!st)
+        st = layout_find(path, &p, given, ret, &why);
+    free(p.scratch);
+    if (st == HS_NO_MEMORY || hs_json_refusals() != refusals) /* the format is not known */
+        return hs_fail(err, HS_NO_MEMORY, "no memory to read '%s'", path);
+    return st ? hs_fail(err, st, "%s", why.text) : HS_OK;
 }
 
 /* ---- splitter ----
