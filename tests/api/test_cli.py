@@ -311,6 +311,34 @@ def test_usage_errors(arguments):
     assert b"--help" in done.stderr
 
 
+@pytest.mark.parametrize("arguments, says", [
+    (["corpus", "texts"], "no output folder; name one with -o DIR"), (["corpus", "-o", "out"], "no input; name files"),
+    (["corpus", "-o", "", "texts"], "expected a value, not an empty one"),
+    (["corpus", "-o", "out", *["texts"] * 4097], "at most 4096 files"),
+    (["merge", "run"], "no output folder; name one with -o DIR"), (["merge", "-o", "out"], "no shards; name their folders"),
+    (["serve", "--help=html"], "--help has the forms man and bash"),
+    (["pull"], "name one model, as in google-bert/bert-base-uncased"), (["pull", "a/b", "c/d"], "name one model"),
+    (["search", "--head=0.0"], "name the folder of one run"), (["search", "--head=0", "run"], "--head must be a layer and a head"),
+    (["search", "--head=00000000000000000000.1", "run"], "--head must be a layer and a head"),
+    (["serve", "--root-path", "/a/../b"], "no dot behind a slash"),
+])
+def test_usage_errors_say_what_is_missing(arguments, says):
+    done = headscope(*arguments, text=b"")
+    assert done.returncode == 2 and done.stdout == b"" and says in done.stderr.decode(), done.stderr
+
+
+@pytest.mark.parametrize("shard", ["1", "4/4", "0/0", "a/4", "0/4x"])
+def test_a_shard_that_is_none(tmp_path, shard):
+    done = headscope("corpus", str(Path(__file__)), "-o", str(tmp_path / "run"), "--shard", shard, text=b"")
+    says = "are numbered from 0 to N - 1" if re.fullmatch("[0-9]/[0-9]", shard) else f"--shard '{shard}': expected I/N, as in 0/4"
+    assert done.returncode == 1 and says in done.stderr.decode(), done.stderr
+
+
+def test_a_folder_is_no_input(tmp_path):
+    done = headscope("corpus", str(tmp_path), "-o", str(tmp_path / "run"), text=b"")
+    assert done.returncode == 1 and f"'{tmp_path}' is a folder: name the files in it" in done.stderr.decode(), done.stderr
+
+
 @pytest.mark.parametrize("arguments,says", [
     (["serve", "--listen", "nowhere"], b"HOST:PORT"),
     (["serve", "--listen", "::1:80"], b"HOST:PORT"),

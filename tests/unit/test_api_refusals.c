@@ -83,6 +83,41 @@ static const refusal refusals[] = {
     {.name = "a type beyond",
      .body = "{\"input_ids\":[2,3],\"token_type_ids\":[0,2]}",
      .pointer = "/token_type_ids/1"},
+    {.name = "figure is a number",
+     .body = TEXT "\"figure\":3}",
+     .pointer = "/figure",
+     .says = "an object such as {\"kind\": \"layer\", \"width_mm\": 170}"},
+    {.name = "patch from nothing",
+     .body = TEXT "\"interventions\":[{\"kind\":\"patch\",\"from\":{}}]}",
+     .pointer = "/interventions/0/from",
+     .says = "{\"text\": ...}, {\"text\": ..., \"text_pair\": ...} or {\"input_ids\": [...]}"},
+    {.name = "patch from a text and ids",
+     .body = TEXT "\"interventions\":[{\"kind\":\"patch\",\"from\":{\"text\":\"b\",\"input_ids\":[2]}}]}",
+     .pointer = "/interventions/0/from"},
+    {.name = "patch from a second text alone",
+     .body = TEXT "\"interventions\":[{\"kind\":\"patch\",\"from\":{\"text_pair\":\"b\"}}]}",
+     .pointer = "/interventions/0/from"},
+    {.name = "patch of what",
+     .body = TEXT "\"interventions\":[{\"kind\":\"patch\",\"from\":{\"text\":\"b\"},\"what\":\"keys\"}]}",
+     .pointer = "/interventions/0/what",
+     .says = "\"heads\" or \"hidden\""},
+    {.name = "patches from nine texts",
+     .body = TEXT "\"interventions\":["
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"c\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"d\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"e\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"f\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"g\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"h\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"i\"}},"
+             "{\"kind\":\"patch\",\"from\":{\"text\":\"j\"}}" "]}",
+     .pointer = "/interventions/8/from",
+     .says = "at most 8 different texts"},
+    {.name = "patch_map without a target",
+     .body = TEXT "\"outputs\":[\"patch_map\"],\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}}}",
+     .pointer = "/target",
+     .says = "patch_map requires target"},
     {.name = "interventions is an object",
      .body = "{\"text\":\"a\",\"interventions\":{\"kind\":\"zero\"}}",
      .pointer = "/interventions",
@@ -296,6 +331,10 @@ static const refusal refusals[] = {
      .query = "format=xml",
      .status = 406,
      .says = "unknown format 'xml'; allowed: json, npz, safetensors"},
+    {.name = "unknown names",
+     .query = "format=npz&names=mine",
+     .status = 422,
+     .says = "unknown names 'mine'; allowed: hooks"},
     {.name = "empty format", .query = "format=", .status = 406},
     {.name = "format twice", .query = "format=npz&format=json", .pointer = "/format", .says = "twice"},
     {.name = "unknown parameter", .query = "layers=all", .pointer = "/layers", .says = "'layers'"},
