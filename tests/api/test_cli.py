@@ -334,6 +334,29 @@ def test_a_shard_that_is_none(tmp_path, shard):
     assert done.returncode == 1 and says in done.stderr.decode(), done.stderr
 
 
+def on_a_small_disk(folder, size, *arguments):
+    """Runs headscope where the folder is a disk of this size; skips where an own mount is not permitted."""
+    inside = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', str(folder)]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs unshare -rm and mount")
+    return subprocess.run([*inside, HEADSCOPE, *arguments], capture_output=True, check=False, text=True)
+
+
+def test_a_run_that_does_not_fit_on_its_disk_does_not_begin(tmp_path):
+    (tmp_path / "disk").mkdir()
+    done = on_a_small_disk(tmp_path / "disk", "1M", "corpus", __file__, "-o", tmp_path / "disk" / "run")
+    assert done.returncode == 1 and re.search(r"the run needs \d+ MB in '.*/run'; [01] MB are free", done.stderr), done.stderr
+
+
+def test_pairs_that_will_not_fit_on_their_disk_end_the_run_early(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "texts").write_text("The cat sat.\n" * 20000)
+    done = on_a_small_disk(tmp_path / "disk", "1M", "corpus", tmp_path / "texts", "-o", tmp_path / "run", "--layers", "0",
+                           "--pairs", tmp_path / "disk" / "pairs.csv", "--pairs-strongest", "1", "--workers", "1")
+    assert done.returncode == 1 and re.search(r"--pairs: '.*' would take about \d+ MB; [01] MB are free", done.stderr), done.stderr
+    assert "Choose fewer pairs with --pairs-strongest" in done.stderr
+
+
 def test_a_folder_is_no_input(tmp_path):
     done = headscope("corpus", str(tmp_path), "-o", str(tmp_path / "run"), text=b"")
     assert done.returncode == 1 and f"'{tmp_path}' is a folder: name the files in it" in done.stderr.decode(), done.stderr

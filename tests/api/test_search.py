@@ -393,6 +393,35 @@ def test_runs_without_such_texts_say_so(kept):
         assert got.status == 422 and got.json()["pointer"] == name, got.body
 
 
+def test_the_command_prints_what_it_finds(run):
+    """The table, beside the JSON of the same search."""
+    for options, name in [({"of": "similarity", "limit": 3}, "pairs"), ({"by": "self", "limit": 3}, "examples")]:
+        found = search(run, "1.1", **options)
+        arguments = [f"--{key}={value}" for key, value in options.items()]
+        done = subprocess.run([HEADSCOPE, "search", run, "--head=1.1", *arguments], capture_output=True, text=True)
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0 and len(found[name]) == 3
+        if name == "pairs":
+            assert lines.pop(0) == f"{found['total']} pairs in {found['texts']} texts"
+        assert len(lines) == 3
+        for line, one in zip(lines, found[name]):
+            assert line.endswith(f"  {one['file']}:{one['line']}  {one['body']}")
+            assert float(line.split()[0]) == pytest.approx(one["weight" if name == "pairs" else "value"], rel=1e-3)
+            if name == "pairs":
+                sides = [f"{one[side]['token']} ({one[side]['position']})" for side in ("from", "to")]
+                assert f"  {sides[0]} -> {sides[1]}  " in line
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (["--head=9.0"], '--head: layer is "9"; it must be a layer that the run has counted'),
+    (["--head=1.99"], '--head is "99"; it must be a head that the run has counted'),
+    (["--head=1.0", "--distance=3..1"], '--distance is "3..1"; it must be an integer, j - i, or a range like -5..-1'),
+])
+def test_the_command_names_the_wrong_option(run, options, says):
+    done = subprocess.run([HEADSCOPE, "search", run, *options], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == "" and says in done.stderr, done.stderr
+
+
 @pytest.fixture(scope="module")
 def plain_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
