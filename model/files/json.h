@@ -1,4 +1,5 @@
-/* json.h - parses a checkpoint's untrusted JSON files, reads their members, and tells whether JSON is whole. */
+/* json.h - parses a checkpoint's untrusted JSON files, reads their members, and tells whether JSON is whole.
+ */
 #pragma once
 
 #include "model/base/bytes.h"
@@ -28,8 +29,8 @@ HS_MUST_USE hs_status hs__json_parse_list(const hs_bytes *file, const char *file
 /* Returns how often jansson was refused memory in this thread. */
 size_t hs_json_refusals(void);
 
-/* Returns the value, which was made since hs_json_refusals returned this number. Releases it and returns NULL if
- * memory was refused meanwhile: it may lack elements. */
+/* Returns the value, which was made since hs_json_refusals returned this number. Releases it and returns NULL
+ * if memory was refused meanwhile: it may lack elements. */
 json_t *hs_json_whole(json_t *value, size_t refusals);
 
 /* ---- optional members ----

@@ -103,19 +103,21 @@ static const refusal refusals[] = {
      .says = "\"heads\" or \"hidden\""},
     {.name = "patches from nine texts",
      .body = TEXT "\"interventions\":["
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"c\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"d\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"e\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"f\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"g\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"h\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"i\"}},"
-             "{\"kind\":\"patch\",\"from\":{\"text\":\"j\"}}" "]}",
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"c\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"d\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"e\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"f\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"g\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"h\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"i\"}},"
+                  "{\"kind\":\"patch\",\"from\":{\"text\":\"j\"}}"
+                  "]}",
      .pointer = "/interventions/8/from",
      .says = "at most 8 different texts"},
     {.name = "patch_map without a target",
-     .body = TEXT "\"outputs\":[\"patch_map\"],\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}}}",
+     .body =
+         TEXT "\"outputs\":[\"patch_map\"],\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"b\"}}}",
      .pointer = "/target",
      .says = "patch_map requires target"},
     {.name = "interventions is an object",

@@ -90,8 +90,8 @@ static json_t *names_make(const hs__corpus_job *job)
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
     json_t *names = json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
-                     hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
-                     hs_model_architecture(job->model)->causal, "inputs", inputs);
+                              hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
+                              hs_model_architecture(job->model)->causal, "inputs", inputs);
     return hs_json_whole(names, refusals);
 }
 
