@@ -443,7 +443,11 @@ def test_ipv6(start_server):
     except OSError:
         pytest.skip("no IPv6 here")
     process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "[::1]:0"], stdout=subprocess.PIPE)
-    assert process.stdout.readline().startswith(b"headscope is ready on http://[::1]:")
+    ready = process.stdout.readline()
+    assert ready.startswith(b"headscope is ready on http://[::1]:"), ready
+    with socket.create_connection(("::1", int(ready.rsplit(b":", 1)[1]))) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n")
+        assert client.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
     process.stdout.close()
