@@ -288,6 +288,8 @@ static hs_status small_run(int which, const char *out, hs_error *err)
     const char *texts[HS__SETTINGS_MAX] = {0};
     size_t wrong;
     hs__corpus_job job = job_make();
+    texts[hs__setting_find("layers")] = "0";
+    texts[hs__setting_find("thresholds")] = "0.3";
     for (size_t k = 0; chaos_cases[which].names[k]; k++)
         texts[hs__setting_find(chaos_cases[which].names[k])] = chaos_cases[which].values[k];
     hs_status st = hs__corpus_settings_read(texts, model, &job.settings, &wrong, err);
@@ -331,7 +333,7 @@ START_TEST(a_run_survives_every_refused_allocation)
     arrays_read(out, &expected);
     const size_t live = chaos_live();
     size_t nth = 0;
-    for (; refused; nth += 1 + nth / 5) {
+    for (; refused; nth += 1 + nth / 4) {
         folder_empty(out);
         err = (hs_error){0};
         chaos_refuse(nth);
