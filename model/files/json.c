@@ -69,6 +69,15 @@ json_t *hs_json_whole(json_t *value, size_t refusals)
     return NULL;
 }
 
+hs_status hs_json_write(const json_t *value, FILE *file, size_t digits, hs_error *err)
+{
+    const size_t refusals = n_refusals;
+    if (json_dumpf(value, file, JSON_COMPACT | JSON_REAL_PRECISION(digits)) == 0)
+        return HS_OK;
+    return n_refusals != refusals ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
+                                  : hs_fail(err, HS_IO, "the output cannot be written");
+}
+
 /* ---- optional members ---- */
 
 hs_status hs__option_bool(const json_t *object, const char *file, const char *key, bool *value, hs_error *err)

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Parses a file as one JSON object. Duplicate keys are refused. Fails with HS_BAD_MODEL, naming the file and
  * the position. The caller releases the result with json_decref. */
@@ -32,6 +33,10 @@ size_t hs_json_refusals(void);
 /* Returns the value, which was made since hs_json_refusals returned this number. Releases it and returns NULL
  * if memory was refused meanwhile: it may lack elements. */
 json_t *hs_json_whole(json_t *value, size_t refusals);
+
+/* Writes the value in one line, without an end of line; reals with this many digits. Returns HS_NO_MEMORY, or
+ * HS_IO if the file takes no more. */
+HS_MUST_USE hs_status hs_json_write(const json_t *value, FILE *file, size_t digits, hs_error *err);
 
 /* ---- optional members ----
  *

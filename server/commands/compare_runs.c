@@ -1,6 +1,7 @@
 /* compare_runs.c - reads the report of each folder, and writes the comparison by the ending of a file. */
 #include "server/commands/compare_runs.h"
 
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/printable.h"
 #include "server/corpus/report/comparison.h"
@@ -53,9 +54,10 @@ static hs_status rows_write(FILE *file, void *data, hs_error *err)
 
 static hs_status json_write(FILE *file, void *data, hs_error *err)
 {
-    if (json_dumpf(data, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) || putc('\n', file) != '\n')
-        return hs_fail(err, HS_IO, "cannot write the comparison");
-    return HS_OK;
+    const hs_status st = hs_json_write(data, file, 12, err);
+    if (!st)
+        putc('\n', file); /* hs__file_replace checks the stream for errors */
+    return st;
 }
 
 hs_status hs__comparison_write(const json_t *comparison, const char *path, hs_error *err)

@@ -1,5 +1,6 @@
 /* scores.c - headscope scores: the heads of a model that attend to the previous token, to the same token, or
  * to the token after it, on random repeated sequences. */
+#include "model/files/json.h"
 #include "server/base/catalog.h"
 #include "server/base/machine.h"
 #include "server/base/printable.h"
@@ -168,10 +169,9 @@ static hs_status answer_print(const json_t *answer, const scores_options *option
         st = table_print(answer, options->top, err);
     else if (strcmp(options->format, "csv") == 0)
         csv_print(answer);
-    else if (json_dumpf(json_object_get(answer, "head_scores"), stdout,
-                        JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)))
-        st = hs_fail(err, HS_IO, "cannot write to standard output");
     else
+        st = hs_json_write(json_object_get(answer, "head_scores"), stdout, DIGITS, err);
+    if (!st && strcmp(options->format, "json") == 0)
         printf("\n");
     return st ? st : fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to standard output");
 }

@@ -1,5 +1,6 @@
 /* search.c - headscope search: the tokens that a head pairs, and the texts that are typical of it, from the
  * folder of a corpus run. */
+#include "model/files/json.h"
 #include "server/base/printable.h"
 #include "server/commands/commands.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -111,15 +112,16 @@ static void examples_print(const json_t *answer)
 
 static hs_status answer_print(const json_t *answer, const search_options *o, hs_error *err)
 {
+    hs_status st = HS_OK;
     if (strcmp(o->format, "json") == 0)
-        json_dumpf(answer, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        st = hs_json_write(answer, stdout, 6, err);
     else if (o->query.by)
         examples_print(answer);
     else
         pairs_print(answer);
-    if (strcmp(o->format, "json") == 0)
+    if (!st && strcmp(o->format, "json") == 0)
         printf("\n");
-    return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to standard output");
+    return st ? st : fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to standard output");
 }
 
 /* ---- the command ---- */

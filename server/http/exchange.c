@@ -1,6 +1,8 @@
 /* exchange.c - what functions that answer do with an exchange: reserve memory, set the answer, suspend. */
 #include "server/http/exchange.h"
 
+#include "model/files/json.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,9 +164,7 @@ hs_status hs__exchange_answer_written(hs_exchange *x, const char *content_type,
 
 static hs_status json_write(FILE *out, const void *json, hs_error *err)
 {
-    return json_dumpf(json, out, JSON_COMPACT | JSON_REAL_PRECISION(6))
-               ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
-               : HS_OK;
+    return hs_json_write(json, out, 6, err);
 }
 
 void hs__exchange_answer_json(hs_exchange *x, int status, json_t *json)

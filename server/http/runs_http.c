@@ -4,6 +4,7 @@
 
 #include "api/request/texts.h"
 #include "model/base/read_number.h"
+#include "model/files/json.h"
 #include "server/base/log.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
@@ -463,9 +464,7 @@ typedef struct compared {
 static hs_status compared_json_write(FILE *out, const void *data, hs_error *err)
 {
     const compared *c = data;
-    return json_dumpf(c->json, out, JSON_COMPACT | JSON_REAL_PRECISION(12))
-               ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
-               : HS_OK;
+    return hs_json_write(c->json, out, 12, err);
 }
 
 static hs_status compared_html_write(FILE *out, const void *data, hs_error *err)

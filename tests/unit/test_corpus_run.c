@@ -333,7 +333,7 @@ START_TEST(a_run_survives_every_refused_allocation)
     arrays_read(out, &expected);
     const size_t live = chaos_live();
     size_t nth = 0;
-    for (; refused; nth += 1 + nth / 4) {
+    for (; refused; nth += 1 + nth / 2) {
         folder_empty(out);
         err = (hs_error){0};
         chaos_refuse(nth);

@@ -492,9 +492,10 @@ typedef struct writing {
 static hs_status json_write(FILE *file, void *data, hs_error *err)
 {
     const writing *w = data;
-    if (json_dumpf(w->report, file, JSON_COMPACT | JSON_REAL_PRECISION(12)))
-        return hs_fail(err, HS_IO, "cannot write the report");
-    return putc('\n', file) == '\n' ? HS_OK : hs_fail(err, HS_IO, "cannot write the report");
+    const hs_status st = hs_json_write(w->report, file, 12, err);
+    if (!st)
+        putc('\n', file); /* hs__file_replace checks the stream for errors */
+    return st;
 }
 
 static hs_status npz_write(FILE *file, void *data, hs_error *err)
