@@ -6,6 +6,7 @@
 
 #include "api/request/fields.h"
 #include "api/request/texts.h"
+#include "model/files/json.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -417,16 +418,13 @@ bool hs_gzip_accepted(const char *accept_encoding)
 
 static int parse_body(const hs_request *request, json_t **ret_body, hs__problem *problem)
 {
+    enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL };
     json_error_t error = {0};
-    json_t *body = json_loadb(
-        request->body_bytes ? request->body : "", request->body_bytes,
-        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
-    if (body) {
-        *ret_body = body;
+    const hs_status st =
+        hs_json_load(request->body_bytes ? request->body : "", request->body_bytes, FLAGS, ret_body, &error);
+    if (!st)
         return 0;
-    }
-    /* jansson leaves the text empty if it does not report a failed allocation. */
-    if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
+    if (st == HS_NO_MEMORY)
         return hs__refuse(problem, 500, NULL, "out of memory");
     if (!request->body_bytes)
         hs__refuse(problem, 400, NULL, "the body is empty; send a JSON object such as {\"text\": \"...\"}");

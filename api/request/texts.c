@@ -73,8 +73,8 @@ static json_t *numbers_json(const hs_field *field, const char *text, hs_error *e
 static json_t *objects_json(const char *text, hs_error *err)
 {
     json_error_t error;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (!json)
+    json_t *json;
+    if (hs_json_load(text, strlen(text), JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &json, &error))
         hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
     return json;
 }

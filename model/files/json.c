@@ -1,17 +1,106 @@
 /* json.c - parses JSON for model/. All JSON files of a checkpoint pass through here. */
 #include "model/files/json.h"
 
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+/* ---- memory ---- */
+
+/* jansson 2.14 ignores that its buffer for a token could not grow: it goes on without the byte, and then
+ * reads past the buffer (a string) or ends the program (a number). So once a parser was refused memory it
+ * gets no more, and ends at the token's value. The buffer grows to powers of two; for these there is a
+ * reserve. */
+static _Thread_local size_t n_refusals;
+static _Thread_local struct {
+    bool is_parsing, is_short; /* it was refused memory */
+    size_t n_used;
+    alignas(max_align_t) char bytes[4096];
+} reserve;
+
+static void *reserve_take(size_t n_bytes)
+{
+    const bool may_be_buffer = n_bytes >= 32 && (n_bytes & (n_bytes - 1)) == 0;
+    if (!reserve.is_parsing || !may_be_buffer || n_bytes > sizeof reserve.bytes - reserve.n_used) {
+        reserve.n_used = sizeof reserve.bytes; /* nothing more: the token may lack a byte */
+        return NULL;
+    }
+    void *block = reserve.bytes + reserve.n_used;
+    reserve.n_used += n_bytes;
+    return block;
+}
+
+static void *memory_take(size_t n_bytes)
+{
+    void *block = reserve.is_parsing && reserve.is_short ? NULL : malloc(n_bytes);
+    if (block)
+        return block;
+    n_refusals++;
+    reserve.is_short = true;
+    return reserve_take(n_bytes);
+}
+
+static void memory_give(void *block)
+{
+    const uintptr_t at = (uintptr_t)block, begin = (uintptr_t)reserve.bytes;
+    if (at < begin || at >= begin + sizeof reserve.bytes)
+        free(block);
+}
+
+/* Before main: jansson's functions must be set before it allocates anything. */
+__attribute__((constructor)) static void memory_begin(void)
+{
+    json_set_alloc_funcs(memory_take, memory_give);
+}
+
+size_t hs_json_refusals(void)
+{
+    return n_refusals;
+}
+
+json_t *hs_json_whole(json_t *value, size_t refusals)
+{
+    if (n_refusals == refusals)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+hs_status hs_json_load(const char *bytes, size_t n_bytes, size_t flags, json_t **ret_json,
+                       json_error_t *ret_error)
+{
+    const size_t refusals = n_refusals;
+    reserve.is_parsing = true;
+    reserve.is_short = false;
+    reserve.n_used = 0;
+    json_t *json = json_loadb(bytes, n_bytes, flags, ret_error);
+    *ret_json = hs_json_whole(json, refusals);
+    reserve.is_parsing = false;
+    return n_refusals != refusals ? HS_NO_MEMORY : json ? HS_OK : HS_INVALID;
+}
+
+hs_status hs_json_write(const json_t *value, FILE *file, size_t digits, hs_error *err)
+{
+    const size_t refusals = n_refusals;
+    if (json_dumpf(value, file, JSON_COMPACT | JSON_REAL_PRECISION(digits)) == 0)
+        return HS_OK;
+    return n_refusals != refusals ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
+                                  : hs_fail(err, HS_IO, "the output cannot be written");
+}
+
+/* ---- files ---- */
 
 static hs_status parse(const hs_bytes *file, size_t flags, json_type type, const char *file_name,
                        json_t **ret_json, hs_error *err)
 {
-    json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
-    json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES | flags, &error);
-    /* jansson sometimes fails to allocate without setting an error code; then the text is empty */
-    if (!json && (json_error_code(&error) == json_error_out_of_memory || !error.text[0]))
+    json_error_t error = {0};
+    json_t *json;
+    const hs_status st =
+        hs_json_load((const char *)file->data, file->size, JSON_REJECT_DUPLICATES | flags, &json, &error);
+    if (st == HS_NO_MEMORY)
         return hs_fail(err, HS_NO_MEMORY, "%s: out of memory", file_name);
-    if (!json)
+    if (st)
         return hs_fail(err, HS_BAD_MODEL, "%s: not valid JSON at line %d, column %d: %s", file_name,
                        error.line, error.column, error.text);
     if (json_typeof(json) != type) {
@@ -37,45 +126,6 @@ hs_status hs__json_parse_reals(const hs_bytes *file, const char *file_name, json
 hs_status hs__json_parse_list(const hs_bytes *file, const char *file_name, json_t **ret_list, hs_error *err)
 {
     return parse(file, 0, JSON_ARRAY, file_name, ret_list, err);
-}
-
-/* ---- memory ---- */
-
-static _Thread_local size_t n_refusals;
-
-static void *memory_take(size_t n_bytes)
-{
-    void *block = malloc(n_bytes);
-    n_refusals += !block;
-    return block;
-}
-
-/* Before main: jansson's functions must be set before it allocates anything. */
-__attribute__((constructor)) static void memory_begin(void)
-{
-    json_set_alloc_funcs(memory_take, free);
-}
-
-size_t hs_json_refusals(void)
-{
-    return n_refusals;
-}
-
-json_t *hs_json_whole(json_t *value, size_t refusals)
-{
-    if (n_refusals == refusals)
-        return value;
-    json_decref(value);
-    return NULL;
-}
-
-hs_status hs_json_write(const json_t *value, FILE *file, size_t digits, hs_error *err)
-{
-    const size_t refusals = n_refusals;
-    if (json_dumpf(value, file, JSON_COMPACT | JSON_REAL_PRECISION(digits)) == 0)
-        return HS_OK;
-    return n_refusals != refusals ? hs_fail(err, HS_NO_MEMORY, "Out of memory.")
-                                  : hs_fail(err, HS_IO, "the output cannot be written");
 }
 
 /* ---- optional members ---- */

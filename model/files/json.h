@@ -34,6 +34,11 @@ size_t hs_json_refusals(void);
  * if memory was refused meanwhile: it may lack elements. */
 json_t *hs_json_whole(json_t *value, size_t refusals);
 
+/* Parses JSON in UTF-8. Every parser of the program passes through here. Returns HS_NO_MEMORY, or HS_INVALID
+ * with jansson's reason. *ret_json is NULL then. ret_error may be NULL. */
+HS_MUST_USE hs_status hs_json_load(const char *bytes, size_t n_bytes, size_t flags, json_t **ret_json,
+                                   json_error_t *ret_error);
+
 /* Writes the value in one line, without an end of line; reals with this many digits. Returns HS_NO_MEMORY, or
  * HS_IO if the file takes no more. */
 HS_MUST_USE hs_status hs_json_write(const json_t *value, FILE *file, size_t digits, hs_error *err);

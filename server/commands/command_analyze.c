@@ -2,6 +2,7 @@
  * figure. */
 #include "api/request/texts.h"
 #include "model/base/utf8.h"
+#include "model/files/json.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
@@ -558,8 +559,8 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
 static hs_status answer_show(const hs_response *response, const json_t *fields, const char *tokenizer,
                              hs_error *err)
 {
-    json_t *answer = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
-    if (!answer)
+    json_t *answer;
+    if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &answer, NULL))
         return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
     answer_page_print(answer, fields, tokenizer, stdout);
     json_decref(answer);
@@ -590,7 +591,11 @@ static const char *format_choose(const analyze_options *options)
 static void problem_tell(const hs_response *response, const hs_option *options, size_t n_options,
                          hs_error *err)
 {
-    json_t *problem = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
+    json_t *problem;
+    if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &problem, NULL)) {
+        hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+        return;
+    }
     const char *detail = json_string_value(json_object_get(problem, "detail"));
     const char *pointer = json_string_value(json_object_get(problem, "pointer"));
     const size_t n_members = strlen(FIGURE_MEMBERS);

@@ -45,8 +45,8 @@ static char *body_make(const scores_options *o)
 /* Reads the api's answer, or its problem into err. */
 static hs_status answer_read(const hs_response *response, json_t **ret_answer, hs_error *err)
 {
-    json_t *answer = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
-    if (!answer)
+    json_t *answer;
+    if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &answer, NULL))
         return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
     if (response->status != 200) {
         static const char member[] = "head_scores/"; /* of the request: "length is 9; it must be ..." */

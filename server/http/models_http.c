@@ -2,6 +2,7 @@
  * runs. A thread fetches, loads, serves or removes a model. */
 #include "server/http/models_http.h"
 
+#include "model/files/json.h"
 #include "server/base/log.h"
 #include "server/http/routes.h"
 #include "server/http/service.h"
@@ -260,8 +261,14 @@ static json_t *json_body_read(hs_exchange *x, const char *field, size_t bytes_ma
                             x->body_bytes, bytes_max);
         return NULL;
     }
-    json_t *body = json_loadb(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!body) {
+    json_t *body;
+    const hs_status st =
+        hs_json_load(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &body, &error);
+    if (st == HS_NO_MEMORY) {
+        hs__exchange_refuse_memory(x);
+        return NULL;
+    }
+    if (st) {
         hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is not JSON: %s", expected);
         return NULL;
     }

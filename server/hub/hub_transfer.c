@@ -3,6 +3,7 @@
 
 #include "model/base/read_number.h"
 #include "model/base/status.h"
+#include "model/files/json.h"
 #include "server/base/version.h"
 
 #include <dlfcn.h>
@@ -433,7 +434,9 @@ hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, json_t **ret_list,
     hs_status st = resource_get(hub, url, false, &a, err);
     if (!st && (a.status != 200 || !a.body))
         st = fail_status(hub, name, "", &a, err);
-    json_t *list = st ? NULL : json_loadb(a.body, a.body_bytes, 0, NULL);
+    json_t *list = NULL;
+    if (!st && hs_json_load(a.body, a.body_bytes, 0, &list, NULL) == HS_NO_MEMORY)
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the hub's answer");
     free(a.body);
     if (!st && !list_is_sound(list))
         st = hs_fail(err, HS_IO, "%s does not answer as a HuggingFace hub does", hub->endpoint);

@@ -18,12 +18,9 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
                                 .model_name = row->model};
     const char *texts[HS__SETTINGS_MAX];
     hs_error why = {0};
-    const size_t refusals = hs_json_refusals();
-    json_t *given = json_loads(row->settings, 0, NULL);
-    if (hs_json_refusals() != refusals) { /* not a run with the defaults */
-        json_decref(given);
-        return hs_fail(err, HS_NO_MEMORY, "no memory for the settings");
-    }
+    json_t *given;
+    if (hs_json_load(row->settings, strlen(row->settings), 0, &given, NULL) == HS_NO_MEMORY)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the settings"); /* not a run with the defaults */
     for (size_t k = 0; k < hs__settings_count(); k++)
         texts[k] = json_string_value(json_object_get(given, hs__setting_field(k)->name));
     const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);

@@ -214,11 +214,11 @@ static const struct {
     {HS_ANALYZE, "application/pdf", NULL, "{\"text\":\"a bc\",\"figure\":{\"kind\":\"layer\"}}"},
     {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},
+    {HS_ANALYZE, NULL, NULL, "{\"digits\":0.12345678901234567890123456789012345}"},
+    {HS_ANALYZE, NULL, NULL, "{\"input_ids\":[2,3,4],\"outputs\":[\"attention_flow\"],\"max_tokens\":3}"},
     {HS_MODELS, NULL, NULL, NULL},
 };
 
-/* No string of more than 13 characters: jansson 2.14 ignores that its buffer could not grow beyond 16 bytes
- * and reads past it. */
 static hs_request make_request(size_t i)
 {
     return (hs_request){
@@ -240,13 +240,12 @@ static hs_response answer(hs_api *api, size_t i)
     return response;
 }
 
-/* Checks the answer after a refused allocation. It must be right, or a problem that blames the server or says
- * that the body cannot be read. (jansson calls a string that it could not allocate an invalid token.) */
+/* Checks the answer after a refused allocation. It must be right, or a problem that blames the server. */
 static void check_answer(const hs_response *response, const hs_response *expected)
 {
     if (response->status == expected->status)
         return;
-    ck_assert_msg(response->status == 400 || response->status >= 500, "status %d", response->status);
+    ck_assert_msg(response->status >= 500, "status %d", response->status);
     ck_assert_str_eq(response->content_type, "application/problem+json");
     json_t *problem = json_loadb(response->body, response->body_bytes, 0, NULL);
     ck_assert_msg(json_integer_value(json_object_get(problem, "status")) == response->status, "%.*s",

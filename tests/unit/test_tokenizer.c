@@ -809,8 +809,7 @@ static const char chaos_json[] =
     "{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":9,\"content\":\"x y\",\"normalized\":true},"
                                             "{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}";
 
-/* vocab.txt, tokenizer.json. Only our own allocations: jansson 2.14 itself runs off its buffer when it cannot
- * grow it for the closing quote of a string of 14 bytes, such as "post_processor". */
+/* vocab.txt, tokenizer.json. */
 START_TEST(survives_every_refused_allocation)
 {
     static const char unit[] = "b\xe3\x80\xae"

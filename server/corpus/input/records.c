@@ -178,11 +178,10 @@ static hs_status json_find(const hs__input_format *given, const char *record, si
 {
     const char *field = given->field;
     json_error_t error;
-    const size_t refusals = hs_json_refusals();
-    ret->json = json_loadb(record, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (hs_json_refusals() != refusals)
+    const hs_status parsed = hs_json_load(record, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &ret->json, &error);
+    if (parsed == HS_NO_MEMORY)
         return HS_NO_MEMORY;
-    if (!ret->json) {
+    if (parsed) {
         snprintf(ret->why, sizeof ret->why, "not JSON: %.90s", error.text);
         return HS_BAD_REQUEST;
     }

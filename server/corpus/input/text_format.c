@@ -186,8 +186,9 @@ static bool record_first(const peek *p, const hs__record_layout *layout, peek *r
 /* Returns true if the bytes are a JSON value that can hold a text. */
 static bool is_text_json(const peek *p)
 {
-    json_t *value = json_loadb(p->bytes, p->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    const bool is_one = json_is_object(value) || json_is_string(value);
+    json_t *value;
+    const bool is_one = !hs_json_load(p->bytes, p->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &value, NULL) &&
+                        (json_is_object(value) || json_is_string(value));
     json_decref(value);
     return is_one;
 }

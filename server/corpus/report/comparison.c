@@ -237,12 +237,9 @@ hs_status hs__comparison_add(hs__comparison *c, const char *name, const char *by
     compared_run run = {0};
     if (c->n == HS__COMPARED_RUNS_MAX)
         return hs_fail(err, HS_TOO_LARGE, "at most %d runs can be compared", HS__COMPARED_RUNS_MAX);
-    const size_t refusals = hs_json_refusals();
-    json_t *report = json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES, &why);
-    if (hs_json_refusals() != refusals) {
-        json_decref(report);
+    json_t *report;
+    if (hs_json_load(bytes, n_bytes, JSON_REJECT_DUPLICATES, &report, &why) == HS_NO_MEMORY)
         return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
-    }
     const hs_status st =
         report ? run_read(c, &run, name, report, err)
                : hs_fail(err, HS_INVALID, "the report of '%.200s' is damaged: %s", name, why.text);
