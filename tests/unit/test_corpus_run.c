@@ -276,7 +276,7 @@ static const struct {
     const char *text, *names[4], *values[4];
 } chaos_cases[] = {
     {"{\"text\": \"a b c d e f g h a b\"}", {"examples", "windows", "head_distances"}, {"2", "true", "js"}},
-    {"1\tThe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\triver\triver\tNOUN\t_\t_\t0\troot\t_\t_\n",
+    {"1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_\n2\triver\triver\tNOUN\t_\t_\t0\troot\t_\t_\n",
      {"input_format", "search_texts", "examples"},
      {"conllu", "3", "1"}},
     {"text,text_pair\na b c,d e\nc d,e f\n", {"special_tokens", "head_distances"}, {"keep", "cka"}},
