@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
+PICTURE = re.compile(r' (?:src|srcset)="([^"]+)"')  # of HTML, whose addresses stay as they are
 LEFT_OUT = {"build", "dist", "node_modules", "shared"}
 
 
@@ -28,9 +29,10 @@ class Stage:
         self.folder = folder
 
     def page(self, path):
-        text = LINK.sub(lambda link: link[1] + self.target(path.parent, link[2]) + link[3],
-                        (ROOT / path).read_text(encoding="utf-8"))
-        self.write(path, text)
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for picture in PICTURE.findall(text):
+            self.target(path.parent, picture)
+        self.write(path, LINK.sub(lambda link: link[1] + self.target(path.parent, link[2]) + link[3], text))
 
     def write(self, path, text):
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -11,14 +11,8 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-const SHORT = "view=overview&text=The+town+had+one+harbour,+and+the+harbour+had+two+piers.";
+const SHORT = "layer=1&head=7&text=The+town+had+one+harbour,+and+the+harbour+had+two+piers.";
 const EXPERIMENT = "view=experiment&edits=z1.2_z1.6&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.";
-// point: the head under the pointer, which the overview enlarges beside the grid.
-const DOCS = {
-  "overview.png": { fragment: SHORT, point: "1.7" },
-  "overview-dark.png": { fragment: SHORT, point: "1.7", dark: true },
-  "experiment.png": { fragment: EXPERIMENT },
-};
 const VIEWS = {
   overview: "",
   sorted: "sort=previous&down=1",
@@ -53,20 +47,44 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 
-// fullPage: as long as the page is.
-async function take(fragment, { path, point, width = 1280, height = 800, dark = false, fullPage = false }) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light" });
+// fullPage: as long as the page is. part: a selector, for a picture of that alone, which is returned.
+async function take(fragment, how) {
+  const { path, part, width = 1280, height = 800, dark = false, fullPage = false, embed = "", fine = 1 } = how;
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: dark ? "dark" : "light",
+    deviceScaleFactor: fine,
+  });
   const page = await context.newPage();
   await page.addInitScript(() => localStorage.setItem("headscope-tour-seen", "1"));
-  await page.goto(`${home}#${fragment}`);
+  await page.goto(`${home}${embed}#${fragment}`);
   await page.waitForLoadState("networkidle");
   await page.waitForTimeout(1500); // the worker is done with what is in sight
-  if (point) {
-    await page.locator(`.thumb[data-head='${point}']`).hover();
-    await page.locator(".enlarged").waitFor();
-    await page.waitForTimeout(500); // its maps are drawn
-  }
-  await page.screenshot({ path, fullPage });
+  const picture = await (part ? page.locator(part).screenshot({ timeout: 60_000 }) : page.screenshot({ path, fullPage }));
+  await context.close();
+  return picture;
+}
+
+// README's: the lines and maps of a head before the grid of all. Twice as fine as it is shown.
+async function takeReadme(path, dark) {
+  const part = (fragment, size, selector) => take(fragment, { ...size, part: selector, embed: "?embed", fine: 2, dark });
+  const grid = await part(`view=overview&${SHORT}`, { width: 1000, height: 860 }, ".grid");
+  const lines = await part(`view=text&beside=1.7&${SHORT}`, { width: 640 }, ".paper");
+  const narrow = { width: 430, height: 1600 };
+  const attention = await part(`view=head&${SHORT}`, narrow, ".plate >> nth=0");
+  const similarity = await part(`view=head&${SHORT}`, narrow, ".plate >> nth=1");
+  const context = await browser.newContext({ viewport: { width: 1120, height: 720 }, deviceScaleFactor: 2 });
+  const page = await context.newPage();
+  const image = (picture) => `<img src="data:image/png;base64,${picture.toString("base64")}">`;
+  const [paper, ink, edge] = dark ? ["#111316", "#e8eaec", "#4a525b"] : ["#fbfbf9", "#16191d", "#9aa1a8"];
+  await page.setContent(`<style>
+    body { margin: 0; background: ${paper}; color: ${ink}; font: 600 17px/1.5 system-ui, sans-serif; }
+    img { zoom: .5; } body > img { zoom: normal; height: 680px; margin: 20px; opacity: .65; }
+    div { position: fixed; right: 20px; top: 140px; padding: 10px 16px 0; background: ${paper}; border: 1px solid ${edge}; border-radius: 8px; }
+    p { margin: 0; } img + img { margin-left: 40px; }
+    </style>${image(grid)}<div>Layer 1, head 7: each token looks at the one before<p>${image(lines)}</p>
+    <p>${image(attention)}${image(similarity)}</p></div>`);
+  await page.screenshot({ path });
   await context.close();
 }
 
@@ -97,7 +115,11 @@ async function takeReport() {
 try {
   if (report) await takeReport();
   else if (folder) await takeAll();
-  else for (const [name, { fragment, ...how }] of Object.entries(DOCS)) await take(fragment, { path: `../docs/${name}`, ...how });
+  else {
+    await take(EXPERIMENT, { path: "../docs/experiment.png" });
+    await takeReadme("../docs/overview.png", false);
+    await takeReadme("../docs/overview-dark.png", true);
+  }
 } finally {
   await browser.close();
   server.kill();
