@@ -63,6 +63,8 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
 {
     const double start = hs_clock_ms();
     *answer = hs__job_describe(job);
+    memcpy(answer->results, job->results, sizeof answer->results);
+    memset(job->results, 0, sizeof job->results);
     hs_status st = hs__answer_init(answer, &job->error);
     if (!st && job->request->operation == HS_ANALYZE)
         st = hs__outputs_compute(answer, &job->error);

@@ -165,12 +165,17 @@ struct hs_job {
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
     hs_selection selection;   /* of all sequences but sources */
-    bool over_budget;         /* refused because its answer is over the memory budget */
-    bool crowded;             /* refused because it would have had to wait for memory */
-    bool shared;              /* a pass computed it with another job */
-    size_t capture_bytes;     /* taken from the api's budget */
-    size_t answer_bytes_max;  /* an upper bound of the answer's size */
-    double waited_ms;         /* for capture_bytes */
+    /* Outputs that observe the pass of the answered sequence in place of its capture, and what they read. */
+    hs__outputs observed;
+    unsigned observed_taps;           /* 0: none observes */
+    size_t n_slots;                   /* threads that may show maps at once */
+    void *results[HS__OUTPUTS_COUNT]; /* owned until the answer takes them: of those that observe */
+    bool over_budget;                 /* refused because its answer is over the memory budget */
+    bool crowded;                     /* refused because it would have had to wait for memory */
+    bool shared;                      /* a pass computed it with another job */
+    size_t capture_bytes;             /* taken from the api's budget */
+    size_t answer_bytes_max;          /* an upper bound of the answer's size */
+    double waited_ms;                 /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };

@@ -312,6 +312,42 @@ static void plan_sources(hs_job *job)
             job->source_heads[selection->n_heads++] = (uint16_t)h;
 }
 
+/* Returns what these outputs of the request read of the pass, and the lens. */
+static unsigned taps_of(const hs__analysis_request *analysis, hs__outputs outputs)
+{
+    return hs__outputs_taps(analysis, outputs) | (analysis->predictions.lens ? HS_KEEP(EVERY_STATE) : 0);
+}
+
+/* Lets outputs that read each head alone observe the pass, so that it keeps only the maps that others need.
+ * Maps that the head cache would keep for the next request are kept, and maps of so few heads that each
+ * thread would need as many. Interventions start in a layer whose
+ * maps the baseline has computed, so they keep theirs too. */
+static void plan_observed(hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    hs_selection *selection = &job->selection;
+    const size_t n_bytes =
+        hs_capture_bytes(hs__job_model(job)->shape, selection, job->text.encoding.n_tokens);
+    const hs__outputs observing = hs__outputs_observing(analysis->outputs);
+    const unsigned kept = taps_of(analysis, analysis->outputs & ~observing),
+                   shown = hs__outputs_taps(analysis, observing);
+    if (selection->n_layers * selection->n_heads <= job->request->n_threads ||
+        analysis->n_interventions > 0 || n_bytes <= job->api->options.cache_bytes_max / 2 || !(shown & ~kept))
+        return;
+    job->observed = observing;
+    job->observed_taps = shown;
+    selection->taps = kept | HS_KEEP(COLUMNS); /* a pass needs something to keep */
+}
+
+/* Returns the bytes of the maps that a thread of a pass shows the job's outputs. */
+static size_t observed_bytes(const hs_job *job)
+{
+    const size_t T = job->text.encoding.n_tokens, K = job->selection.n_memory ? job->selection.n_memory : T;
+    const unsigned taps = job->observed_taps;
+    return (T * K * ((taps & HS_KEEP(ATTENTION)) != 0) + T * T * ((taps & ~HS_KEEP(ATTENTION)) != 0)) *
+           sizeof(float);
+}
+
 /* Selects the layers, heads and taps that the outputs need. */
 static void plan(hs_job *job)
 {
@@ -322,10 +358,8 @@ static void plan(hs_job *job)
                        .n_layers = analysis->n_layers,
                        .heads = analysis->heads,
                        .n_heads = analysis->n_heads,
-                       .taps = hs__outputs_taps(analysis),
+                       .taps = taps_of(analysis, analysis->outputs),
                        .n_memory = analysis->stack == HS__STACK_CROSS ? job->encoder_text.n_tokens : 0};
-    if (analysis->predictions.lens)
-        selection->taps |= HS_KEEP(EVERY_STATE);
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
      * to 2 T), and capturing them now saves the pass of that request. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
@@ -339,6 +373,7 @@ static void plan(hs_job *job)
         selection->n_layers = hs__job_model(job)->shape->n_layers;
         selection->layers = hs_all_numbers;
     }
+    plan_observed(job);
     job->encoder_selection.taps = selection->taps ? HS_KEEP(LAST_STATE) : 0;
     plan_sources(job);
 }
@@ -443,12 +478,37 @@ static int reserve(hs_job *job, size_t n_bytes)
     return hs__job_refuse(job);
 }
 
+/* Chooses how many threads of a pass show maps, as many as fit beside n_kept bytes. Returns the bytes of
+ * these maps. */
+static size_t slots_plan(hs_job *job, size_t n_kept)
+{
+    const size_t n_bytes = observed_bytes(job), limit = job->api->options.capture_bytes_max;
+    const size_t n_fit = n_bytes > 0 && n_kept < limit ? (limit - n_kept) / n_bytes : 0;
+    job->n_slots = n_fit < job->request->n_threads ? n_fit : job->request->n_threads;
+    job->n_slots = job->n_slots > 1 ? job->n_slots : 1;
+    return n_bytes * job->n_slots;
+}
+
+/* Refuses a request whose maps take more than one request may. */
+static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
+{
+    const size_t limit = job->api->options.capture_bytes_max, T = job->text.encoding.n_tokens;
+    hs_selection one = job->selection;
+    one.n_layers = one.n_heads = 1;
+    const size_t head =
+        job->observed ? observed_bytes(job) : hs_capture_bytes(hs__job_model(job)->shape, &one, T);
+    return hs__refuse(&job->problem, 422, NULL,
+                      "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s. Of %zu "
+                      "tokens one head takes %.1f MB; --max-maps raises the limit",
+                      (double)n_bytes / 1e6, (double)limit / 1e6, hint, T, (double)head / 1e6);
+}
+
 /* Refuses a request whose answer or heads could exceed the limits, before any pass. */
 static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
-    const size_t capture = capture_bytes(job);
+    const size_t capture = capture_bytes(job) + slots_plan(job, capture_bytes(job));
     const size_t answer =
         hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
                              &job->encoder_text, job->request->body_bytes);
@@ -461,9 +521,7 @@ static int check_limits(hs_job *job)
                               ? ""
                               : ", or dtype f2 or u1");
     if (capture > options->capture_bytes_max)
-        return hs__refuse(&job->problem, 422, NULL,
-                          "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s",
-                          (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
+        return refuse_maps(job, capture, hint);
     job->answer_bytes_max = answer;
     if (reserve(job, capture))
         return job->problem.status;
@@ -518,7 +576,8 @@ static void prepare_analyze(hs_job *job)
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
-    for (size_t i = 0; i < job->n_sequences; i++) {
+    /* Only a pass shows maps to outputs that observe it. */
+    for (size_t i = job->observed ? 1 : 0; i < job->n_sequences; i++) {
         const hs__heads_key key = hs__job_key(&job->sequences[i]);
         job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, job->sequences[i].selection);
     }
@@ -564,6 +623,7 @@ void hs_job_destroy(hs_job *job)
     for (size_t i = 0; i < job->n_sequences; i++) {
         hs__heads_release(job->api->cache, job->sequences[i].heads);
     }
+    hs__results_destroy(job->results);
     hs_encoding_finish(&job->text.encoding);
     hs_encoding_finish(&job->encoder_text);
     for (size_t k = 0; k < HS__SOURCES_MAX; k++)

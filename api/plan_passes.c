@@ -86,12 +86,19 @@ static void sources_bind(hs_job *job)
             job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
 }
 
+/* Returns what the job's outputs read of the sequence's pass while it runs; 0: nothing. */
+static unsigned observed_taps(const hs_job *job, const hs__job_sequence *s)
+{
+    return s == &job->sequences[0] ? job->observed_taps : 0;
+}
+
 /* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short.
  * Decoders, which read more texts than they compute, do not share. */
 static bool fits_beside(const pass_part *first, const hs_job *job, const hs__job_sequence *s, size_t n_tokens)
 {
     const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
     return s->model == first->sequence->model && !s->source &&
+           observed_taps(job, s) == observed_taps(first->job, first->sequence) &&
            layers_computed(s) == layers_computed(first->sequence) &&
            s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
 }
@@ -160,6 +167,101 @@ static hs_sequence sequence_of(const hs__job_sequence *s)
                          .n_memory = source ? source->n_tokens : 0};
 }
 
+/* ---- maps that are shown and not kept ---- */
+
+/* A pass whose jobs have outputs that observe it. */
+typedef struct showing {
+    const pass_part *parts;
+    hs__answer *answers; /* [n], owned */
+    float *maps;         /* owned: of each thread */
+    size_t n_bytes;      /* of maps */
+    atomic_int failed;
+    hs_observer observer;
+} showing;
+
+/* Returns the position of a number that may be in the list, or n. */
+static size_t position_of(uint16_t number, const uint16_t *list, size_t n)
+{
+    size_t i = 0;
+    while (i < n && list[i] != number)
+        i++;
+    return i;
+}
+
+static void head_show(void *context, size_t s, size_t l, size_t h, const hs_observed_head *maps)
+{
+    showing *shown = context;
+    const hs_job *job = shown->parts[s].job;
+    const hs__analysis_request *analysis = &job->analysis;
+    const size_t layer = position_of(job->selection.layers[l], analysis->layers, analysis->n_layers);
+    const size_t head = position_of(job->selection.heads[h], analysis->heads, analysis->n_heads);
+    hs_error err = {0};
+    if (layer < analysis->n_layers && head < analysis->n_heads &&
+        hs__outputs_add_head(&shown->answers[s], job->results, layer * analysis->n_heads + head, maps, &err))
+        atomic_store(&shown->failed, 1);
+}
+
+/* Makes the observer, with maps for the longest text, and begins the results of all jobs. */
+static hs_status showing_begin(const pass_part *parts, size_t n, const hs_run_control *control,
+                               showing *shown, hs_error *err)
+{
+    const hs_job *first = parts[0].job;
+    const unsigned taps = first->observed_taps;
+    size_t T = 0, K = 0, n_slots = control->n_threads > 1 ? control->n_threads : 1;
+    for (size_t i = 0; i < n; i++) {
+        const hs_job *job = parts[i].job;
+        const size_t n_keys = job->selection.n_memory;
+        T = job->text.encoding.n_tokens > T ? job->text.encoding.n_tokens : T;
+        K = n_keys > K ? n_keys : K;
+        n_slots = job->n_slots < n_slots ? job->n_slots : n_slots;
+    }
+    K = K > 0 ? K : T;
+    const size_t n_attention = taps & HS_KEEP(ATTENTION) ? n_slots * T * K : 0;
+    const size_t n_similarity = taps & ~HS_KEEP(ATTENTION) ? n_slots * T * T : 0;
+    shown->parts = parts;
+    shown->answers = calloc(n, sizeof *shown->answers);
+    shown->maps = hs_runtime_block_take(hs_engine_runtime(parts[0].sequence->model->engine),
+                                        (n_attention + n_similarity) * sizeof *shown->maps, &shown->n_bytes);
+    if (!shown->answers || !shown->maps)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the maps");
+    shown->observer = (hs_observer){.attention = n_attention ? shown->maps : NULL,
+                                    .similarity = n_similarity ? shown->maps + n_attention : NULL,
+                                    .show = head_show,
+                                    .context = shown,
+                                    .n_threads = n_slots,
+                                    .kind = hs__similarity_kind(&first->analysis)};
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        hs_job *job = parts[i].job;
+        shown->answers[i] = hs__job_describe(job);
+        st = hs__outputs_begin(&shown->answers[i], job->observed, job->results, err);
+    }
+    return st;
+}
+
+static void showing_finish(const pass_part *parts, showing *shown)
+{
+    hs_runtime_block_return(hs_engine_runtime(parts[0].sequence->model->engine), shown->maps, shown->n_bytes);
+    free(shown->answers);
+}
+
+/* Computes the sequences of a pass, and shows their maps to outputs that observe it. */
+static hs_status pass_compute(const pass_part *parts, size_t n, hs_workspace *ws,
+                              const hs_run_control *control, const hs_sequence *sequences, hs_error *err)
+{
+    const hs_engine *engine = parts[0].sequence->model->engine;
+    showing shown = {0};
+    if (!observed_taps(parts[0].job, parts[0].sequence))
+        return hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
+    hs_status st = showing_begin(parts, n, control, &shown, err);
+    if (!st)
+        st = hs_engine_compute(engine, ws, sequences, n, &shown.observer, control, err);
+    if (!st && atomic_load(&shown.failed))
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures of heads");
+    showing_finish(parts, &shown);
+    return st;
+}
+
 static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control *control,
                           hs_sequence *sequences, hs_error *err)
 {
@@ -182,7 +284,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
     if (st)
         return st;
     hs_workspace *ws = workspace_take(api, model);
-    st = hs_engine_compute(engine, ws, sequences, n, NULL, control, err);
+    st = pass_compute(parts, n, ws, control, sequences, err);
     workspace_return(api, model, ws);
     return st;
 }

@@ -37,37 +37,51 @@ static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
             e->special[i] || e->roles[i] == HS_ROLE_FIRST || e->roles[i] == HS_ROLE_SEPARATOR || a->ends[i];
 }
 
-static hs_status summary_compute(const hs__answer *a, void **ret_result, hs_error *err)
+/* The summaries and what they are found from. */
+typedef struct summary_table {
+    hs_text_facts facts;
+    int32_t *first;          /* owned: [T] */
+    uint8_t *separators;     /* owned: [T] */
+    hs_head_summary heads[]; /* [l][h] */
+} summary_table;
+
+static hs_status summary_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     assert(n > 0);
-    int32_t *first = malloc(T * sizeof *first);
-    uint8_t *separators = malloc(T);
-    hs_head_summary *summaries = calloc(n, sizeof *summaries);
-    *ret_result = summaries;
-    hs_status st = HS_OK;
-    if (!first || !separators || !summaries) {
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
-        goto out;
-    }
-    hs_repeats_find(a->encoding->ids, T, first);
-    mark_separators(a, separators);
-    const hs_text_facts facts = {T, first, a->sentences, separators, a->masked};
-    for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++) {
-        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
-        st = hs_head_summarize(hs__answer_at(a, HS_TAP_ATTENTION, l, h),
-                               hs__answer_at(a, hs__answer_similarity(a), l, h), &facts,
-                               a->analysis->threshold, &summaries[i], err);
-    }
-out:
-    free(first);
-    free(separators);
-    return st;
+    summary_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
+    *ret_result = table;
+    if (!table)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
+    table->first = malloc(T * sizeof *table->first);
+    table->separators = malloc(T);
+    if (!table->first || !table->separators)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
+    hs_repeats_find(a->encoding->ids, T, table->first);
+    mark_separators(a, table->separators);
+    table->facts = (hs_text_facts){T, table->first, a->sentences, table->separators, a->masked};
+    return HS_OK;
+}
+
+static hs_status summary_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
+                                  hs_error *err)
+{
+    summary_table *table = result;
+    return hs_head_summarize(maps->attention, maps->similarity, &table->facts, a->analysis->threshold,
+                             &table->heads[at], err);
+}
+
+static void summary_destroy(void *result)
+{
+    summary_table *table = result;
+    free(table->first);
+    free(table->separators);
+    free(table);
 }
 
 static void summary_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
-    const hs_head_summary *s = &((const hs_head_summary *)result)[at];
+    const hs_head_summary *s = &((const summary_table *)result)->heads[at];
     hs_buffer_text(b, "{");
     hs__head_figures_write(b, a, summary_figures, 1, s);
     hs__json_key(b, "high_pairs");
@@ -89,7 +103,7 @@ static void summary_write_head(hs_buffer *b, const hs__answer *a, const void *re
 
 static void summary_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
-    const hs_head_summary *summaries = result;
+    const hs_head_summary *summaries = ((const summary_table *)result)->heads;
     hs__head_figures_add(arrays, a, summary_figures, N_SUMMARY_FIGURES, summaries, sizeof *summaries);
     const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     int64_t *high = hs_arrays_add(arrays, "summary_high_pairs", HS_ELEMENT_I8, 2, n_layers, n_heads);
@@ -111,8 +125,9 @@ static size_t summary_array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_summary = {
-    .compute = summary_compute,
-    .destroy = free,
+    .begin = summary_begin,
+    .add_head = summary_add_head,
+    .destroy = summary_destroy,
     .write_head = summary_write_head,
     .add_arrays = summary_add_arrays,
     .json_bytes_max = summary_json_bytes_max,
@@ -151,28 +166,46 @@ static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *
     return (hs_token_kinds){T, first, marks, marks + T, marks + 2 * T};
 }
 
-static hs_status profiles_compute(const hs__answer *a, void **ret_result, hs_error *err)
+/* The profiles and what they are found from. */
+typedef struct profile_table {
+    hs_token_kinds kinds;
+    int32_t *first;          /* owned: [T], then 3 T marks */
+    hs_head_profile heads[]; /* [l][h] */
+} profile_table;
+
+static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
-    hs_head_profile *profiles = calloc(n, sizeof *profiles);
-    int32_t *first = malloc(T * (sizeof *first + 3));
-    *ret_result = profiles;
-    if (!profiles || !first) {
-        free(first);
+    profile_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
+    *ret_result = table;
+    if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
-    }
-    const hs_token_kinds kinds = find_kinds(a->encoding, first, (uint8_t *)(first + T));
-    for (size_t i = 0; i < n && !hs__answer_cancelled(a); i++) {
-        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
-        hs_head_profile_find(hs__answer_at(a, HS_TAP_ATTENTION, l, h), &kinds, &profiles[i]);
-    }
-    free(first);
+    table->first = malloc(T * (sizeof *table->first + 3));
+    if (!table->first)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
+    table->kinds = find_kinds(a->encoding, table->first, (uint8_t *)(table->first + T));
     return HS_OK;
+}
+
+static hs_status profiles_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
+                                   hs_error *err)
+{
+    profile_table *table = result;
+    (void)a;
+    (void)err;
+    hs_head_profile_find(maps->attention, &table->kinds, &table->heads[at]);
+    return HS_OK;
+}
+
+static void profiles_destroy(void *result)
+{
+    free(((profile_table *)result)->first);
+    free(result);
 }
 
 static void profiles_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
 {
-    const hs_head_profile *profile = &((const hs_head_profile *)result)[at];
+    const hs_head_profile *profile = &((const profile_table *)result)->heads[at];
     const int digits = (int)a->analysis->digits;
     hs_buffer_text(b, "{\"label\":\"");
     hs_buffer_text(b, labels[profile->label]);
@@ -194,7 +227,7 @@ static void add_offsets(hs_arrays *arrays, const hs_head_profile *profiles, size
 
 static void profiles_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
 {
-    const hs_head_profile *profiles = result;
+    const hs_head_profile *profiles = ((const profile_table *)result)->heads;
     const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     hs__head_figures_add(arrays, a, profile_figures, N_PROFILE_FIGURES, profiles, sizeof *profiles);
     add_offsets(arrays, profiles, n_layers, n_heads);
@@ -214,8 +247,9 @@ static size_t profiles_array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_profiles = {
-    .compute = profiles_compute,
-    .destroy = free,
+    .begin = profiles_begin,
+    .add_head = profiles_add_head,
+    .destroy = profiles_destroy,
     .write_head = profiles_write_head,
     .add_arrays = profiles_add_arrays,
     .json_bytes_max = profiles_json_bytes_max,

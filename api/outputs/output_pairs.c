@@ -11,7 +11,8 @@
 typedef struct pair_list {
     hs_pair *items;
     size_t n;
-    uint64_t total; /* before max_pairs */
+    uint64_t total;     /* before max_pairs */
+    hs_pair_pool *pool; /* while maps are added; else NULL */
 } pair_list;
 
 /* hs_pairs_find searches whole captures. If more was captured than requested, it searches a copy of the
@@ -49,9 +50,36 @@ static hs_status pairs_compute(const hs__answer *a, void **ret_result, hs_error 
     return pairs ? find_pairs(a, pairs, err) : hs_fail(err, HS_NO_MEMORY, "no memory for pairs");
 }
 
+static hs_status pairs_begin(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    pair_list *pairs = calloc(1, sizeof *pairs);
+    *ret_result = pairs;
+    if (!pairs)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for pairs");
+    return hs_pair_pool_create(analysis->n_layers * analysis->n_heads, a->encoding->n_tokens, a->masked,
+                               analysis->threshold, analysis->max_pairs, &pairs->pool, err);
+}
+
+static hs_status pairs_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
+                                hs_error *err)
+{
+    const hs__analysis_request *analysis = a->analysis;
+    return hs_pair_pool_add(((pair_list *)result)->pool, at, analysis->layers[at / analysis->n_heads],
+                            analysis->heads[at % analysis->n_heads], maps->similarity, err);
+}
+
+static hs_status pairs_end(const hs__answer *a, void *result, hs_error *err)
+{
+    pair_list *pairs = result;
+    (void)a;
+    return hs_pair_pool_take(pairs->pool, &pairs->items, &pairs->n, &pairs->total, err);
+}
+
 static void pairs_destroy(void *result)
 {
     pair_list *pairs = result;
+    hs_pair_pool_destroy(pairs->pool);
     free(pairs->items);
     free(pairs);
 }
@@ -154,6 +182,9 @@ static uint64_t pairs_total(const void *result)
 
 const hs__structure hs__structure_pairs = {
     .compute = pairs_compute,
+    .begin = pairs_begin,
+    .add_head = pairs_add_head,
+    .end = pairs_end,
     .destroy = pairs_destroy,
     .write_json = pairs_write_json,
     .add_arrays = pairs_add_arrays,
@@ -181,20 +212,20 @@ typedef struct region_table {
     regions heads[]; /* [l][h] */
 } region_table;
 
-/* Arrays of T elements each. */
+/* Arrays of T elements each, in one block that starts at sums. */
 typedef struct region_scratch {
     double *sums;
+    float *profile;
     hs_span *runs;
     uint16_t *high;
 } region_scratch;
 
-static hs_status find_regions(const hs__answer *a, size_t l, size_t h, const region_scratch *scratch,
-                              regions *ret, hs_error *err)
+static hs_status find_regions(const hs__answer *a, const hs_observed_head *maps,
+                              const region_scratch *scratch, regions *ret, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens;
-    float *profile = hs__answer_scratch(a, 0);
-    hs_column_profile(hs__answer_at(a, HS_TAP_ATTENTION, l, h), T, a->masked, profile);
-    ret->n_high = hs_high_tokens(profile, T, a->analysis->attention_threshold, scratch->high);
+    hs_column_profile(maps->attention, T, a->masked, scratch->profile);
+    ret->n_high = hs_high_tokens(scratch->profile, T, a->analysis->attention_threshold, scratch->high);
     ret->n_runs = hs_runs_cut(scratch->high, ret->n_high, T, scratch->runs);
     const size_t n_means = ret->n_runs * ret->n_runs;
     ret->means = malloc(n_means * sizeof(float) + ret->n_runs * sizeof *ret->runs +
@@ -205,31 +236,34 @@ static hs_status find_regions(const hs__answer *a, size_t l, size_t h, const reg
     ret->high = (uint16_t *)(ret->runs + ret->n_runs);
     memcpy(ret->runs, scratch->runs, ret->n_runs * sizeof *ret->runs);
     memcpy(ret->high, scratch->high, ret->n_high * sizeof *ret->high);
-    hs_region_means(hs__answer_at(a, hs__answer_similarity(a), l, h), T, a->masked, ret->runs, ret->n_runs,
-                    scratch->sums, ret->means);
+    hs_region_means(maps->similarity, T, a->masked, ret->runs, ret->n_runs, scratch->sums, ret->means);
     return HS_OK;
 }
 
-static hs_status regions_compute(const hs__answer *a, void **ret_result, hs_error *err)
+static hs_status regions_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
+    const size_t n = a->analysis->n_layers * a->analysis->n_heads;
     region_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
-    const region_scratch scratch = {.sums = malloc(T * sizeof *scratch.sums),
-                                    .runs = malloc(T * sizeof *scratch.runs),
-                                    .high = malloc(T * sizeof *scratch.high)};
-    hs_status st = HS_OK;
     *ret_result = table;
-    if (!table || !scratch.sums || !scratch.runs || !scratch.high) {
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for regions");
-        goto out;
-    }
+    if (!table)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for regions");
     table->n = n;
-    for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++)
-        st = find_regions(a, i / a->analysis->n_heads, i % a->analysis->n_heads, &scratch, &table->heads[i],
-                          err);
-out:
-    free(scratch.high);
-    free(scratch.runs);
+    return HS_OK;
+}
+
+static hs_status regions_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
+                                  hs_error *err)
+{
+    const size_t T = a->encoding->n_tokens;
+    region_scratch scratch;
+    scratch.sums = malloc(
+        T * (sizeof *scratch.sums + sizeof *scratch.profile + sizeof *scratch.runs + sizeof *scratch.high));
+    if (!scratch.sums)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for regions");
+    scratch.profile = (float *)(scratch.sums + T);
+    scratch.runs = (hs_span *)(scratch.profile + T);
+    scratch.high = (uint16_t *)(scratch.runs + T);
+    const hs_status st = find_regions(a, maps, &scratch, &((region_table *)result)->heads[at], err);
     free(scratch.sums);
     return st;
 }
@@ -306,7 +340,8 @@ static size_t regions_array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_regions = {
-    .compute = regions_compute,
+    .begin = regions_begin,
+    .add_head = regions_add_head,
     .destroy = regions_destroy,
     .write_head = regions_write_head,
     .add_arrays = regions_add_arrays,

@@ -338,15 +338,24 @@ static bool holds(hs__outputs outputs, size_t i)
     return outputs >> i & 1;
 }
 
-unsigned hs__outputs_taps(const hs__analysis_request *analysis)
+unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs)
 {
     unsigned taps = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(analysis->outputs, i))
+        if (holds(outputs, i))
             taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
     if (taps & HS_KEEP(SIMILARITY))
         taps = (taps & ~HS_KEEP(SIMILARITY)) | 1U << hs_similarity_tap(hs__similarity_kind(analysis));
     return taps;
+}
+
+hs__outputs hs__outputs_observing(hs__outputs outputs)
+{
+    hs__outputs observing = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(outputs, i) && rows[i].structure && rows[i].structure->begin)
+            observing |= (hs__outputs)1 << i;
+    return observing;
 }
 
 bool hs__outputs_every_head(hs__outputs outputs)
@@ -455,6 +464,68 @@ int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *p
                 : 0;
 }
 
+/* ---- structures ---- */
+
+hs_status hs__outputs_begin(const hs__answer *a, hs__outputs outputs, void **ret_results, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++)
+        if (holds(outputs, i))
+            st = rows[i].structure->begin(a, &ret_results[i], err);
+    return st;
+}
+
+hs_status hs__outputs_add_head(const hs__answer *a, void *const *results, size_t at,
+                               const hs_observed_head *maps, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++)
+        if (results[i])
+            st = rows[i].structure->add_head(a, results[i], at, maps, err);
+    return st;
+}
+
+void hs__results_destroy(void **results)
+{
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        if (results[i] && rows[i].structure->destroy)
+            rows[i].structure->destroy(results[i]);
+        results[i] = NULL;
+    }
+}
+
+/* Adds the kept maps of all requested heads to one result. */
+static hs_status heads_add(const hs__answer *a, const hs__structure *structure, void *result, hs_error *err)
+{
+    const size_t n_heads = a->analysis->n_heads, n = a->analysis->n_layers * n_heads;
+    const hs_tap similarity = hs__answer_similarity(a);
+    hs_status st = HS_OK;
+    for (size_t at = 0; at < n && !st && !hs__answer_cancelled(a); at++) {
+        const size_t l = at / n_heads, h = at % n_heads;
+        const hs_observed_head maps = {
+            .attention =
+                a->capture->arrays[HS_TAP_ATTENTION] ? hs__answer_at(a, HS_TAP_ATTENTION, l, h) : NULL,
+            .similarity = a->capture->arrays[similarity] ? hs__answer_at(a, similarity, l, h) : NULL,
+        };
+        st = structure->add_head(a, result, at, &maps, err);
+    }
+    return st;
+}
+
+static hs_status structure_compute(const hs__answer *a, const hs__structure *structure, void **result,
+                                   hs_error *err)
+{
+    const bool observed = *result;
+    hs_status st = HS_OK;
+    if (!observed && structure->compute)
+        return structure->compute(a, result, err);
+    if (!observed)
+        st = structure->begin(a, result, err);
+    if (!st && !observed)
+        st = heads_add(a, structure, *result, err);
+    return st || !structure->end ? st : structure->end(a, *result, err);
+}
+
 hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -464,7 +535,7 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
         if (rows[i].structure && rows[i].own)
             a->results[i] = (void *)a->own[rows[i].own->kind];
         else if (rows[i].structure)
-            st = rows[i].structure->compute(a, &a->results[i], err);
+            st = structure_compute(a, rows[i].structure, &a->results[i], err);
         else if (rows[i].prepare)
             st = rows[i].prepare(a, err);
     }
@@ -475,9 +546,7 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 
 void hs__outputs_finish(hs__answer *a)
 {
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (a->results[i] && rows[i].structure->destroy)
-            rows[i].structure->destroy(a->results[i]);
+    hs__results_destroy(a->results);
     free(a->scratch);
     free(a->rollouts);
     free(a->contributions);

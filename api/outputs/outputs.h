@@ -144,8 +144,16 @@ typedef struct hs__measures {
  * output's own passes. */
 typedef struct hs__structure {
     hs_status (*compute)(const hs__answer *answer, void **ret_result,
-                         hs_error *err); /* NULL: own passes do */
-    void (*destroy)(void *result);       /* NULL: the job owns the result */
+                         hs_error *err); /* NULL: own passes do, or add_head */
+    /* Instead of compute, if each head is read alone: a pass may then show its maps and keep none. begin does
+     * not read the capture. add_head gets the maps of head l * n_heads + h; threads may call it for different
+     * heads. end comes after the last head; it may be NULL. A structure with compute as well computes maps
+     * that are kept by that. */
+    hs_status (*begin)(const hs__answer *answer, void **ret_result, hs_error *err);
+    hs_status (*add_head)(const hs__answer *answer, void *result, size_t at, const hs_observed_head *maps,
+                          hs_error *err);
+    hs_status (*end)(const hs__answer *answer, void *result, hs_error *err);
+    void (*destroy)(void *result); /* NULL: the job owns the result */
     void (*write_json)(hs_buffer *buffer, const hs__answer *answer, const void *result);
     /* Instead of write_json: writes the element of head l * n_heads + h, of `[l][h]` lists. */
     void (*write_head)(hs_buffer *buffer, const hs__answer *answer, const void *result, size_t at);
@@ -199,8 +207,10 @@ const hs__output *hs__output_at(size_t i);
 
 /* ---- sets ---- */
 
-/* Returns what the pass must keep for the requested outputs. */
-unsigned hs__outputs_taps(const hs__analysis_request *analysis);
+/* Returns what these outputs of the request read of the pass. */
+unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs);
+/* Returns those that read each head alone, so that a pass can show them its maps. */
+hs__outputs hs__outputs_observing(hs__outputs outputs);
 /* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
@@ -219,7 +229,18 @@ int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__pr
 /* Refuses with 422 what is not computed for the request's stack. */
 int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *problem);
 
-/* Computes the structures. Fails with HS_CANCELLED if the request was cancelled. */
+/* Begins the results of outputs that observe a pass. ret_results is [HS__OUTPUTS_COUNT], all NULL. The caller
+ * destroys the results, on failure too. */
+HS_MUST_USE hs_status hs__outputs_begin(const hs__answer *answer, hs__outputs outputs, void **ret_results,
+                                        hs_error *err);
+/* Adds the maps of the requested head l * n_heads + h to each result that was begun. Any thread. */
+HS_MUST_USE hs_status hs__outputs_add_head(const hs__answer *answer, void *const *results, size_t at,
+                                           const hs_observed_head *maps, hs_error *err);
+/* Destroys results and sets them to NULL. */
+void hs__results_destroy(void **results);
+
+/* Computes the structures; the answer's results are those that observed the pass. Fails with HS_CANCELLED if
+ * the request was cancelled. */
 HS_MUST_USE hs_status hs__outputs_compute(hs__answer *answer, hs_error *err);
 /* Releases what the answer owns. */
 void hs__outputs_finish(hs__answer *answer);

@@ -53,6 +53,27 @@ HS_MUST_USE hs_status hs_pairs_find(const hs_capture *capture, hs_tap similarity
                                     float threshold, size_t pairs_max, size_t n_threads, hs_pair **ret_pairs,
                                     size_t *ret_n_pairs, uint64_t *ret_total, hs_error *err);
 
+/* The same pairs of maps that are shown one by one, in any order and by any thread: memory for n_maps maps is
+ * not needed. Keeps up to twice pairs_max pairs; each thread allocates up to four times pairs_max more
+ * meanwhile.
+ *
+ *     st = hs_pair_pool_create(n_maps, n_tokens, masked, threshold, pairs_max, &pool, &err);
+ *     st = hs_pair_pool_add(pool, map, layer, head, similarity, &err);   (for each map once)
+ *     st = hs_pair_pool_take(pool, &pairs, &n_pairs, &total, &err);      (after the last)
+ *     hs_pair_pool_destroy(pool);
+ *
+ * Maps are numbered in the order of their pairs, by layer and head. `masked` is only read by create. All fail
+ * with HS_NO_MEMORY. The caller frees *ret_pairs (NULL for none) and destroys the pool; NULL is fine. */
+typedef struct hs_pair_pool hs_pair_pool;
+HS_MUST_USE hs_status hs_pair_pool_create(size_t n_maps, size_t n_tokens, const uint8_t *masked,
+                                          float threshold, size_t pairs_max, hs_pair_pool **ret_pool,
+                                          hs_error *err);
+HS_MUST_USE hs_status hs_pair_pool_add(hs_pair_pool *pool, size_t map, uint16_t layer, uint16_t head,
+                                       const float *similarity, hs_error *err);
+HS_MUST_USE hs_status hs_pair_pool_take(hs_pair_pool *pool, hs_pair **ret_pairs, size_t *ret_n_pairs,
+                                        uint64_t *ret_total, hs_error *err);
+void hs_pair_pool_destroy(hs_pair_pool *pool);
+
 /* ---- attention ---- */
 
 /* Computes c: column sums of A over unmasked rows, divided by their maximum; masked columns are 0.

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,9 +81,10 @@ void hs_similarity_normalize(const float *similarity, size_t n_tokens, const uin
 
 enum {
     LEVELS = 8,
-    SPARE = 4,            /* the most pairs that are collected, as a multiple of the request */
-    SPARE_KEPT = 1 << 16, /* pairs, 1 MB: returning less memory takes longer than it saves */
-    SHARED_MIN = 1 << 18, /* elements: fewer are faster on one thread than with a helper that must wake */
+    SPARE = 4,             /* the most pairs that are collected, as a multiple of the request */
+    SPARE_KEPT = 1 << 16,  /* pairs, 1 MB: returning less memory takes longer than it saves */
+    SPARE_POOLED = 1 << 8, /* the same for each map of a pool */
+    SHARED_MIN = 1 << 18,  /* elements: fewer are faster on one thread than with a helper that must wake */
 };
 
 /* Facts of one map. */
@@ -94,16 +96,18 @@ typedef struct map_facts {
 } map_facts;
 
 typedef struct search {
-    const hs_capture *capture;
-    hs_tap similarity;
-    size_t width;         /* T, at least HS__LANES */
-    int32_t *unmasked;    /* [width]: -1; 0 for masked tokens and padding */
-    float levels[LEVELS]; /* of N, ascending */
-    float floor;          /* the smallest N collected */
-    map_facts *maps;      /* [n_maps + 1] */
-    float *row_maxima;    /* [n_maps][width]: of S_ij, j > i, over unmasked tokens; -INFINITY without any */
+    const float *similarities; /* [n_maps][T][T] */
+    const uint16_t *layers, *heads;
+    size_t n_heads;          /* map m is of layers[m / n_heads] and heads[m % n_heads] */
+    size_t n_tokens, width;  /* T, and T or HS__LANES, whichever is more */
+    const int32_t *unmasked; /* [width]: -1; 0 for masked tokens and padding */
+    float levels[LEVELS];    /* of N, ascending */
+    float floor;             /* the smallest N collected */
+    map_facts *maps;         /* [n_maps + 1] */
+    float *row_maxima; /* [n_maps][width]: of S_ij, j > i, over unmasked tokens; -INFINITY without any */
     size_t n_maps;
     hs_pair *pairs;
+    size_t capacity; /* of pairs */
     hs__team team;
 } search;
 
@@ -210,8 +214,8 @@ static HS_CLONES size_t row_find(const float *row, size_t T, const int32_t *unma
 /* A map as wide as s->width; `copy` is where a narrow one is widened. */
 static const float *map_read(const search *s, size_t map, float copy[HS__LANES * HS__LANES])
 {
-    const size_t T = s->capture->n_tokens;
-    const float *similarity = s->capture->arrays[s->similarity] + map * T * T;
+    const size_t T = s->n_tokens;
+    const float *similarity = s->similarities + map * T * T;
     if (T == s->width)
         return similarity;
     for (size_t i = 0; i < T; i++)
@@ -227,7 +231,7 @@ static void count(const search *s, size_t map, const float *similarity)
         return;
     for (size_t l = 0; l < LEVELS; l++)
         cuts[l] = hs__similarity_cut(s->levels[l], facts->maximum);
-    const bool read_next = map + 1 < s->n_maps && s->width == s->capture->n_tokens;
+    const bool read_next = map + 1 < s->n_maps && s->width == s->n_tokens;
     map_count(similarity, s->width, s->unmasked, s->row_maxima + map * s->width, cuts,
               read_next ? similarity + s->width * s->width : similarity, facts->counts);
 }
@@ -263,7 +267,6 @@ typedef struct collection {
 
 static void row_collect(const search *s, size_t map, const float *row, size_t i, float cut, collection *ret)
 {
-    const hs_capture *capture = s->capture;
     const float maximum = s->maps[map].maximum;
     uint16_t columns[HS__BLOCK];
     for (size_t start = i + 1; start < s->width; start += HS__BLOCK) {
@@ -275,8 +278,8 @@ static void row_collect(const search *s, size_t map, const float *row, size_t i,
                 continue;
             }
             *ret->to++ = (hs_pair){
-                .layer = capture->layers[map / capture->n_heads],
-                .head = capture->heads[map % capture->n_heads],
+                .layer = s->layers[map / s->n_heads],
+                .head = s->heads[map % s->n_heads],
                 .i = (uint16_t)i,
                 .j = columns[k],
                 .similarity = similarity,
@@ -339,14 +342,19 @@ static void starts_set(search *s, size_t level, size_t n_pairs, bool exactly)
     s->floor = s->levels[level];
 }
 
-/* Finds a floor that the strongest pairs_max elements, and not many more, reach, and sets the addresses
- * of the pairs. Returns the number of pairs requested. */
-static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t *ret_total)
+/* Finds a floor of at least `lowest` that the strongest pairs_max elements, and not many more, reach, and
+ * sets the addresses of the pairs. Returns the number of pairs requested. *ret_total counts the elements that
+ * reach the threshold. */
+static size_t floor_find(search *s, float threshold, float lowest, size_t pairs_max, uint64_t *ret_total)
 {
     uint32_t low = bits_of(threshold), high = bits_of(1) + 1; /* N is 1 at most */
     uint64_t totals[LEVELS];
     levels_count(s, low, high, task_measure, totals);
     *ret_total = totals[0];
+    if (lowest > threshold) {
+        low = bits_of(lowest);
+        levels_count(s, low, high, task_count, totals);
+    }
     const size_t n_pairs = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
     while (n_pairs > 0) {
         size_t l = LEVELS - 1;
@@ -367,17 +375,24 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
 /* ---- the pairs ---- */
 enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
 
-/* Returns N of the n_kept-th strongest pair, as bits, 1 <= n_kept <= n, by a radix selection: three
- * histograms of 11 bits, the highest first. *ret_n_ties is how many pairs with this N are among the
- * n_kept. */
-static uint32_t weakest_find(const hs_pair *pairs, size_t n, size_t n_kept, size_t *ret_n_ties)
+typedef struct pair_list {
+    hs_pair *items;
+    size_t n, capacity;
+} pair_list;
+
+/* Returns N of the n_kept-th strongest pair of all lists, as bits, 1 <= n_kept <= their number, by a radix
+ * selection: three histograms of 11 bits, the highest first. *ret_n_ties is how many pairs with this N are
+ * among the n_kept. */
+static uint32_t weakest_find(const pair_list *lists, size_t n_lists, size_t n_kept, size_t *ret_n_ties)
 {
     uint32_t prefix = 0, known = 0; /* the bits found so far, and a mask of them */
     for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
         uint32_t counts[N_DIGITS] = {0}, digit = N_DIGITS - 1;
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t bits = bits_of(pairs[i].normalized);
-            counts[bits >> shift & (N_DIGITS - 1)] += (bits & known) == prefix;
+        for (size_t l = 0; l < n_lists; l++) {
+            for (size_t i = 0; i < lists[l].n; i++) {
+                const uint32_t bits = bits_of(lists[l].items[i].normalized);
+                counts[bits >> shift & (N_DIGITS - 1)] += (bits & known) == prefix;
+            }
         }
         while (counts[digit] < n_kept)
             n_kept -= counts[digit--];
@@ -388,18 +403,25 @@ static uint32_t weakest_find(const hs_pair *pairs, size_t n, size_t n_kept, size
     return prefix;
 }
 
-/* Keeps the strongest n_kept > 0 of n, in order; of equal ones the first. */
-static void weakest_drop(hs_pair *pairs, size_t n, size_t n_kept)
+/* Keeps the strongest n_kept > 0 pairs of all lists, in order; of equal ones the first. Returns N of the
+ * weakest that is kept. */
+static float weakest_drop(pair_list *lists, size_t n_lists, size_t n_kept)
 {
-    size_t n_ties, n_left = 0;
-    const uint32_t weakest = weakest_find(pairs, n, n_kept, &n_ties);
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = bits_of(pairs[i].normalized);
-        if (bits < weakest || (bits == weakest && n_ties == 0))
-            continue;
-        n_ties -= bits == weakest;
-        pairs[n_left++] = pairs[i];
+    size_t n_ties;
+    const uint32_t weakest = weakest_find(lists, n_lists, n_kept, &n_ties);
+    for (size_t l = 0; l < n_lists; l++) {
+        hs_pair *pairs = lists[l].items;
+        size_t n_left = 0;
+        for (size_t i = 0; i < lists[l].n; i++) {
+            const uint32_t bits = bits_of(pairs[i].normalized);
+            if (bits < weakest || (bits == weakest && n_ties == 0))
+                continue;
+            n_ties -= bits == weakest;
+            pairs[n_left++] = pairs[i];
+        }
+        lists[l].n = n_left;
     }
+    return float_of(weakest);
 }
 
 /* Returns a key that orders the pairs of one map: N descending, then i, then j. */
@@ -433,6 +455,18 @@ static void pairs_sort(search *s, size_t n)
     hs__team_share(&s->team, n_groups, task_sort, s);
 }
 
+/* Gives memory back that a list does not fill, if that is more than `spare` pairs. */
+static void list_fit(pair_list *list, size_t spare)
+{
+    if (list->capacity - list->n <= spare)
+        return;
+    hs_pair *fitting = realloc(list->items, (list->n ? list->n : 1) * sizeof *fitting);
+    if (fitting) {
+        list->items = fitting;
+        list->capacity = list->n;
+    }
+}
+
 /* Collects the pairs; s->pairs is NULL if there is no memory. */
 static void pairs_make(search *s, size_t n_pairs)
 {
@@ -442,48 +476,181 @@ static void pairs_make(search *s, size_t n_pairs)
     if (!s->pairs)
         return;
     hs__team_share(&s->team, s->n_maps, task_collect, s);
+    pair_list list = {s->pairs, n_found, n_found};
     if (n_found > n_pairs)
-        weakest_drop(s->pairs, n_found, n_pairs);
-    if (n_found - n_pairs > SPARE_KEPT) {
-        hs_pair *fitting = realloc(s->pairs, n_pairs * sizeof *fitting);
-        if (fitting)
-            s->pairs = fitting;
-    }
+        weakest_drop(&list, 1, n_pairs);
+    list_fit(&list, SPARE_KEPT);
+    s->pairs = list.items;
+    s->capacity = list.capacity;
     pairs_sort(s, n_pairs);
+}
+
+/* Returns [width] of marks that a search reads, which the caller frees, or NULL. */
+static int32_t *unmasked_create(const uint8_t *masked, size_t n_tokens)
+{
+    int32_t *unmasked = calloc(hs__max(n_tokens, HS__LANES), sizeof *unmasked);
+    for (size_t i = 0; i < n_tokens && unmasked; i++)
+        unmasked[i] = hs__is_masked(masked, i) ? 0 : -1;
+    return unmasked;
+}
+
+/* Searches the maps of s, of which similarities, layers, heads, n_heads, n_tokens, unmasked and n_maps are
+ * set. */
+static hs_status search_run(search *s, float threshold, float lowest, size_t pairs_max, hs_runtime *runtime,
+                            size_t n_threads, pair_list *ret_pairs, uint64_t *ret_total, hs_error *err)
+{
+    s->width = hs__max(s->n_tokens, HS__LANES);
+    s->maps = calloc(s->n_maps + 1, sizeof *s->maps);
+    s->row_maxima = malloc(s->n_maps * s->width * sizeof *s->row_maxima);
+    if (!s->maps || !s->row_maxima || !s->unmasked) {
+        free(s->maps);
+        free(s->row_maxima);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to search %zu maps for pairs", s->n_maps);
+    }
+    uint64_t total;
+    hs__team_start(&s->team, runtime, s->n_maps * s->n_tokens * s->n_tokens < SHARED_MIN ? 1 : n_threads);
+    const size_t n_pairs = floor_find(s, threshold, lowest, pairs_max, &total);
+    if (n_pairs > 0)
+        pairs_make(s, n_pairs);
+    hs__team_finish(&s->team);
+    free(s->maps);
+    free(s->row_maxima);
+    if (n_pairs > 0 && !s->pairs)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_pairs);
+    *ret_pairs = (pair_list){s->pairs, n_pairs, s->capacity};
+    *ret_total = total;
+    return HS_OK;
 }
 
 hs_status hs_pairs_find(const hs_capture *capture, hs_tap similarity, const uint8_t *masked, float threshold,
                         size_t pairs_max, size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs,
                         uint64_t *ret_total, hs_error *err)
 {
-    search s = {.capture = capture, .similarity = similarity, .n_maps = capture->n_layers * capture->n_heads};
-    s.width = hs__max(capture->n_tokens, HS__LANES);
-    s.maps = calloc(s.n_maps + 1, sizeof *s.maps);
-    s.row_maxima = malloc(s.n_maps * s.width * sizeof *s.row_maxima);
-    s.unmasked = calloc(s.width, sizeof *s.unmasked);
-    if (!s.maps || !s.row_maxima || !s.unmasked) {
-        free(s.maps);
-        free(s.row_maxima);
-        free(s.unmasked);
-        return hs_fail(err, HS_NO_MEMORY, "no memory to search %zu maps for pairs", s.n_maps);
-    }
-    for (size_t i = 0; i < capture->n_tokens; i++)
-        s.unmasked[i] = hs__is_masked(masked, i) ? 0 : -1;
-
-    uint64_t total;
-    hs__team_start(&s.team, capture->runtime,
-                   s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
-    const size_t n_pairs = floor_find(&s, threshold, pairs_max, &total);
-    if (n_pairs > 0)
-        pairs_make(&s, n_pairs);
-    hs__team_finish(&s.team);
-    free(s.maps);
-    free(s.row_maxima);
-    free(s.unmasked);
-    if (n_pairs > 0 && !s.pairs)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_pairs);
-    *ret_pairs = s.pairs;
-    *ret_n_pairs = n_pairs;
-    *ret_total = total;
+    int32_t *unmasked = unmasked_create(masked, capture->n_tokens);
+    search s = {.similarities = capture->arrays[similarity],
+                .layers = capture->layers,
+                .heads = capture->heads,
+                .n_heads = capture->n_heads,
+                .n_tokens = capture->n_tokens,
+                .unmasked = unmasked,
+                .n_maps = capture->n_layers * capture->n_heads};
+    pair_list pairs = {0};
+    const hs_status st =
+        search_run(&s, threshold, 0, pairs_max, capture->runtime, n_threads, &pairs, ret_total, err);
+    free(unmasked);
+    if (st)
+        return st;
+    *ret_pairs = pairs.items;
+    *ret_n_pairs = pairs.n;
     return HS_OK;
+}
+
+/* ---- maps that are shown one by one ----
+ *
+ * The pool keeps the pairs of each map that may still be among the strongest. Once it has twice as many as
+ * requested, the weakest go, and later maps are only searched above them. A pair that goes has pairs_max
+ * pairs before it in the order of the result, so the result does not depend on the order of the maps. */
+
+struct hs_pair_pool {
+    size_t n_maps, n_tokens, pairs_max;
+    float threshold;
+    int32_t *unmasked;
+    pthread_mutex_t mutex; /* guards everything below */
+    float floor;           /* of N: weaker pairs are not among the strongest */
+    size_t n_pairs;        /* in all lists */
+    uint64_t total;
+    pair_list lists[]; /* [n_maps] */
+};
+
+hs_status hs_pair_pool_create(size_t n_maps, size_t n_tokens, const uint8_t *masked, float threshold,
+                              size_t pairs_max, hs_pair_pool **ret_pool, hs_error *err)
+{
+    hs_pair_pool *pool = calloc(1, sizeof *pool + n_maps * sizeof *pool->lists);
+    int32_t *unmasked = unmasked_create(masked, n_tokens);
+    if (!pool || !unmasked) {
+        free(pool);
+        free(unmasked);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the pairs of %zu maps", n_maps);
+    }
+    pool->n_maps = n_maps;
+    pool->n_tokens = n_tokens;
+    pool->pairs_max = pairs_max;
+    pool->threshold = threshold;
+    pool->unmasked = unmasked;
+    pthread_mutex_init(&pool->mutex, NULL); /* cannot fail with glibc's default attributes */
+    *ret_pool = pool;
+    return HS_OK;
+}
+
+/* Drops the weakest pairs, with the mutex held. */
+static void pool_prune(hs_pair_pool *pool)
+{
+    pool->floor = weakest_drop(pool->lists, pool->n_maps, pool->pairs_max);
+    pool->n_pairs = pool->pairs_max;
+    for (size_t map = 0; map < pool->n_maps; map++)
+        list_fit(&pool->lists[map], SPARE_POOLED);
+}
+
+hs_status hs_pair_pool_add(hs_pair_pool *pool, size_t map, uint16_t layer, uint16_t head,
+                           const float *similarity, hs_error *err)
+{
+    search s = {.similarities = similarity,
+                .layers = &layer,
+                .heads = &head,
+                .n_heads = 1,
+                .n_tokens = pool->n_tokens,
+                .unmasked = pool->unmasked,
+                .n_maps = 1};
+    pair_list found = {0};
+    uint64_t total;
+    pthread_mutex_lock(&pool->mutex);
+    const float lowest = pool->floor;
+    pthread_mutex_unlock(&pool->mutex);
+    const hs_status st =
+        search_run(&s, pool->threshold, lowest, pool->pairs_max, NULL, 1, &found, &total, err);
+    if (st)
+        return st;
+    list_fit(&found, SPARE_POOLED);
+    pthread_mutex_lock(&pool->mutex);
+    pool->lists[map] = found;
+    pool->n_pairs += found.n;
+    pool->total += total;
+    if (pool->n_pairs / 2 > pool->pairs_max)
+        pool_prune(pool);
+    pthread_mutex_unlock(&pool->mutex);
+    return HS_OK;
+}
+
+hs_status hs_pair_pool_take(hs_pair_pool *pool, hs_pair **ret_pairs, size_t *ret_n_pairs, uint64_t *ret_total,
+                            hs_error *err)
+{
+    *ret_pairs = NULL;
+    *ret_total = pool->total;
+    if (pool->n_pairs > pool->pairs_max)
+        pool_prune(pool);
+    *ret_n_pairs = 0;
+    if (pool->n_pairs == 0)
+        return HS_OK;
+    hs_pair *pairs = malloc(pool->n_pairs * sizeof *pairs);
+    if (!pairs)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", pool->n_pairs);
+    for (size_t map = 0; map < pool->n_maps; map++) {
+        const pair_list *list = &pool->lists[map];
+        if (list->n > 0)
+            memcpy(pairs + *ret_n_pairs, list->items, list->n * sizeof *pairs);
+        *ret_n_pairs += list->n;
+    }
+    *ret_pairs = pairs;
+    return HS_OK;
+}
+
+void hs_pair_pool_destroy(hs_pair_pool *pool)
+{
+    if (!pool)
+        return;
+    for (size_t map = 0; map < pool->n_maps; map++)
+        free(pool->lists[map].items);
+    free(pool->unmasked);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
 }

@@ -153,6 +153,13 @@ static const hs_option serve_options[] = {
      .offset = AT(catalog.api.answer_bytes_max),
      .min = 1024,
      .max = 64.0 * (1 << 30)},
+    {.name = "max-maps",
+     .argument = "BYTES",
+     .help = "maps in memory while one request is computed (1G; 1/4 of memory)",
+     .set = hs__set_bytes,
+     .offset = AT(catalog.api.capture_bytes_max),
+     .min = 1 << 20,
+     .max = 1024.0 * (1 << 30)},
     {.name = "cache",
      .argument = "BYTES",
      .help = "attention maps kept for follow-up requests (256M; 1/8 of memory); 0: none",
@@ -222,7 +229,8 @@ static void memory_share(hs_server_options *options)
         api->cache_bytes_max = ordinary < limit / 8 ? ordinary : limit / 8;
     /* An answer that can never fit is refused as too large, not as too much for the moment. */
     api->answer_bytes_max = answer < options->client_memory_max / 2 ? answer : options->client_memory_max / 2;
-    api->capture_bytes_max = 4 * ordinary < limit / 4 ? 4 * ordinary : limit / 4;
+    if (!api->capture_bytes_max)
+        api->capture_bytes_max = 4 * ordinary < limit / 4 ? 4 * ordinary : limit / 4;
     api->captures_bytes_max = limit / 4;
     hs_runtime_keep(options->catalog.runtime, 8 * ordinary < limit / 8 ? 8 * ordinary : limit / 8);
 }

@@ -475,6 +475,7 @@ static void start_log(const hs_server *server)
                                    {"connections", NULL, (double)o->connections_max},
                                    {"max_body", NULL, (double)o->body_bytes_max},
                                    {"max_answer", NULL, (double)o->catalog.api.answer_bytes_max},
+                                   {"max_maps", NULL, (double)o->catalog.api.capture_bytes_max},
                                    {"max_held", NULL, (double)o->client_memory_max},
                                    {"cache", NULL, (double)o->catalog.api.cache_bytes_max},
                                    {"deadline_s", NULL, (double)o->deadline_ms / 1e3}};

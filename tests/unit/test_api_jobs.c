@@ -215,7 +215,7 @@ START_TEST(too_much_is_refused_before_it_is_computed)
     } cases[] = {
         {"\"max_tokens\":512,\"layers\":\"all\"}", NULL, "digits"},
         {"\"max_tokens\":512,\"layers\":\"all\"}", "format=npz", "dtype f2"},
-        {"\"max_tokens\":512,\"layers\":\"all\",\"outputs\":[\"summary\"]}", NULL, "computing the heads"},
+        {"\"max_tokens\":512,\"layers\":\"all\",\"outputs\":[\"segments\"]}", NULL, "computing the heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[4096];

@@ -6,6 +6,8 @@
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BODY "{\"text\":\"The war ended.\",\"layers\":\"all\",\"outputs\":[\"attentions\"]}"
@@ -140,6 +142,114 @@ START_TEST(a_client_that_leaves_does_not_wait_on)
 }
 END_TEST
 
+/* Figures of a text of 400 tokens, whose maps the cache of 1 GiB keeps. */
+#define FIGURES(rest)                                                                                        \
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"digits\":9,\"outputs\":[\"pairs\",\"regions\","                \
+    "\"summary\",\"profiles\"],\"layers\":" rest "}"
+static const char *const figures[] = {
+    FIGURES("\"all\""),
+    FIGURES("[2,11],\"heads\":[0,5],\"max_pairs\":7"),
+    FIGURES("[0,3],\"center\":\"text\",\"special_tokens\":\"mask\""),
+    FIGURES("[1,4],\"heads\":[3,7],\"similarity_space\":\"residual\",\"threshold\":0.7"),
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"outputs\":[\"attentions\",\"summary\"]}",
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"outputs\":[\"regions\",\"pairs\",\"head_"
+    "outputs\"]}",
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"heads\":[1,5,9],\"outputs\":[\"hidden_states\","
+    "\"profiles\"]}",
+};
+
+/* Makes a body of 400 tokens. The caller frees it. */
+static char *long_body(const char *format)
+{
+    static char ids[400 * 4];
+    size_t n = 0;
+    for (size_t i = 0; i < 400; i++)
+        n += (size_t)snprintf(ids + n, sizeof ids - n, i ? ",%zu" : "%zu", 5 + i * i % 89);
+    char *body = malloc(n + strlen(format) + 1);
+    ck_assert_ptr_nonnull(body);
+    snprintf(body, n + strlen(format) + 1, format, ids);
+    return body;
+}
+
+/* Answers on two threads. Returns the memory that the job took; *ret_observes says whether outputs observed
+ * the pass. */
+static size_t answer_long(api_fixture *f, const char *body, hs_response *ret_response, bool *ret_observes)
+{
+    hs_request request = api_request(HS_ANALYZE, body);
+    request.n_threads = 2;
+    hs_job *job = hs_job_create(f->api, &request);
+    const size_t n_bytes = job->capture_bytes;
+    *ret_observes = job->observed;
+    hs_job_run(&job, 1, &(hs_run_control){.n_threads = 2});
+    hs_job_answer(job, ret_response);
+    ck_assert_int_eq(ret_response->status, 200);
+    hs_job_destroy(job);
+    return n_bytes;
+}
+
+START_TEST(outputs_that_observe_a_pass_answer_the_same)
+{
+    api_fixture keeping, showing;
+    char *body = long_body(figures[_i]);
+    hs_response kept, shown;
+    bool observes;
+    api_open_cores(&(hs_api_options){.cache_bytes_max = (size_t)1 << 30}, 2, &keeping);
+    api_open_cores(&(hs_api_options){0}, 2, &showing);
+    const size_t n_kept = answer_long(&keeping, body, &kept, &observes);
+    ck_assert(!observes);
+    const size_t n_shown = answer_long(&showing, body, &shown, &observes);
+    ck_assert(observes);
+    ck_assert_uint_lt(n_shown, n_kept);
+    ck_assert_uint_eq(kept.body_bytes, shown.body_bytes);
+    ck_assert_mem_eq(kept.body, shown.body, kept.body_bytes);
+    hs_response_finish(&kept);
+    hs_response_finish(&shown);
+    free(body);
+    api_close(&keeping);
+    api_close(&showing);
+}
+END_TEST
+
+START_TEST(a_cached_map_does_not_stand_for_a_pass)
+{
+    api_fixture f;
+    char *maps = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"outputs\":[\"attentions\"]}");
+    char *body = long_body(FIGURES("\"all\""));
+    hs_response response;
+    bool observes;
+    api_open_cores(&(hs_api_options){.cache_bytes_max = 64 << 20}, 2, &f);
+    answer_long(&f, maps, &response, &observes);
+    ck_assert(!observes);
+    hs_response_finish(&response);
+    answer_long(&f, body, &response, &observes);
+    ck_assert(observes);
+    ck_assert_uint_gt(response.n_tokens, 0);
+    hs_response_finish(&response);
+    free(maps);
+    free(body);
+    api_close(&f);
+}
+END_TEST
+
+START_TEST(a_refusal_says_what_one_head_takes)
+{
+    api_fixture f;
+    hs_response response;
+    char *body = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":\"all\",\"outputs\":"
+                           "[\"segments\"]}");
+    api_open(&(hs_api_options){.capture_bytes_max = 1 << 20}, &f);
+    const hs_request request = api_request(HS_ANALYZE, body);
+    hs_api_handle(f.api, &request, &response);
+    ck_assert_int_eq(response.status, 422);
+    ck_assert_ptr_nonnull(strstr(response.body, "the limit is 1.0 MB"));
+    ck_assert_ptr_nonnull(strstr(response.body, "Of 400 tokens one head takes 1.3 MB"));
+    ck_assert_ptr_nonnull(strstr(response.body, "--max-maps"));
+    hs_response_finish(&response);
+    free(body);
+    api_close(&f);
+}
+END_TEST
+
 START_TEST(a_refused_take_changes_nothing)
 {
     hs__budget budget;
@@ -166,6 +276,10 @@ int main(void)
     tcase_add_test(cases, lines_are_answered_as_far_as_memory_goes);
     tcase_add_test(cases, a_job_waits_for_memory);
     tcase_add_test(cases, a_client_that_leaves_does_not_wait_on);
+    tcase_add_loop_test(cases, outputs_that_observe_a_pass_answer_the_same, 0,
+                        (int)(sizeof figures / sizeof *figures));
+    tcase_add_test(cases, a_cached_map_does_not_stand_for_a_pass);
+    tcase_add_test(cases, a_refusal_says_what_one_head_takes);
     tcase_add_test(cases, a_refused_take_changes_nothing);
     Suite *suite = suite_create("api memory");
     suite_add_tcase(suite, cases);
