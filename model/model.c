@@ -4,8 +4,10 @@
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +16,7 @@
 /* Contents of a checkpoint's files: borrowed, must outlive the model. Absent files are {NULL, 0}. */
 typedef struct model_files {
     hs_bytes config, safetensors;
+    hs_bytes adapter;             /* of an adapter's folder, whose base model has the others */
     hs_tokenizer_files tokenizer; /* except its config, which is `config` above */
 } model_files;
 
@@ -29,6 +32,7 @@ struct hs_model {
     hs_architecture decoder; /* without layers: the checkpoint has none */
     hs_tokenizer *tokenizer;
     hs__shards shards;
+    hs__shards adapter;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
     fingerprint *fingerprint;
     char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
@@ -55,6 +59,7 @@ void hs_model_close(hs_model *model)
         return;
     hs__tokenizer_destroy(model->tokenizer);
     hs__shards_finish(&model->shards);
+    hs__shards_finish(&model->adapter);
     for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
         hs__shards_finish(&model->sentence[i]);
     hs__family_release(&model->architecture);
@@ -105,6 +110,8 @@ static hs_status digest_files(hs_model *model, const model_files *files, hs_erro
         if (n_bytes)
             hs_digest_add(digest, list[i].bytes->data, n_bytes);
     }
+    if (files->adapter.data)
+        hs_digest_add(digest, files->adapter.data, files->adapter.size);
     hs_digest_read(digest, model->files_sha256);
     hs_digest_destroy(digest);
     return HS_OK;
@@ -131,23 +138,23 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);
+    hs__shards_forget_headers(&model->adapter);
     hs_tokenizer_files tokenizer = files->tokenizer;
     tokenizer.config = files->config;
     st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->tokenizer, err);
     return st ? st : digest_files(model, files, err);
 }
 
-/* Refuses a folder without config.json, and says so if it has an adapter. */
-static hs_status refuse_missing(const char *dir, const hs_error *reason, hs_error *err)
+/* Finds the folder with the model's files: dir, or that of an adapter's base model. Reads the adapter's
+ * config. */
+static hs_status find_folder(const char *dir, model_files *files, char ret_dir[PATH_MAX], hs_error *err)
 {
-    hs_bytes adapter = {NULL, 0};
-    hs_error unused = {0};
-    if (hs__file_read(dir, "adapter_config.json", true, &adapter, &unused) || !adapter.data)
-        return hs_fail(err, HS_NOT_FOUND, "%s", reason->text);
-    free((void *)adapter.data);
-    return hs_fail(err, HS_NOT_FOUND,
-                   "config.json: missing; adapter_config.json shows that this is an adapter (PEFT) and not a "
-                   "model. Merge it into its base model with merge_and_unload() of PEFT, and save that");
+    if ((size_t)snprintf(ret_dir, PATH_MAX, "%s", dir) >= PATH_MAX)
+        return hs_fail(err, HS_IO, "the path is too long");
+    hs_status st = hs__file_read(dir, "config.json", true, &files->config, err);
+    if (!st && !files->config.data)
+        st = hs__file_read(dir, "adapter_config.json", true, &files->adapter, err);
+    return st || !files->adapter.data ? st : hs__adapter_base(&files->adapter, ret_dir, err);
 }
 
 /* Reads the small files. The caller frees them with free_files, even after an error. */
@@ -155,14 +162,11 @@ static hs_status read_files(const char *dir, model_files *files, hs_error *err)
 {
     small_file list[N_FILES];
     list_files(files, list);
-    hs_error reason = {0};
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < N_FILES; i++)
         if (!list[i].bytes->data)
-            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, &reason);
-    if (st == HS_NOT_FOUND)
-        return refuse_missing(dir, &reason, err);
-    return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
+            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, err);
+    return st;
 }
 
 static void free_files(model_files *files)
@@ -173,6 +177,7 @@ static void free_files(model_files *files)
         free((void *)list[i].bytes->data);
         list[i].bytes->data = NULL;
     }
+    free((void *)files->adapter.data);
 }
 
 /* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return as texts
@@ -207,15 +212,20 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
     model_files files = {0};
     hs_error reason = {0};
     const hs__family *family = NULL;
-    hs_status st = read_files(dir, &files, &reason);
+    char base[PATH_MAX];
+    hs_status st = find_folder(dir, &files, base, &reason);
+    if (!st)
+        st = read_files(base, &files, &reason);
     if (!st) /* before the weights: a family that is not supported needs no advice on their files */
         st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)
-        st = hs__shards_open(dir, &model->shards, &reason);
+        st = hs__shards_open(base, &model->shards, &reason);
+    if (!st && files.adapter.data)
+        st = hs__adapter_merge(dir, &files.adapter, &model->shards, &model->adapter, &reason);
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
-        st = hs__sentence_open(dir, model->architecture.shape.hidden, &model->architecture.sentence,
+        st = hs__sentence_open(base, model->architecture.shape.hidden, &model->architecture.sentence,
                                model->sentence, &reason);
     free_files(&files);
     if (st) {
@@ -337,7 +347,7 @@ bool hs_model_predicts_masks(const hs_model *model)
 
 static size_t shards_bytes(const hs__shards *shards)
 {
-    size_t n_bytes = 0;
+    size_t n_bytes = shards->merged.mapping.bytes.size;
     for (size_t i = 0; i < shards->n_shards; i++)
         n_bytes += shards->shards[i].mapping.bytes.size;
     return n_bytes;
@@ -345,7 +355,7 @@ static size_t shards_bytes(const hs__shards *shards)
 
 size_t hs_model_bytes(const hs_model *model)
 {
-    size_t n_bytes = shards_bytes(&model->shards);
+    size_t n_bytes = shards_bytes(&model->shards) + shards_bytes(&model->adapter);
     for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
         n_bytes += shards_bytes(&model->sentence[i]);
     return n_bytes;
@@ -394,7 +404,7 @@ static void hash_weights(const hs_model *model, char ret_hex[HS_SHA256_HEX])
 {
     hs_digest *digest = hs_digest_create();
     *ret_hex = '\0';
-    bool whole = digest && hash_shards(&model->shards, digest);
+    bool whole = digest && hash_shards(&model->shards, digest) && hash_shards(&model->adapter, digest);
     for (size_t i = 0; whole && i < HS_SENTENCE_DENSE_MAX; i++)
         whole = hash_shards(&model->sentence[i], digest);
     if (whole)

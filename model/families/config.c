@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_NAME "config.json"
-
 void hs__config_refuse(hs__config *config, const char *format, ...)
 {
     char text[sizeof config->err->text];
@@ -18,7 +16,8 @@ void hs__config_refuse(hs__config *config, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    config->status = hs_fail(config->err, HS_BAD_MODEL, FILE_NAME ": %s", text);
+    config->status = hs_fail(config->err, HS_BAD_MODEL, "%s: %s",
+                             config->file_name ? config->file_name : "config.json", text);
 }
 
 /* Returns NULL if the key is absent or a reader has already failed. */
@@ -211,7 +210,8 @@ void hs__config_unused(hs__config *config, const char *key)
 {
     const json_t *value = look_up(config, key);
     if (value && !json_is_null(value) && !json_is_false(value) &&
-        !(json_is_object(value) && json_object_size(value) == 0))
+        !(json_is_object(value) && json_object_size(value) == 0) &&
+        !(json_is_array(value) && json_array_size(value) == 0))
         hs__config_refuse(config, "%s is not supported", key);
 }
 

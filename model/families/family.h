@@ -10,6 +10,7 @@
 #include "model/files/shards.h"
 
 #include <jansson.h>
+#include <limits.h>
 
 /* ---- reading config.json ----
  *
@@ -19,6 +20,7 @@
 
 typedef struct hs__config {
     const json_t *keys;
+    const char *file_name; /* for messages; NULL: config.json */
     hs_status status;
     hs_error *err;
 } hs__config;
@@ -82,7 +84,7 @@ void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architec
 /* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */
 void hs__config_only(hs__config *config, const char *key, const char *only);
 
-/* Refuses the config unless the key is absent, null, false or {}: the feature is not supported. */
+/* Refuses the config unless the key is absent, null, false, {} or []: the feature is not supported. */
 void hs__config_unused(hs__config *config, const char *key);
 
 /* Refuses the config. The message says which key is wrong, and why. */
@@ -240,6 +242,18 @@ bool hs__weights_exist(const hs__shards *shards, const hs__family *family);
 /* Binds <module>.weight [n_out][n_in] and, with has_bias, <module>.bias. Fails like hs__weights_bind. */
 HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
                                      bool has_bias, hs_dense *ret_dense, hs_error *err);
+
+/* ---- LoRA adapters (adapter.c) ---- */
+
+/* Reads an adapter_config.json and finds the folder of its base model. Fails with HS_BAD_MODEL, naming the
+ * key, or with HS_NOT_FOUND. */
+HS_MUST_USE hs_status hs__adapter_base(const hs_bytes *file, char ret_dir[PATH_MAX], hs_error *err);
+
+/* Opens the adapter's tensors in folder dir and sets shards->merged to the weights of the base model that
+ * they change. Fails with HS_BAD_MODEL, naming the tensor, and with HS_NO_MEMORY. The caller finishes
+ * *ret_tensors, even after an error. */
+HS_MUST_USE hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, hs__shards *shards,
+                                        hs__shards *ret_tensors, hs_error *err);
 
 /* ---- sentence encoders (sentence.c) ----
  *

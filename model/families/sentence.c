@@ -151,7 +151,7 @@ hs_status hs__pooling_parse(const hs_bytes *file, size_t hidden, hs_sentence_hea
     json_t *keys = NULL;
     hs_status st = hs__json_parse(file, CONFIG_FILE, &keys, err);
     if (!st) {
-        hs__config config = {keys, HS_OK, err};
+        hs__config config = {.keys = keys, .err = err};
         const char *key =
             json_object_get(keys, "embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
         if (hs__config_size_or(&config, key, 1, HS_HIDDEN_MAX, hidden) != hidden && !config.status)
@@ -194,7 +194,7 @@ hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret_shape, hs_e
     *ret_shape = (hs__dense_shape){0};
     hs_status st = hs__json_parse(file, CONFIG_FILE, &keys, err);
     if (!st) {
-        hs__config config = {keys, HS_OK, err};
+        hs__config config = {.keys = keys, .err = err};
         ret_shape->n_in = hs__config_size(&config, "in_features", 1, HS_N_POOLS * HS_HIDDEN_MAX);
         ret_shape->n_out = hs__config_size(&config, "out_features", 1, HS_HIDDEN_MAX);
         ret_shape->has_bias = hs__config_flag_or(&config, "bias", true);
@@ -350,7 +350,7 @@ static hs_status open_length(const char *dir, hs_sentence_head *head, hs_error *
     if (st || !file.data)
         return st;
     st = hs__json_parse(&file, names[i - 1], &keys, err);
-    hs__config config = {keys, HS_OK, &reason};
+    hs__config config = {.keys = keys, .err = &reason};
     if (!st && !json_is_null(json_object_get(keys, "max_seq_length")))
         head->max_tokens = hs__config_size_or(&config, "max_seq_length", 1, (size_t)1 << 30, 0);
     if (config.status)

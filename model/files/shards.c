@@ -323,6 +323,12 @@ hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err
     return st;
 }
 
+hs_status hs__shards_open_file(const char *dir, const char *name, hs__shards *ret_shards, hs_error *err)
+{
+    *ret_shards = (hs__shards){.file_name = name};
+    return open_shards(dir, &name, 1, ret_shards, err);
+}
+
 hs_status hs__shards_open_memory(const hs_bytes *file, hs__shards *ret_shards, hs_error *err)
 {
     *ret_shards = (hs__shards){.file_name = SINGLE_FILE, .shards = calloc(1, sizeof *ret_shards->shards)};
@@ -335,6 +341,8 @@ hs_status hs__shards_open_memory(const hs_bytes *file, hs__shards *ret_shards, h
 
 const hs__shard *hs__shards_find(const hs__shards *shards, const char *name, hs__entry *ret_entry)
 {
+    if (hs__safetensors_find(&shards->merged.tensors, name, ret_entry))
+        return &shards->merged;
     const char *file_name = shards->shards[0].tensors.file_name;
     if (shards->index) {
         file_name = json_string_value(json_object_get(json_object_get(shards->index, "weight_map"), name));
@@ -353,6 +361,7 @@ void hs__shards_forget_headers(hs__shards *shards)
 {
     for (size_t i = 0; i < shards->n_shards; i++)
         hs__safetensors_finish(&shards->shards[i].tensors);
+    hs__safetensors_finish(&shards->merged.tensors);
     json_decref(shards->index);
     shards->index = NULL;
 }
@@ -363,5 +372,6 @@ void hs__shards_finish(hs__shards *shards)
     for (size_t i = 0; i < shards->n_shards; i++)
         hs__file_unmap(&shards->shards[i].mapping);
     free(shards->shards);
+    free((void *)shards->merged.mapping.bytes.data);
     *shards = (hs__shards){0};
 }

@@ -48,6 +48,7 @@ typedef struct hs__shards {
     size_t n_shards;
     hs__shard *shards; /* [n_shards] */
     json_t *index;     /* NULL without an index */
+    hs__shard merged;  /* tensors that replace others of their names; its bytes are owned. Zeroed: none */
 } hs__shards;
 
 /* Parses model.safetensors.index.json. *ret_names lists each shard's file name once, sorted. The caller frees
@@ -57,6 +58,9 @@ HS_MUST_USE hs_status hs__index_parse(const hs_bytes *file, json_t **ret_index, 
 /* Open the weights of a folder, or one file in memory. The caller finishes *ret_shards, even after an
  * error. */
 HS_MUST_USE hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err);
+/* Opens one file of a folder, like hs__shards_open. */
+HS_MUST_USE hs_status hs__shards_open_file(const char *dir, const char *name, hs__shards *ret_shards,
+                                           hs_error *err);
 HS_MUST_USE hs_status hs__shards_open_memory(const hs_bytes *file, hs__shards *ret_shards, hs_error *err);
 /* Finds a tensor. Returns its shard, or NULL if no shard has it. */
 const hs__shard *hs__shards_find(const hs__shards *shards, const char *name, hs__entry *ret_entry);

@@ -23,6 +23,10 @@ from pathlib import Path
 import numpy as np
 
 try:
+    import peft
+except ImportError:
+    peft = None  # then adapters are not checked
+try:
     import torch
     import transformers
 except ImportError as missing:
@@ -312,12 +316,55 @@ def check_every_loss():
     return worst
 
 
+# Adapters of PEFT: model type -> modules, and whether the scale has the root of the rank.
+ADAPTED = {"llama": (["q_proj", "v_proj", "o_proj", "down_proj"], False), "qwen2": (["k_proj", "gate_proj"], True),
+           "gpt2": (["c_attn", "c_proj", "c_fc"], True), "gpt_neox": (["query_key_value", "dense"], False),
+           "bert": (["query", "value", "dense"], False)}
+
+
+def check_adapter(name, kind, scratch):
+    """Largest differences of the maps and states, of a model with an adapter that PEFT saved."""
+    modules, by_root = ADAPTED[name]
+    base = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(name))
+    config = transformers.AutoConfig.for_model(name, **SAVED[name])
+    kind.from_config(config).save_pretrained(base)
+    model = peft.get_peft_model(kind.from_pretrained(base), peft.LoraConfig(
+        r=3, lora_alpha=5, target_modules=modules, use_rslora=by_root, rank_pattern={modules[0]: 2}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter) * parameter.requires_grad
+    model.save_pretrained(scratch / "adapter")
+    answer = program(scratch / "adapter", scratch / "answer.npz")
+    model = kind.from_pretrained(base, attn_implementation="eager", dtype=torch.float64)
+    model = peft.PeftModel.from_pretrained(model, scratch / "adapter", autocast_adapter_dtype=False)
+    with torch.no_grad():
+        output = model.double().eval()(torch.tensor(answer["input_ids"].astype(int))[None], output_attentions=True,
+                                       output_hidden_states=True)
+    maps = np.array([part[0].numpy() for part in output.attentions])
+    states = np.array([state[0].numpy() for state in output.hidden_states])
+    return (difference(answer["attentions"], maps),
+            difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
+
+
+def check_every_adapter():
+    worst = 0
+    for name in ADAPTED if peft else ():
+        for kind in classes(name):
+            with tempfile.TemporaryDirectory() as scratch:
+                found = check_adapter(name, kind, Path(scratch))
+            print(f"{name + ' adapter ' + kind.__name__:32} " + " ".join(f"{value:9.1e}" for value in found))
+            worst = max(worst, *found)
+    return worst
+
+
 def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
-    worst = np.max([check_every_saved(), check_every_stack(), check_every_head(), check_every_loss()])
+    worst = np.max([check_every_saved(), check_every_stack(), check_every_head(), check_every_loss(),
+                    check_every_adapter()])
     if sys.argv[1:] == ["--saved"]:
         sys.exit(not worst <= LIMIT)
     every = [(family, variant) for family in sys.argv[1:] or FAMILIES for variant in FAMILIES[family].VARIANTS]

@@ -319,11 +319,12 @@ START_TEST(a_git_lfs_pointer_is_named)
 }
 END_TEST
 
-START_TEST(an_adapter_is_named)
+START_TEST(an_adapter_needs_its_base_model)
 {
-    static const char config[] = "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"org/base\"}";
+    static const char config[] = "{\"peft_type\": \"LORA\", \"lora_alpha\": 8, "
+                                 "\"base_model_name_or_path\": \"nobody/base\"}";
     folder_write(dir, "adapter_config.json", config, sizeof config - 1);
-    check_refused(HS_NOT_FOUND, "this is an adapter (PEFT) and not a model. Merge it into its base model");
+    check_refused(HS_NOT_FOUND, "\"nobody/base\", which is neither a folder nor a model in the cache");
 }
 END_TEST
 
@@ -552,9 +553,8 @@ START_TEST(sha256_of_a_file_truncated_meanwhile_is_empty)
 }
 END_TEST
 
-START_TEST(open_survives_every_refused_allocation)
+static void open_with_refused_allocations(const char *folder)
 {
-    checkpoint_write(&layouts[_i], dir);
     const size_t live = chaos_live();
     bool refused = true;
     for (size_t nth = 0; refused; nth++) {
@@ -562,7 +562,7 @@ START_TEST(open_survives_every_refused_allocation)
         hs_model *model = NULL;
         hs_error err = {0};
         chaos_refuse(nth);
-        hs_status st = hs_model_open(dir, &model, &err);
+        hs_status st = hs_model_open(folder, &model, &err);
         refused = chaos_stop();
         ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s, %s", nth,
                       hs_status_text(st), err.text);
@@ -570,6 +570,56 @@ START_TEST(open_survives_every_refused_allocation)
         hs_model_close(model);
         ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
     }
+}
+
+START_TEST(open_survives_every_refused_allocation)
+{
+    checkpoint_write(&layouts[_i], dir);
+    open_with_refused_allocations(dir);
+}
+END_TEST
+
+/* Writes an adapter of rank 1 for the queries of layer 0: A is all 1, B is all 0.5. */
+static void adapter_write(const char *folder)
+{
+    char config[256], tensors[1024];
+    const int n_config = snprintf(config, sizeof config,
+                                  "{\"peft_type\": \"LORA\", \"lora_alpha\": 2, "
+                                  "\"base_model_name_or_path\": \"%s\"}",
+                                  dir);
+    const int n_header = snprintf(
+        tensors + 8, sizeof tensors - 8,
+        "{\"base_model.model.encoder.layer.0.attention.self.query.lora_A.weight\": {\"dtype\": \"F32\", "
+        "\"shape\": [1, 6], \"data_offsets\": [0, 24]},"
+        "\"base_model.model.encoder.layer.0.attention.self.query.lora_B.weight\": {\"dtype\": \"F32\", "
+        "\"shape\": [6, 1], \"data_offsets\": [24, 48]}}");
+    float values[12];
+    for (size_t i = 0; i < 12; i++)
+        values[i] = i < 6 ? 1 : 0.5F;
+    for (size_t i = 0; i < 8; i++)
+        tensors[i] = (char)((uint64_t)n_header >> (8 * i));
+    memcpy(tensors + 8 + n_header, values, sizeof values);
+    folder_write(folder, "adapter_config.json", config, (size_t)n_config);
+    folder_write(folder, "adapter_model.safetensors", tensors, 8 + (size_t)n_header + sizeof values);
+}
+
+START_TEST(an_adapter_survives_every_refused_allocation)
+{
+    char folder[64];
+    hs_model *model = NULL;
+    float row[CHECKPOINT_HIDDEN];
+    folder_create(folder);
+    checkpoint_write(&layouts[0], dir);
+    adapter_write(folder);
+    open_with_refused_allocations(folder);
+    ck_assert_int_eq(hs_model_open(folder, &model, NULL), HS_OK);
+    hs_tensor_read(&hs_model_architecture(model)->layers[0].query.weight, 1, 1, row);
+    for (size_t i = 0; i < CHECKPOINT_HIDDEN; i++)
+        ck_assert_float_eq(
+            row[i],
+            checkpoint_value("encoder.layer.0.attention.self.query.weight", CHECKPOINT_HIDDEN + i) + 1);
+    hs_model_close(model);
+    folder_remove(folder);
 }
 END_TEST
 
@@ -597,7 +647,7 @@ int main(void)
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
     tcase_add_test(tests, a_git_lfs_pointer_is_named);
-    tcase_add_test(tests, an_adapter_is_named);
+    tcase_add_test(tests, an_adapter_needs_its_base_model);
     tcase_add_test(tests, the_family_is_checked_before_the_weights);
     tcase_add_test(tests, a_pickle_alone_is_refused_with_its_conversion);
     tcase_add_test(tests, a_missing_folder_is_named);
@@ -613,6 +663,7 @@ int main(void)
     tcase_add_test(tests, sha256_of_shards_is_that_of_their_concatenation);
     tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
+    tcase_add_test(tests, an_adapter_survives_every_refused_allocation);
     Suite *suite = suite_create("model");
     suite_add_tcase(suite, tests);
     return tests_run(suite);
