@@ -357,7 +357,7 @@ static hs_status merge_pairs(const pair *pairs, size_t n, const adapter *how, fl
 
 static hs_status replace(const adapter *how, const hs__shards *tensors, hs__shards *shards, hs_error *err)
 {
-    size_t n, n_values;
+    size_t n = 0, n_values = 0;
     pair *pairs = calloc(json_object_size(tensors->shards[0].tensors.header) + 1, sizeof *pairs);
     json_t *header = json_object();
     float *values = NULL;

@@ -50,8 +50,6 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
     .layouts = {&(names)}, .predictors = {&(its_predictor)}, .sequence = &hs__score_head,                    \
     .configure = (configurer), .causal = true, .scales_rotation = true
 #define FAMILY(type, names, configurer) FAMILY_OF(type, names, keys, predictor, configurer)
-#define TOKENS .tokens = &hs__score_head
-#define SPAN   .span = &hs__span_head
 
 /* clang-format on */
 
@@ -111,7 +109,8 @@ static const hs__module llama_modules[] = {
 
 static const hs__layout llama_layout = LAYOUT(llama_modules);
 
-const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), TOKENS, SPAN};
+const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), .tokens = &hs__score_head,
+                                     .span = &hs__span_head};
 
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
@@ -122,7 +121,8 @@ static void configure_mistral(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_mistral = {
-    FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), TOKENS, SPAN};
+    FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), .tokens = &hs__score_head,
+    .span = &hs__span_head};
 
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
@@ -142,7 +142,7 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen),
-                                     TOKENS, SPAN};
+                                     .tokens = &hs__score_head, .span = &hs__span_head};
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
@@ -157,7 +157,7 @@ static const hs__module qwen3_modules[] = {
 static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
 
 const hs__family hs__family_qwen3 = {FAMILY_OF("qwen3", qwen3_layout, qwen3_keys, predictor, configure_qwen),
-                                     TOKENS, SPAN};
+                                     .tokens = &hs__score_head, .span = &hs__span_head};
 
 /* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
  */
@@ -186,7 +186,7 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
     read_window(config, 0, architecture);
 }
 
-const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), TOKENS};
+const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head};
 
 /* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
 
@@ -286,7 +286,8 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_gemma2 = {
-    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, gemma_predictor, configure_gemma2), TOKENS};
+    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, gemma_predictor, configure_gemma2),
+    .tokens = &hs__score_head};
 const hs__family hs__family_gemma3 = {
     FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, gemma_predictor, configure_gemma3)};
 
