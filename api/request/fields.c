@@ -209,7 +209,11 @@ static int read_token_type_ids(const hs__reading *r)
 static int read_target_ids(const hs__reading *r)
 {
     const size_t n = json_array_size(r->value), most = r->model->shape->n_positions - 1;
-    if (json_is_array(r->value) && (n < 1 || n > most))
+    char must[96];
+    snprintf(must, sizeof must, "a list of 1 to %zu token ids", most);
+    if (!json_is_array(r->value))
+        return hs__reading_refuse(r, must);
+    if (n < 1 || n > most)
         return hs__refuse(r->problem, 422, r->pointer,
                           "target_ids has %zu elements; it must be a list of 1 to %zu token ids", n, most);
     return hs__read_ids(r, &r->analysis->decoder_input.ids, &r->analysis->decoder_input.n_ids);

@@ -216,6 +216,8 @@ REFUSED = {
     "unknown stack": ({"stack": "both", "text_target": "war"}, "/stack", "must be one of"),
     "stack of a wrong type": ({"stack": 1, "text_target": "war"}, "/stack", "must be one of"),
     "no ids": ({"stack": "cross", "target_ids": []}, "/target_ids", "1 to"),
+    "too many ids": ({"stack": "cross", "target_ids": [5] * 2048}, "/target_ids", "1 to 2047 token ids"),
+    "ids of a wrong type": ({"stack": "cross", "target_ids": "war"}, "/target_ids", "1 to 2047 token ids"),
     "strange id": ({"stack": "cross", "target_ids": [300]}, "/target_ids/0", "from 0 to 299"),
     "text of a wrong type": ({"stack": "cross", "text_target": 3}, "/text_target", "must be"),
     "too few tokens": ({"stack": "cross", "text_target": "war", "max_tokens": 2}, "/max_tokens", "from 3"),
