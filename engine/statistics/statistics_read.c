@@ -173,8 +173,7 @@ static double attention_read(const hs_corpus_stats *stats, source from, size_t i
     if (from == FROM_OFF_DIAGONAL && index / W % W == index % W)
         return 0;
     const uint64_t high = from == FROM_ATTENTION ? 0 : (uint64_t)stats->fields[HS__F_HIGH_COLUMNS][index];
-    return ldexp((double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high),
-                 -HS__ATTENTION_BITS);
+    return (double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high) * HS__ATTENTION_UNIT;
 }
 
 static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_t index)

@@ -19,72 +19,66 @@ typedef struct row_sums {
     double entropy, confidence, distance;
 } row_sums;
 
-typedef union float_lanes {
-    hs__floats vector;
-    float values[HS__LANES];
-} float_lanes;
+enum { ROW_MAX = HS_CORPUS_WINDOW_MAX + HS__LANES };
 
-/* Natural logarithms of sixteen numbers, within 2e-6. The result is exactly 0 for 1, and finite for 0. Writes
- * x = 2^e m with m in [sqrt(1/2), sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would
- * cost more than the rest of the work on an element. */
-static inline __attribute__((always_inline)) void logs(const hs__floats *x, hs__floats *ret)
-{
-    const hs__ints shifted = (hs__ints)*x - 0x3f3504f3;
-    const hs__floats exponent = __builtin_convertvector(shifted >> 23, hs__floats);
-    const hs__floats t = (hs__floats)((shifted & 0x7fffff) + 0x3f3504f3) - 1;
-    const hs__floats series =
-        1.0000128f +
-        t * (-0.49985051f + t * (0.33225876f + t * (-0.25472483f + t * (0.22330035f - t * 0.1431972f))));
-    *ret = exponent * 0.693147181f + t * series;
-}
-
-/* Returns all bits of each lane whose sign bit is set, 0 elsewhere. Comparisons are written as the sign of a
- * difference: gcc 12 splits a comparison of vectors that are wider than the CPU's into single elements, which
- * takes ten times as long. Differences of unequal floats are not 0 (no subnormals are flushed), and equal
- * ones differ by +0. */
-static inline __attribute__((always_inline)) void signs(const hs__ints *x, hs__ints *ret)
-{
-    /* cppcheck-suppress shiftTooManyBitsSigned ; gcc and clang shift signs in, and these are vectors */
-    *ret = *x >> 31;
-}
+/* Half of HS__LANES floats: gcc 12 splits wider vectors into single elements where the CPU lacks them. */
+typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t half_ints __attribute__((vector_size(32), aligned(4), may_alias));
 
 /* Running sums of sixteen columns. */
 typedef struct row_lanes {
-    float_lanes entropy, distance, most;
+    half entropy[2], distance[2];
 } row_lanes;
 
-/* offset: of the elements from the diagonal. */
-static inline __attribute__((always_inline)) void sixteen_add(const hs__floats *a, const hs__floats *offset,
-                                                              row_lanes *sums)
+/* A row padded with 0 to whole vectors: A, -A ln A and A |i - j|. */
+typedef struct row_terms {
+    float attention[ROW_MAX], entropy[ROW_MAX], distance[ROW_MAX];
+} row_terms;
+
+/* Computes the terms of row i. Logarithms are within 2e-6, exactly 0 for 1, and finite for 0. Writes x = 2^e
+ * m with m in [sqrt(1/2), sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would cost
+ * more than the rest of the work on an element. */
+static inline __attribute__((always_inline)) void terms_find(const float *row, size_t i, size_t n,
+                                                             row_terms *restrict ret)
 {
-    hs__floats log;
-    logs(a, &log);
-    sums->entropy.vector -= *a * log;
-    sums->distance.vector += *a * (hs__floats)((hs__ints)*offset & 0x7fffffff);
-    const hs__ints above = (hs__ints)(sums->most.vector - *a);
-    hs__ints more;
-    signs(&above, &more);
-    sums->most.vector = (hs__floats)(((hs__ints)*a & more) | ((hs__ints)sums->most.vector & ~more));
+    const size_t end = hs__lanes_ceil(n);
+    memcpy(ret->attention, row, n * sizeof *row);
+    for (size_t j = n; j < end; j++)
+        ret->attention[j] = 0;
+    for (size_t j = 0; j < end; j++) {
+        const float a = ret->attention[j];
+        uint32_t bits;
+        memcpy(&bits, &a, sizeof bits);
+        const int32_t shifted = (int32_t)(bits - 0x3f3504f3), rest = (shifted & 0x7fffff) + 0x3f3504f3;
+        float m;
+        memcpy(&m, &rest, sizeof m);
+        const float t = m - 1;
+        const float series =
+            1.0000128f +
+            t * (-0.49985051f + t * (0.33225876f + t * (-0.25472483f + t * (0.22330035f - t * 0.1431972f))));
+        ret->entropy[j] = a * ((float)(shifted >> 23) * 0.693147181f + t * series);
+    }
+    for (size_t j = 0; j < end; j++)
+        ret->distance[j] = ret->attention[j] * fabsf((float)(int32_t)j - (float)(int32_t)i);
 }
 
-/* One row; returns its maximum. */
-static inline __attribute__((always_inline)) float row_add(const float *row, size_t i, size_t n,
-                                                           row_lanes *sums)
+/* Adds a row's terms; returns its maximum. */
+static inline __attribute__((always_inline)) float terms_add(const row_terms *terms, size_t n,
+                                                             row_lanes *sums)
 {
-    static const float_lanes count = {.values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
-    hs__floats offset = count.vector - (float)i;
-    size_t j = 0;
-    sums->most.vector = (hs__floats){0};
-    for (; j + HS__LANES <= n; j += HS__LANES, offset += (float)HS__LANES)
-        sixteen_add((const hs__floats *)(const void *)(row + j), &offset, sums);
-    if (j < n) {
-        float_lanes rest = {.values = {0}};
-        memcpy(rest.values, row + j, (n - j) * sizeof *row);
-        sixteen_add(&rest.vector, &offset, sums);
-    }
+    half most[2] = {{0}};
+    for (size_t j = 0; j < n; j += HS__LANES)
+        for (size_t k = 0; k < 2; k++) {
+            const size_t at = j + k * HS__LANES / 2;
+            const half a = *(const half *)(terms->attention + at);
+            const half_ints more = a > most[k];
+            most[k] = (half)(((half_ints)a & more) | ((half_ints)most[k] & ~more));
+            sums->entropy[k] -= *(const half *)(terms->entropy + at);
+            sums->distance[k] += *(const half *)(terms->distance + at);
+        }
     float maximum = 0;
     for (size_t k = 0; k < HS__LANES; k++)
-        maximum = sums->most.values[k] > maximum ? sums->most.values[k] : maximum;
+        maximum = most[k / 8][k % 8] > maximum ? most[k / 8][k % 8] : maximum;
     return maximum;
 }
 
@@ -92,14 +86,17 @@ static inline __attribute__((always_inline)) float row_add(const float *row, siz
 static HS_CLONES void map_sum(const float *attention, size_t n_rows, size_t n, row_sums *ret_sums)
 {
     enum { ROWS = 16 };
+    row_terms terms;
     *ret_sums = (row_sums){0};
     for (size_t first = 0; first < n_rows; first += ROWS) {
-        row_lanes sums = {.entropy = {.values = {0}}};
-        for (size_t i = first; i < first + ROWS && i < n_rows; i++)
-            ret_sums->confidence += (double)row_add(attention + i * n, i, n, &sums);
+        row_lanes sums = {.entropy = {{0}}};
+        for (size_t i = first; i < first + ROWS && i < n_rows; i++) {
+            terms_find(attention + i * n, i, n, &terms);
+            ret_sums->confidence += (double)terms_add(&terms, n, &sums);
+        }
         for (size_t k = 0; k < HS__LANES; k++) {
-            ret_sums->entropy += (double)sums.entropy.values[k];
-            ret_sums->distance += (double)sums.distance.values[k];
+            ret_sums->entropy += (double)sums.entropy[k / 8][k % 8];
+            ret_sums->distance += (double)sums.distance[k / 8][k % 8];
         }
     }
 }
@@ -121,13 +118,13 @@ strip_sum(const float *attention, const hs__stats_facts *facts, size_t first, si
 {
     const size_t T = facts->n_tokens;
     const size_t from = j + HS__LANES <= T ? j : T - HS__LANES; /* reads end with the last row */
-    float_lanes columns = {.values = {0}};
+    half columns[2] = {{0}};
     for (size_t i = first; i < end; i++)
-        if (!facts->special[i])
-            columns.vector += *(const hs__floats *)(const void *)(attention + i * T + from);
+        for (size_t k = 0; k < 2 && !facts->special[i]; k++)
+            columns[k] += *(const half *)(attention + i * T + from + k * HS__LANES / 2);
     double sum = 0;
     for (size_t k = j; k < j + n; k++)
-        sum += facts->special[k] ? 0 : (double)columns.values[k - from];
+        sum += facts->special[k] ? 0 : (double)columns[(k - from) / 8][(k - from) % 8];
     return sum;
 }
 
@@ -211,11 +208,14 @@ void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts 
  *
  * The map is read once. This computes the sums and writes three maps of bytes. The first has the number of
  * thresholds that each N reaches. The second has the same with each row moved to begin at its diagonal. The
- * third has the histogram bin. The counts of each threshold are sums over columns of the first two, 64
- * columns at a time. A column of the first, which is symmetric, counts a token's pairs. A column of the
- * second counts the pairs of a distance. */
+ * third has the histogram bin. The counts of each threshold are sums over columns of the first two. A column
+ * of the first, which is symmetric, counts a token's pairs. A column of the second counts the pairs of a
+ * distance.
+ *
+ * A row passes through simple loops, one after the other, in the nearest cache. The compiler vectorises them
+ * for any width of registers. */
 
-/* gcc's vectors: 16 floats, whatever the width of the CPU's registers. Unaligned in memory. */
+/* gcc's vectors, whatever the width of the CPU's registers. Unaligned in memory. */
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
@@ -224,8 +224,6 @@ typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
 
 typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
 
-typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
-
 enum {
     ROWS_MAX = 255, /* the largest count in a byte */
     CHUNK = sizeof(bytes),
@@ -233,7 +231,7 @@ enum {
 
 /* Four running sums: in floats over a few rows, in doubles over the map. */
 typedef struct moment_floats {
-    hs__floats all, all_squares, signal, signal_squares;
+    half all[2], all_squares[2], signal[2], signal_squares[2];
 } moment_floats;
 
 typedef struct moment_sums {
@@ -250,21 +248,18 @@ static double lanes_sum(const doubles *sums)
     return sum;
 }
 
-static inline void halves_add(doubles *sums, const hs__floats *values)
+static inline void halves_add(doubles *sums, const half values[2])
 {
-    half low, high;
-    memcpy(&low, values, sizeof low);
-    memcpy(&high, (const char *)values + sizeof low, sizeof high);
-    *sums += __builtin_convertvector(low, doubles);
-    *sums += __builtin_convertvector(high, doubles);
+    *sums += __builtin_convertvector(values[0], doubles);
+    *sums += __builtin_convertvector(values[1], doubles);
 }
 
 static inline __attribute__((always_inline)) void moments_flush(moment_floats *floats, moment_sums *sums)
 {
-    halves_add(&sums->all, &floats->all);
-    halves_add(&sums->all_squares, &floats->all_squares);
-    halves_add(&sums->signal, &floats->signal);
-    halves_add(&sums->signal_squares, &floats->signal_squares);
+    halves_add(&sums->all, floats->all);
+    halves_add(&sums->all_squares, floats->all_squares);
+    halves_add(&sums->signal, floats->signal);
+    halves_add(&sums->signal_squares, floats->signal_squares);
     *floats = (moment_floats){0};
 }
 
@@ -274,77 +269,100 @@ typedef struct row_places {
     float *similarity_sum, *normalized_sum;
 } row_places;
 
-static inline __attribute__((always_inline)) void layer_sum_add(float *sums, const hs__floats *values,
-                                                                bool first)
+/* The limits and thresholds of a row. */
+typedef struct row_limits {
+    size_t diagonal, sentence_end, end; /* end: of the last vector */
+    float reciprocal;
+    const float *cuts;
+    size_t n_thresholds;
+} row_limits;
+
+/* A row of S and of N, 0 where j <= i and past the end. */
+typedef struct row_values {
+    float s[ROW_MAX], n[ROW_MAX];
+} row_values;
+
+/* Reads a row from column `from` on, and adds it to the sums, which begin with the first head. */
+static inline __attribute__((always_inline)) void values_read(const float *restrict row, size_t from,
+                                                              size_t n_tokens, const row_limits *limits,
+                                                              bool first, float *restrict s,
+                                                              float *restrict n, const row_places *places)
 {
-    if (first)
-        *(hs__floats *)sums = *values;
-    else
-        *(hs__floats *)sums += *values;
+    float *restrict similarity_sum = places->similarity_sum;
+    float *restrict normalized_sum = places->normalized_sum;
+    const float reciprocal = limits->reciprocal;
+    for (size_t j = from; j <= limits->diagonal; j++)
+        s[j] = 0;
+    memcpy(s + limits->diagonal + 1, row + limits->diagonal + 1,
+           (n_tokens - limits->diagonal - 1) * sizeof *row);
+    for (size_t j = n_tokens; j < limits->end; j++)
+        s[j] = 0;
+    for (size_t j = from; j < limits->end; j++)
+        n[j] = s[j] * reciprocal;
+    for (size_t j = from; j < limits->end; j++)
+        similarity_sum[j] = first ? s[j] : similarity_sum[j] + s[j];
+    for (size_t j = from; j < limits->end; j++)
+        normalized_sum[j] = first ? n[j] : normalized_sum[j] + n[j];
 }
 
-/* Counts for sixteen elements the thresholds that each reaches. */
-static inline __attribute__((always_inline)) void levels_count(const hs__floats *s, const hs__floats *cuts,
-                                                               size_t n_thresholds, hs__ints *ret)
-{
-    hs__ints level = (hs__ints){0} + (int32_t)n_thresholds;
-    for (size_t t = 0; t < n_thresholds; t++) {
-        const hs__ints above = (hs__ints)(*s - cuts[t]);
-        hs__ints below_cut;
-        signs(&above, &below_cut);
-        level += below_cut;
-    }
-    *ret = level;
-}
-
-/* Row i from the vector that holds the diagonal: levels, bins, sums. Elements j <= i, and those past the end,
- * count as S = 0. The sums begin with the first head. */
+/* Counts the thresholds that each element reaches. */
 static inline __attribute__((always_inline)) void
-row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, int32_t sentence_end,
-         float reciprocal, const hs__floats *cuts, size_t n_thresholds, bool first, moment_floats *moments)
+levels_count(const float *restrict s, size_t from, const row_limits *limits, uint8_t *restrict levels)
 {
-    const hs__ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const hs__floats top = (hs__floats){0} + (float)(HS_CORPUS_BINS - 1);
-    moment_floats sums = *moments;
-    for (size_t j = i / HS__LANES * HS__LANES; j < n_tokens; j += HS__LANES) {
-        hs__floats s = {0};
-        if (j + HS__LANES <= n_tokens)
-            s = *(const hs__floats *)(row + j);
-        else
-            memcpy(&s, row + j, (n_tokens - j) * sizeof *row);
-        const hs__ints index = lanes + (int32_t)j, to_row = (int32_t)i - index, to_end = index - sentence_end;
-        hs__ints behind, inside_sentence;
-        signs(&to_row, &behind);          /* i < j */
-        signs(&to_end, &inside_sentence); /* j < sentence_end */
-        const hs__ints signal = behind & inside_sentence;
-        s = (hs__floats)((hs__ints)s & behind);
-        const hs__floats n = s * reciprocal;
-        layer_sum_add(places->similarity_sum + j, &s, first);
-        layer_sum_add(places->normalized_sum + j, &n, first);
-
-        hs__ints level;
-        levels_count(&s, cuts, n_thresholds, &level);
-        *(sixteen *)(places->levels + j) = __builtin_convertvector(level, sixteen);
-        *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & HS__SIGNAL), sixteen);
-
-        const hs__floats scaled = n * (float)HS_CORPUS_BINS;
-        const hs__ints signed_n = (hs__ints)(n + 0) /* -0 is not below 0 */,
-                       excess = (hs__ints)(scaled - top);
-        hs__ints below, inside;
-        signs(&signed_n, &below);
-        signs(&excess, &inside);
-        const hs__floats clipped = (hs__floats)(((hs__ints)scaled & inside) | ((hs__ints)top & ~inside));
-        const hs__ints bin = __builtin_convertvector((hs__floats)((hs__ints)clipped & ~below), hs__ints) + 1;
-        *(sixteen *)(places->bins + j) =
-            __builtin_convertvector((bin & ~below) | (signal & HS__SIGNAL), sixteen);
-
-        const hs__floats n_signal = (hs__floats)((hs__ints)n & signal);
-        sums.all += n;
-        sums.all_squares += n * n;
-        sums.signal += n_signal;
-        sums.signal_squares += n_signal * n_signal;
+    memset(levels + from, 0, limits->end - from);
+    for (size_t t = 0; t < limits->n_thresholds; t++) {
+        const float cut = limits->cuts[t];
+        for (size_t j = from; j < limits->end; j++)
+            levels[j] = (uint8_t)(levels[j] + (s[j] >= cut));
     }
-    *moments = sums;
+}
+
+/* Finds the bin of each N: 0 below 0, but not of -0. */
+static inline __attribute__((always_inline)) void bins_find(const float *restrict n, size_t from, size_t end,
+                                                            uint8_t *restrict bins)
+{
+    const float top = HS_CORPUS_BINS - 1;
+    for (size_t j = from; j < end; j++) {
+        const float scaled = n[j] * (float)HS_CORPUS_BINS, clipped = scaled < top ? scaled : top;
+        bins[j] = (uint8_t)((int32_t)(n[j] >= 0 ? clipped : -1) + 1);
+    }
+}
+
+/* Adds values, and their squares, to sixteen running sums. */
+static inline __attribute__((always_inline)) void values_add(const float *values, size_t from, size_t end,
+                                                             half ret_sums[2], half ret_squares[2])
+{
+    half sums[2] = {ret_sums[0], ret_sums[1]}, squares[2] = {ret_squares[0], ret_squares[1]};
+    for (size_t j = from; j < end; j += HS__LANES)
+        for (size_t k = 0; k < 2; k++) {
+            const half v = *(const half *)(values + j + k * HS__LANES / 2);
+            sums[k] += v;
+            squares[k] += v * v;
+        }
+    memcpy(ret_sums, sums, sizeof sums);
+    memcpy(ret_squares, squares, sizeof squares);
+}
+
+/* Row i from the vector that holds the diagonal. */
+static inline __attribute__((always_inline)) void row_read(const row_places *places, const float *row,
+                                                           size_t n_tokens, const row_limits *limits,
+                                                           bool first, row_values *values,
+                                                           moment_floats *moments)
+{
+    const size_t from = limits->diagonal / HS__LANES * HS__LANES, i = limits->diagonal;
+    values_read(row, from, n_tokens, limits, first, values->s, values->n, places);
+    levels_count(values->s, from, limits, places->levels);
+    bins_find(values->n, from, limits->end, places->bins);
+    memcpy(places->diagonal + from, places->levels + from, limits->end - from);
+    for (size_t j = i + 1; j < limits->sentence_end; j++)
+        places->diagonal[j] |= HS__SIGNAL;
+    for (size_t j = i + 1; j < limits->sentence_end; j++)
+        places->bins[j] |= HS__SIGNAL;
+    values_add(values->n, from, limits->end, moments->all, moments->all_squares);
+    const size_t signal_end = hs__lanes_ceil(limits->sentence_end);
+    for (size_t j = limits->sentence_end; j < signal_end; j++)
+        values->n[j] = 0;
+    values_add(values->n, from, signal_end, moments->signal, moments->signal_squares);
 }
 
 static inline __attribute__((always_inline)) void rows_read(const hs__stats_map *map, const float *similarity,
@@ -354,10 +372,8 @@ static inline __attribute__((always_inline)) void rows_read(const hs__stats_map 
     const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
     moment_sums moments = {0};
     moment_floats floats = {0};
+    row_values values;
     size_t n_added = 0;
-    hs__floats cuts[HS_CORPUS_THRESHOLDS_MAX];
-    for (size_t t = 0; t < map->n_thresholds; t++)
-        cuts[t] = (hs__floats){0} + map->cuts[t];
     for (size_t i = 0; i < T; i++) {
         const size_t at = i * map->stride;
         const row_places places = {.levels = map->levels + at,
@@ -365,10 +381,10 @@ static inline __attribute__((always_inline)) void rows_read(const hs__stats_map 
                                    .bins = map->bins + at,
                                    .similarity_sum = facts->similarity_sum + at,
                                    .normalized_sum = facts->normalized_sum + at};
-        row_read(&places, similarity + i * T, i, T, facts->sentence_ends[i], reciprocal, cuts,
-                 map->n_thresholds, first, &floats);
+        const row_limits limits = {
+            i, (size_t)facts->sentence_ends[i], end, reciprocal, map->cuts, map->n_thresholds};
+        row_read(&places, similarity + i * T, T, &limits, first, &values, &floats);
         *(bytes *)(places.levels + end) = (bytes){0};
-        *(bytes *)(places.diagonal + end) = (bytes){0};
         n_added += end / HS__LANES - i / HS__LANES;
         if (n_added >= FLOATS_MAX) {
             moments_flush(&floats, &moments);
@@ -443,67 +459,59 @@ static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
         }
 }
 
-/* ---- per threshold ----
- *
- * A byte of at most 127 reaches a level if adding 128 less the level sets its highest bit. */
+/* ---- per threshold ---- */
 
-/* Counts in 64 columns how many of n_rows <= ROWS_MAX rows reach the level. */
-static inline __attribute__((always_inline)) void columns_count(const uint8_t *levels, size_t stride,
-                                                                size_t n_rows, uint8_t level, bytes *ret_all)
+/* Counts of columns in bytes, over at most ROWS_MAX rows. */
+typedef struct column_counts {
+    uint8_t degrees[ROW_MAX], distances[ROW_MAX], signal[ROW_MAX];
+} column_counts;
+
+/* Counts the elements of a row that reach a level. */
+static inline __attribute__((always_inline)) void reaching_count(const uint8_t *restrict row, size_t n,
+                                                                 uint8_t level, uint8_t *restrict counts)
 {
-    bytes count = {0};
-    for (size_t i = 0; i < n_rows; i++)
-        count += (*(const bytes *)(levels + i * stride) + (uint8_t)(HS__SIGNAL - level)) >> 7;
-    *ret_all = count;
+    for (size_t j = 0; j < n; j++)
+        counts[j] = (uint8_t)(counts[j] + (row[j] >= level));
 }
 
-/* Counts the same for all rows, and for rows of the same sentence. */
-static inline __attribute__((always_inline)) void signal_count(const uint8_t *levels, size_t stride,
-                                                               size_t n_rows, uint8_t level, bytes *ret_all,
-                                                               bytes *ret_signal)
+/* Counts the same in a row of `diagonals`, and those of the same sentence. */
+static inline __attribute__((always_inline)) void moved_count(const uint8_t *restrict row, size_t n,
+                                                              uint8_t level, uint8_t *restrict all,
+                                                              uint8_t *restrict signal)
 {
-    bytes signal = {0}, all = {0};
-    for (size_t i = 0; i < n_rows; i++) {
-        const bytes row = *(const bytes *)(levels + i * stride);
-        const bytes reaches = (row & (uint8_t)~HS__SIGNAL) + (uint8_t)(HS__SIGNAL - level);
-        signal += (reaches & row) >> 7;
-        all += reaches >> 7;
-    }
-    *ret_all = all;
-    *ret_signal = signal;
+    for (size_t j = 0; j < n; j++)
+        all[j] = (uint8_t)(all[j] + ((row[j] & (HS__SIGNAL - 1)) >= level));
+    reaching_count(row, n, HS__SIGNAL | level, signal);
 }
 
-static inline __attribute__((always_inline)) void wide_add(const bytes *count, uint32_t *wide)
+static inline __attribute__((always_inline)) void wide_add(const uint8_t *restrict counts, size_t n,
+                                                           uint32_t *restrict wide)
 {
-    const uint8_t *columns = (const uint8_t *)count;
-    for (size_t j = 0; j < CHUNK; j++)
-        wide[j] += columns[j];
+    for (size_t j = 0; j < n; j++)
+        wide[j] += counts[j];
 }
 
-/* Degrees, distances and pairs within a sentence. Rows of distances end where the map does. */
+/* Degrees, distances and pairs within a sentence. */
 static HS_CLONES void pairs_count(hs__stats_map *map, size_t n_tokens)
 {
-    const size_t stride = map->stride;
+    const size_t stride = map->stride, T = n_tokens;
+    column_counts counts;
     memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
     memset(map->distances, 0, map->n_thresholds * stride * sizeof *map->distances);
     for (size_t t = 0; t < map->n_thresholds; t++) {
         const uint8_t level = (uint8_t)(t + 1);
-        uint32_t same_sentence[CHUNK] = {0};
-        uint64_t sum = 0;
-        for (size_t j = 0; j < n_tokens; j += CHUNK)
-            for (size_t i = 0; i < n_tokens; i += ROWS_MAX) {
-                const size_t n_moved = n_tokens - j > i ? hs__min(n_tokens - j - i, ROWS_MAX) : 0;
-                const size_t at = i * stride + j;
-                bytes degrees, distances, signal;
-                columns_count(map->levels + at, stride, hs__min(n_tokens - i, ROWS_MAX), level, &degrees);
-                signal_count(map->diagonals + at, stride, n_moved, level, &distances, &signal);
-                wide_add(&degrees, map->degrees + t * stride + j);
-                wide_add(&distances, map->distances + t * stride + j);
-                wide_add(&signal, same_sentence);
+        map->same_sentence[t] = 0;
+        for (size_t first = 0; first < T; first += ROWS_MAX) {
+            memset(&counts, 0, sizeof counts);
+            for (size_t i = first; i < hs__min(first + ROWS_MAX, T); i++) {
+                reaching_count(map->levels + i * stride, T, level, counts.degrees);
+                moved_count(map->diagonals + i * stride, T - i, level, counts.distances, counts.signal);
             }
-        for (size_t k = 0; k < CHUNK; k++)
-            sum += same_sentence[k];
-        map->same_sentence[t] = sum;
+            wide_add(counts.degrees, T, map->degrees + t * stride);
+            wide_add(counts.distances, T, map->distances + t * stride);
+            for (size_t j = 0; j < T; j++)
+                map->same_sentence[t] += counts.signal[j];
+        }
     }
 }
 

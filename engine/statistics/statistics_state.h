@@ -11,6 +11,7 @@
 #include "engine/statistics/statistics.h"
 
 #define HS__ATTENTION_BITS 28
+#define HS__ATTENTION_UNIT 0x1p-28
 #define HS__SHARE_UNIT     0x1p-36
 #define HS__FRACTION_UNIT  0x1p-37
 #define HS__FIXED_MAX      0x1p36 /* numbers beyond it, which no sane model gives, are left out */
