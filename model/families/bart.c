@@ -173,4 +173,6 @@ const hs__family hs__family_opt = {
     .span = &hs__span_head,
     .configure = configure_opt,
     .causal = true,
+    .pads = true,
+    .padding_id = 1,
 };

@@ -293,20 +293,23 @@ static void read_pooling(hs__config *config, const hs__head_names *names, hs_tas
 
 /* Returns the id of padding, or -1. No token has an id that is out of range, such as the -1 of some configs.
  */
-static int32_t read_padding(const hs__config *config)
+static int32_t read_padding(const hs__config *config, const hs__family *family)
 {
     const json_t *value = json_object_get(config->keys, "pad_token_id");
+    if (!value && family->pads)
+        return family->padding_id;
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     return id >= 0 && id < HS_VOCAB_MAX ? (int32_t)id : -1;
 }
 
-static void read_shape(hs__config *config, const hs__head_names *names, hs_task_head *head)
+static void read_shape(hs__config *config, const hs__family *family, const hs__head_names *names,
+                       hs_task_head *head)
 {
     head->activation = names->activation;
     if (names->activation_key)
         head->activation = hs__config_activation(config, names->activation_key, names->activation);
     head->pool = names->pool;
-    head->padding_id = read_padding(config);
+    head->padding_id = read_padding(config, family);
     if (names->pooling_key)
         read_pooling(config, names, head);
 }
@@ -323,7 +326,7 @@ static void read_task_head(hs__config *config, const hs__family *family, hs_arch
         return;
     }
     head->task = task;
-    read_shape(config, hs__heads_names(family, task), head);
+    read_shape(config, family, hs__heads_names(family, task), head);
     if (task == HS_TASK_SPAN) {
         head->n_classes = 2;
         return;

@@ -192,6 +192,8 @@ typedef struct hs__family {
     bool scales_rotation; /* configure reads rope_scaling */
     bool encoder_of_two;  /* the encoder of a model that may have a decoder too */
     bool crosses;         /* a decoder that reads the states of an encoder */
+    bool pads;            /* a config without pad_token_id means padding_id */
+    int32_t padding_id;
     const struct hs__family *decoder; /* the tables of the same model's decoder, or NULL */
 } hs__family;
 

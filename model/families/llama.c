@@ -84,15 +84,16 @@ static bool slides(hs__config *config, const json_t *types, size_t layer)
 }
 
 /* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
- * mask it is n keys on either side, as in transformers. layer_types names the layers that have one; without
- * that key they are those from `first` on. */
-static void read_window(hs__config *config, size_t first, hs_architecture *architecture)
+ * mask it is n keys on either side, as in transformers. `otherwise` is the window of a config without
+ * sliding_window, or 0. layer_types names the layers that have one; without that key they are those from
+ * `first` on. */
+static void read_window(hs__config *config, size_t otherwise, size_t first, hs_architecture *architecture)
 {
     const json_t *window = json_object_get(config->keys, "sliding_window");
     const json_t *types = json_object_get(config->keys, "layer_types");
-    if (!window || json_is_null(window))
+    if (window ? json_is_null(window) : otherwise == 0)
         return;
-    const size_t n_keys = hs__config_size(config, "sliding_window", 2, (size_t)1 << 30);
+    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, otherwise);
     const size_t width = architecture->causal ? n_keys - 1 : n_keys;
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
         if (types && !json_is_null(types) ? slides(config, types, i) : i >= first)
@@ -117,7 +118,7 @@ const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), .
 static void configure_mistral(hs__config *config, hs_architecture *architecture)
 {
     configure(config, architecture);
-    read_window(config, 0, architecture);
+    read_window(config, 4096, 0, architecture);
 }
 
 const hs__family hs__family_mistral = {
@@ -138,7 +139,8 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
 {
     configure(config, architecture);
     if (hs__config_flag_or(config, "use_sliding_window", false))
-        read_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
+        read_window(config, 4096, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28),
+                    architecture);
 }
 
 const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen),
@@ -183,7 +185,7 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
                         architecture);
     if (architecture->rotary.factor > 0)
         hs__config_refuse(config, "rope_type must be \"default\" for this family");
-    read_window(config, 0, architecture);
+    read_window(config, 0, 0, architecture);
 }
 
 const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head};
@@ -287,9 +289,9 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_gemma2 = {
     FAMILY_OF("gemma2", gemma2_layout, gemma_keys, gemma_predictor, configure_gemma2),
-    .tokens = &hs__score_head};
+    .tokens = &hs__score_head, .pads = true};
 const hs__family hs__family_gemma3 = {
-    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, gemma_predictor, configure_gemma3)};
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, gemma_predictor, configure_gemma3), .pads = true};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 
@@ -299,6 +301,12 @@ static const hs__head_names eurobert_sequence = {.dense = "dense",
                                                  .pooling_key = "classifier_pooling",
                                                  .may_pool_late = true};
 
+static void configure_eurobert(hs__config *config, hs_architecture *architecture)
+{
+    configure_layers(config, 1e-5, architecture);
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
+}
+
 const hs__family hs__family_eurobert = {
     .types = {"eurobert"},
     .keys = {&keys},
@@ -307,6 +315,6 @@ const hs__family hs__family_eurobert = {
     .predictors = {&predictor},
     .sequence = &eurobert_sequence,
     .tokens = &hs__classifier_head,
-    .configure = configure,
+    .configure = configure_eurobert,
     .scales_rotation = true,
 };

@@ -16,9 +16,10 @@ CHECK = Path(__file__).resolve().parents[1] / "reference" / "transformers_check.
 NOT_INSTALLED = 77
 
 
-def test_what_transformers_saved():
+@pytest.mark.parametrize("what", ["--saved", pytest.param("--keys", marks=pytest.mark.slow)])
+def test_what_transformers_saved(what):
     python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
-    done = subprocess.run([python, CHECK, "--saved"], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},
+    done = subprocess.run([python, CHECK, what], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},
                           capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode == NOT_INSTALLED:
         pytest.skip(f"{python}: {done.stdout.strip()}; TRANSFORMERS_PYTHON may name another")

@@ -10,7 +10,8 @@ include every head for classes, answers and next sentences that transformers has
 the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their
 maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
---saved checks only the checkpoints of save_pretrained; tests/api/test_transformers.py runs that.
+--saved checks only the checkpoints of save_pretrained, --keys what a config means that lacks a key. Adapters are checked
+too if PEFT is installed. tests/api/test_transformers.py runs --saved and --keys.
 """
 import importlib
 import json
@@ -316,6 +317,49 @@ def check_every_loss():
     return worst
 
 
+# Keys of config.json that no pass of a base model reads. ESM's rope_theta is in rope_parameters too, which the program
+# reads and transformers 5.24 writes but does not read.
+UNREAD_KEYS = {"architectures", "dtype", "transformers_version", "model_type", "use_cache", "initializer_range"}
+
+
+def check_key(folder, ids):
+    """The largest difference of maps and states, or NaN if either refuses the config."""
+    command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o",
+               str(folder / "key.npz"), "--outputs", "attentions,hidden_states", "--input-ids", ",".join(map(str, ids))]
+    if subprocess.run(command, capture_output=True).returncode:
+        return np.nan
+    try:
+        maps, states = huggingface(folder, ids, [0] * len(ids))
+    except Exception:  # whatever its classes raise for a config that they do not take
+        return np.nan
+    with np.load(folder / "key.npz") as answer:
+        return max(difference(answer["attentions"], maps),
+                   difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
+
+
+def check_every_key():
+    """Each key of each saved config is left out in turn: the program takes transformers' default, or refuses."""
+    worst = 0
+    for name in SAVED:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = checkpoint.write_random(Path(scratch) / "model")
+            torch.manual_seed(len(name))
+            kind = classes(name)[0]
+            config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name])
+            (kind.from_config(config) if hasattr(kind, "from_config") else kind(config)).save_pretrained(folder)
+            whole = json.loads((folder / "config.json").read_text())
+            n_checked = 0
+            for key in whole.keys() - UNREAD_KEYS - ({"rope_theta"} if name == "esm" else set()):
+                (folder / "config.json").write_text(json.dumps({k: value for k, value in whole.items() if k != key}))
+                found = check_key(folder, [2, *range(20, 60), 3])
+                n_checked += not np.isnan(found)
+                worst = np.fmax(worst, found)
+                if found > LIMIT:
+                    print(f"{name} without {key}: {found:.1e}")
+        print(f"{name}: {n_checked} of {len(whole)} keys may be absent")
+    return worst
+
+
 # Adapters of PEFT: model type -> modules, and whether the scale has the root of the rank.
 ADAPTED = {"llama": (["q_proj", "v_proj", "o_proj", "down_proj"], False), "qwen2": (["k_proj", "gate_proj"], True),
            "gpt2": (["c_attn", "c_proj", "c_fc"], True), "gpt_neox": (["query_key_value", "dense"], False),
@@ -362,6 +406,8 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    if sys.argv[1:] == ["--keys"]:
+        sys.exit(not check_every_key() <= LIMIT)
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
     worst = np.max([check_every_saved(), check_every_stack(), check_every_head(), check_every_loss(),
                     check_every_adapter()])

@@ -157,6 +157,34 @@ START_TEST(absent_heads)
 }
 END_TEST
 
+/* Windows, norms and padding of a config without the key. A window of n keys includes the query. */
+START_TEST(absent_keys)
+{
+    accept(DECODER("mistral", "16", ""));
+    ck_assert_uint_eq(architecture.layers[0].window, 4095);
+    accept(DECODER("mistral", "16", ",\"sliding_window\":null"));
+    ck_assert_uint_eq(architecture.layers[0].window, 0);
+    accept(DECODER("qwen2", "64", ",\"use_sliding_window\":true,\"max_window_layers\":1"));
+    ck_assert_uint_eq(architecture.layers[0].window, 0);
+    ck_assert_uint_eq(architecture.layers[1].window, 4095);
+    accept(DECODER("phi3", "16", ""));
+    ck_assert_uint_eq(architecture.layers[1].window, 0);
+    accept(DECODER("eurobert", "16", ""));
+    ck_assert(architecture.norm_eps == 1e-5F);
+    accept(DECODER("llama", "16", ""));
+    ck_assert(architecture.norm_eps == 1e-6F);
+#define CLASSIFIER ",\"architectures\":[\"XForSequenceClassification\"]"
+    accept(DECODER("gemma2", "16", CLASSIFIER));
+    ck_assert_int_eq(architecture.task_head.padding_id, 0);
+    accept(DECODER("gemma2", "16", CLASSIFIER ",\"pad_token_id\":null"));
+    ck_assert_int_eq(architecture.task_head.padding_id, -1);
+    accept(DECODER("opt", "16", CLASSIFIER ",\"ffn_dim\":70"));
+    ck_assert_int_eq(architecture.task_head.padding_id, 1);
+    accept(DECODER("llama", "16", CLASSIFIER));
+    ck_assert_int_eq(architecture.task_head.padding_id, -1);
+}
+END_TEST
+
 #define BART_SIZES                                                                                           \
     "\"encoder_layers\":3,\"encoder_attention_heads\":4,\"d_model\":64,\"encoder_ffn_dim\":70,"              \
     "\"max_position_embeddings\":40,\"vocab_size\":300"
@@ -641,6 +669,7 @@ int main(void)
     tcase_add_test(tests, mpnet_keys);
     tcase_add_test(tests, t5_keys);
     tcase_add_loop_test(tests, absent_heads, 0, sizeof head_defaults / sizeof *head_defaults);
+    tcase_add_test(tests, absent_keys);
     tcase_add_test(tests, bart_keys);
     tcase_add_test(tests, t5_decoder_keys);
     tcase_add_test(tests, t5_scales_its_logits_as_the_config_says);
