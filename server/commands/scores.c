@@ -31,12 +31,14 @@ enum {
 /* The scores do not depend on the text, so the request has a text of one token. */
 static char *body_make(const scores_options *o)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *scores =
         json_pack("{sI, sI}", "sequences", (json_int_t)o->sequences, "seed", (json_int_t)o->seed);
     if (o->length > 0)
         json_object_set_new(scores, "length", json_integer((json_int_t)o->length));
     json_t *body = json_pack("{s[i], ss, s[s], so, si}", "input_ids", 0, "layers", "all", "outputs",
                              "head_scores", "head_scores", scores, "digits", DIGITS);
+    body = hs_json_whole(body, refusals);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;

@@ -42,11 +42,6 @@ static const char *id_of(const hs_exchange *x, char ret_id[HS_RUN_ID_MAX + 1])
     return ret_id;
 }
 
-static void refuse_unknown(hs_exchange *x, const char *id)
-{
-    hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "There is no run '%s'. GET /corpora lists all runs.", id);
-}
-
 /* Answers with the error. option: the wrong query parameter, or NULL. A call that was ended early is answered
  * by whoever ended it. */
 static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_error *err)
@@ -70,6 +65,24 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
                            status == MHD_HTTP_INTERNAL_SERVER_ERROR
                                ? "The server could not change the files of its runs. Its log has the reason."
                                : err->text);
+}
+
+/* Returns the run, which the caller releases, or NULL if it refused the exchange. */
+static json_t *run_find(hs_exchange *x, const char *id)
+{
+    json_t *run;
+    hs_error err = {0};
+    const hs_status st = hs__run_get(x->server->runs, id, &run, &err);
+    if (st)
+        refuse(x, st, NULL, &err);
+    return run;
+}
+
+static void answer_run(hs_exchange *x, int status, const char *id)
+{
+    json_t *run = run_find(x, id);
+    if (run)
+        hs__exchange_answer_json(x, status, run);
 }
 
 /* Lets a read go on, which adds so many bytes to the answer, unless its call was ended early. */
@@ -214,7 +227,7 @@ static void upload_finish(hs_exchange *x)
         return;
     }
     snprintf(x->location, sizeof x->location, "/corpora/%s", id);
-    hs__exchange_answer_json(x, MHD_HTTP_ACCEPTED, hs__run_get(x->server->runs, id));
+    answer_run(x, MHD_HTTP_ACCEPTED, id);
 }
 
 /* ---- runs ---- */
@@ -250,15 +263,6 @@ static void answer_list(hs_exchange *x)
         number_read(x, names[1], query.values[1], HS_RUNS_PAGE_MAX, &limit))
         hs__exchange_answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
     hs_query_finish(&query);
-}
-
-static void answer_run(hs_exchange *x, int status, const char *id)
-{
-    json_t *run = hs__run_get(x->server->runs, id);
-    if (run)
-        hs__exchange_answer_json(x, status, run);
-    else
-        refuse_unknown(x, id);
 }
 
 static void run_answer_run(hs_exchange *x)
@@ -439,11 +443,9 @@ static void run_answer_report(hs_exchange *x)
     char id[HS_RUN_ID_MAX + 1];
     if (!kept(x))
         return;
-    json_t *run = hs__run_get(x->server->runs, id_of(x, id));
+    json_t *run = run_find(x, id_of(x, id));
     if (run)
         answer_report(x, id, json_string_value(json_object_get(run, "state")));
-    else
-        refuse_unknown(x, id);
     json_decref(run);
 }
 
@@ -513,12 +515,10 @@ static void compare(hs_exchange *x, const char *with, double threshold, size_t f
 {
     char id[HS_RUN_ID_MAX + 1], ids[HS_RUN_ID_MAX + 1 + HS_QUERY_VALUE_BYTES];
     hs_error err = {0};
-    json_t *comparison = NULL, *run = hs__run_get(x->server->runs, id_of(x, id));
+    json_t *comparison = NULL, *run = run_find(x, id_of(x, id));
     json_decref(run);
-    if (!run) {
-        refuse_unknown(x, id);
+    if (!run)
         return;
-    }
     snprintf(ids, sizeof ids, "%s,%s", id, with);
     const hs__read_check check = {allow, x};
     const hs_status st = hs__runs_compare(x->server->runs, ids, threshold, &check, &comparison, &err);
@@ -556,8 +556,9 @@ static void answer_comparison(hs_exchange *x)
 /* Returns the run, or NULL if it was deleted or memory is short. */
 static json_t *run_read(hs_server *server, const char *id, bool *ret_over)
 {
-    json_t *run = hs__run_get(server->runs, id);
-    const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
+    json_t *run;
+    const char *state =
+        hs__run_get(server->runs, id, &run, NULL) ? "" : json_string_value(json_object_get(run, "state"));
     *ret_over = strcmp(state, "queued") != 0 && strcmp(state, "running") != 0;
     return run;
 }
@@ -567,13 +568,10 @@ static void answer_events(hs_exchange *x)
     char id[HS_RUN_ID_MAX + 1];
     if (!kept(x))
         return;
-    json_t *run = hs__run_get(x->server->runs, id_of(x, id));
+    json_t *run = run_find(x, id_of(x, id));
     json_decref(run);
-    if (!run) {
-        refuse_unknown(x, id);
-        return;
-    }
-    hs__events_answer(x, run_read, id);
+    if (run)
+        hs__events_answer(x, run_read, id);
 }
 
 /* ---- routes ---- */

@@ -1,4 +1,5 @@
 /* run_answers.c - what clients do with runs: list, cancel, restart, delete and read them. */
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/log.h"
 #include "server/runs/runs_internal.h"
@@ -42,24 +43,36 @@ static json_t *row_json(hs_runs *c, sqlite3_stmt *s)
                      text_json(s, 8));
 }
 
-json_t *hs__run_get(hs_runs *c, const char *id)
+/* Returns the lines of a run's row that could not be read. */
+static json_t *bad_lines_json(const hs_runs *c, const char *id, sqlite3_stmt *s, int column)
 {
+    const bool current = strcmp(id, c->current) == 0;
+    const char *text = current && c->bad_lines ? c->bad_lines : hs__run_table_text(s, column);
+    json_t *bad;
+    return hs_json_load(text, strlen(text), 0, &bad, NULL) ? json_array() : bad;
+}
+
+hs_status hs__run_get(hs_runs *c, const char *id, json_t **ret_run, hs_error *err)
+{
+    const size_t refusals = hs_json_refusals();
     pthread_mutex_lock(&c->lock);
     sqlite3_stmt *s =
         hs__run_table_prepare(c, "SELECT " COLUMNS ", bad_lines FROM runs WHERE id = ?1 AND" SEEN, id, NULL);
-    json_t *run = s && sqlite3_step(s) == SQLITE_ROW ? row_json(c, s) : NULL;
-    if (run) {
-        const bool current = strcmp(id, c->current) == 0;
-        json_t *bad = json_loads(current && c->bad_lines ? c->bad_lines : hs__run_table_text(s, 12), 0, NULL);
-        json_object_set_new(run, "bad_lines", bad ? bad : json_array());
-    }
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    json_t *run = found ? row_json(c, s) : NULL;
+    if (run)
+        json_object_set_new(run, "bad_lines", bad_lines_json(c, id, s, 12));
     sqlite3_finalize(s);
     pthread_mutex_unlock(&c->lock);
-    return run;
+    *ret_run = hs_json_whole(run, refusals);
+    if (!found)
+        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    return *ret_run ? HS_OK : hs_fail(err, HS_NO_MEMORY, "Out of memory.");
 }
 
 json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *runs = json_array(), *next = NULL;
     sqlite3_int64 number = 0;
     pthread_mutex_lock(&c->lock);
@@ -79,7 +92,8 @@ json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
         }
     sqlite3_finalize(s);
     pthread_mutex_unlock(&c->lock);
-    return json_pack("{so so}", "corpora", runs, "next", next ? next : json_null());
+    json_t *page = json_pack("{so so}", "corpora", runs, "next", next ? next : json_null());
+    return hs_json_whole(page, refusals);
 }
 
 /* ---- changes, searches and reports ---- */

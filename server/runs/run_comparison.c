@@ -33,19 +33,17 @@ static hs_status file_add(making *m, const char *name, int fd, uint64_t n_bytes,
 
 static hs_status run_add(hs_runs *runs, const char *id, making *m, hs_error *err)
 {
-    json_t *run = hs__run_get(runs, id);
+    json_t *run;
+    hs_status st = hs__run_get(runs, id, &run, err);
     const char *state = json_string_value(json_object_get(run, "state"));
     const char *name = json_string_value(json_object_get(run, "name"));
     uint64_t n_bytes;
     int fd = -1;
-    hs_status st = HS_OK;
-    if (!run)
-        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
-    else if (strcmp(state, "done") != 0)
+    if (!st && strcmp(state, "done") != 0)
         st = hs_fail(err, HS_INVALID, "The run '%.32s' is %s; runs must be done to be compared.", id, state);
-    else if ((fd = hs__run_report_open(runs, id, HS__REPORT_JSON, &n_bytes)) < 0)
+    else if (!st && (fd = hs__run_report_open(runs, id, HS__REPORT_JSON, &n_bytes)) < 0)
         st = hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id);
-    else
+    else if (!st)
         st = file_add(m, name && *name ? name : id, fd, n_bytes, err);
     if (fd >= 0)
         close(fd);

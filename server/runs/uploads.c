@@ -6,6 +6,7 @@
 #include "server/runs/runs_internal.h"
 
 #include "model/base/utf8.h"
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/identifier.h"
 
@@ -44,17 +45,22 @@ static bool model_read(const hs_runs *c, const char *text, hs__run_row *ret)
 static hs_status settings_write(const char *const texts[HS__SETTINGS_MAX], hs__run_row *ret,
                                 size_t *ret_wrong, hs_error *err)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *given = json_object();
     for (size_t k = 0; k < hs__settings_count(); k++) {
         const char *name = hs__setting_field(k)->name;
         if (!*texts[k] || json_object_set_new(given, name, json_string(texts[k])) == 0)
             continue;
         json_decref(given);
+        if (hs_json_refusals() != refusals)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for the options");
         *ret_wrong = k;
         return hs_fail(err, HS_INVALID, "%s must be UTF-8", name);
     }
     const size_t n = json_dumpb(given, ret->settings, sizeof ret->settings - 1, JSON_COMPACT);
     json_decref(given);
+    if (hs_json_refusals() != refusals)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the options");
     if (n == 0 || n >= sizeof ret->settings)
         return hs_fail(err, HS_INVALID, "the options are too long: %zu bytes as JSON, at most %zu", n,
                        sizeof ret->settings - 1);

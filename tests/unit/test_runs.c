@@ -3,11 +3,13 @@
  * The test can hold a run's worker before its first text, and it moves the clock. */
 #include "server/runs/runs.h"
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/chaos.h"
 #include "tests/unit/moved_clock.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
 #include <dirent.h>
+#include <math.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -174,10 +176,19 @@ static void held_run_request(char ret_id[HS_RUN_ID_MAX + 1])
 
 /* ---- states ---- */
 
+/* Returns a run, or NULL. */
+static json_t *run_get(const char *id)
+{
+    json_t *run;
+    const hs_status st = hs__run_get(runs, id, &run, NULL);
+    ck_assert_int_eq(st, run ? HS_OK : HS_NOT_FOUND);
+    return run;
+}
+
 /* Copies a text member of a run; "" if it is null. Returns false if there is no such run. */
 static bool member_get(const char *id, const char *name, char ret[300])
 {
-    json_t *run = hs__run_get(runs, id);
+    json_t *run = run_get(id);
     const char *text = json_string_value(json_object_get(run, name));
     snprintf(ret, 300, "%s", text ? text : "");
     json_decref(run);
@@ -201,7 +212,7 @@ static void end_await(const char *id)
 
 static json_int_t texts_done(const char *id)
 {
-    json_t *run = hs__run_get(runs, id);
+    json_t *run = run_get(id);
     const json_int_t n = json_integer_value(json_object_get(run, "texts_done"));
     json_decref(run);
     return n;
@@ -271,7 +282,7 @@ START_TEST(a_running_run_is_cancelled_but_not_deleted)
     check_state(id, "cancelled");
     ck_assert(!has_report(id)); /* no text was counted */
     ck_assert_int_eq(hs__run_delete(runs, id, NULL), HS_OK);
-    ck_assert_ptr_null(hs__run_get(runs, id));
+    ck_assert_ptr_null(run_get(id));
     ck_assert_uint_eq(folders(), 0);
 }
 END_TEST
@@ -280,7 +291,7 @@ START_TEST(nothing_is_done_to_runs_that_are_not_there)
 {
     static const char *const ids[] = {"0123456789abcdef", "", "../../../etc/pass"};
     for (size_t k = 0; k < sizeof ids / sizeof *ids; k++) {
-        ck_assert_ptr_null(hs__run_get(runs, ids[k]));
+        ck_assert_ptr_null(run_get(ids[k]));
         ck_assert_int_eq(hs__run_cancel(runs, ids[k], NULL), HS_NOT_FOUND);
         ck_assert_int_eq(hs__run_restart(runs, ids[k], NULL), HS_NOT_FOUND);
         ck_assert_int_eq(hs__run_delete(runs, ids[k], NULL), HS_NOT_FOUND);
@@ -315,7 +326,7 @@ START_TEST(an_upload_without_a_text_is_refused)
     text_send(upload, " \n\n");
     ck_assert_int_eq(hs__upload_finish(upload, id, &err), HS_INVALID);
     ck_assert_ptr_null(strstr(err.text, top)); /* the server's paths are not for clients */
-    ck_assert_ptr_null(hs__run_get(runs, id));
+    ck_assert_ptr_null(run_get(id));
     ck_assert_uint_eq(folders(), 0);
 }
 END_TEST
@@ -472,12 +483,103 @@ START_TEST(a_run_during_which_the_server_is_killed_three_times_fails)
 }
 END_TEST
 
+/* ---- memory runs out ---- */
+
+static hs_status run_read(const char *id, json_t **ret, hs_error *err)
+{
+    return hs__run_get(runs, id, ret, err);
+}
+
+static hs_status list_read(const char *id, json_t **ret, hs_error *err)
+{
+    (void)id;
+    *ret = hs__runs_list(runs, 0, 1);
+    return *ret ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory");
+}
+
+static hs_status comparison_read(const char *id, json_t **ret, hs_error *err)
+{
+    return hs__runs_compare(runs, id, NAN, NULL, ret, err);
+}
+
+static hs_status search_read(const char *id, json_t **ret, hs_error *err)
+{
+    const char *wrong;
+    const hs__search_query query = {.layer = "0", .head = "0", .limit = "3"};
+    return hs__run_search(runs, id, hs__search_pairs, &query, ret, &wrong, err);
+}
+
+static hs_status examples_read(const char *id, json_t **ret, hs_error *err)
+{
+    const char *wrong;
+    const hs__search_query query = {.layer = "0", .head = "0", .by = "self"};
+    return hs__run_search(runs, id, hs__search_examples, &query, ret, &wrong, err);
+}
+
+static hs_status upload_try(const char *id, json_t **ret, hs_error *err)
+{
+    const char *wrong;
+    const hs_run_request request = request_make("search_texts", "3");
+    hs_upload *upload = NULL;
+    (void)id;
+    *ret = NULL;
+    const hs_status st = hs__upload_begin(runs, &request, 0, &upload, &wrong, err);
+    hs__upload_abandon(upload);
+    return st;
+}
+
+static hs_status (*const reads[])(const char *id, json_t **ret, hs_error *err) = {
+    run_read, list_read, comparison_read, search_read, examples_read, upload_try};
+enum { N_READS = sizeof reads / sizeof *reads };
+
+/* Requests a run with examples and texts to search, one of them unreadable, and waits for its end. */
+static void small_run(char ret_id[HS_RUN_ID_MAX + 1])
+{
+    hs_run_request request = request_make("search_texts", "3");
+    const char *wrong;
+    hs_error err = {0};
+    hs_upload *upload;
+    request.settings[hs__setting_find("examples")] = "2";
+    request.settings[hs__setting_find("input_format")] = "jsonl";
+    ck_assert_msg(hs__upload_begin(runs, &request, 0, &upload, &wrong, &err) == HS_OK, "%s", err.text);
+    text_send(upload, "\"The river flows past the town.\"\n{\n\"A bank of the river.\"\n");
+    ck_assert_msg(hs__upload_finish(upload, ret_id, &err) == HS_OK, "%s", err.text);
+    end_await(ret_id);
+    check_state(ret_id, "done");
+}
+
+/* An answer for which an allocation was refused is whole, or there is none. */
+START_TEST(answers_are_whole_or_refused)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    json_t *expected, *json;
+    hs_error err = {0};
+    bool refused = true;
+    small_run(id);
+    ck_assert_msg(reads[_i](id, &expected, &err) == HS_OK, "%s", err.text);
+    const size_t live = chaos_live();
+    for (size_t nth = 0; refused; nth += 1 + nth / 16) {
+        err = (hs_error){0};
+        chaos_refuse(nth);
+        const hs_status st = reads[_i](id, &json, &err);
+        refused = chaos_stop();
+        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: %s", nth, err.text);
+        ck_assert_msg(st || json == expected || json_equal(json, expected), "allocation %zu: not whole", nth);
+        if (st)
+            ck_assert_ptr_null(json);
+        json_decref(json);
+        ck_assert_msg(chaos_live() == live, "allocation %zu: something leaked", nth);
+    }
+    json_decref(expected);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runs");
     TCase *states = tcase_create("states"), *uploads = tcase_create("uploads"),
-          *restarts = tcase_create("restarts");
-    TCase *const all[] = {states, uploads, restarts};
+          *restarts = tcase_create("restarts"), *chaos = tcase_create("memory runs out");
+    TCase *const all[] = {states, uploads, restarts, chaos};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         tcase_add_checked_fixture(all[k], setup, teardown);
         tcase_set_timeout(all[k], 0);
@@ -495,5 +597,6 @@ int main(void)
     tcase_add_test(restarts, a_run_that_does_not_stop_is_left_after_three_seconds);
     tcase_add_test(restarts, a_server_that_was_killed_removes_what_was_not_accepted);
     tcase_add_test(restarts, a_run_during_which_the_server_is_killed_three_times_fails);
+    tcase_add_loop_test(chaos, answers_are_whole_or_refused, 0, N_READS);
     return tests_run(suite);
 }

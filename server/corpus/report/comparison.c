@@ -556,12 +556,11 @@ static json_t *syntax_json(const hs__comparison *c)
 
 json_t *hs__comparison_json(const hs__comparison *c)
 {
+    const size_t refusals = hs_json_refusals();
     const common shared = common_of(c);
-    json_t *layers = json_array();
-    if (!c->n) {
-        json_decref(layers);
+    if (!c->n)
         return NULL;
-    }
+    json_t *layers = json_array();
     for (size_t k = 0; k < shared.n_layers; k++)
         json_array_append_new(layers, json_integer(shared.layers[k]));
     json_t *json = json_pack("{ss so so sf so so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
@@ -577,7 +576,7 @@ json_t *hs__comparison_json(const hs__comparison *c)
     json_t *syntax = syntax_json(c);
     if (syntax)
         json_object_set_new(json, "syntax", syntax);
-    return json;
+    return hs_json_whole(json, refusals);
 }
 
 /* ---- comparison csv ----

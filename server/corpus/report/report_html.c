@@ -1,4 +1,5 @@
 /* report_html.c - writes the page of a report: its figures, its data and what reads without a script. */
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/panels.h"
 #include "server/corpus/report/report.h"
@@ -518,10 +519,12 @@ static json_t *pick_json(const hs__pick *pick)
 /* malloc'ed; NULL without memory. */
 static char *document_make(const hs__drawing *d, const hs__pick *pick)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *whole = json_copy((json_t *)d->report);
     hs__report_maps_describe(d->maps, whole);
     json_object_set_new(whole, "figures", figures_json(d->report));
     json_object_set_new(whole, "pick", pick_json(pick));
+    whole = hs_json_whole(whole, refusals);
     char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(whole);
     return document;

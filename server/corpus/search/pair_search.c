@@ -4,6 +4,7 @@
 
 #include "model/architecture.h"
 #include "model/base/read_number.h"
+#include "model/files/json.h"
 #include "server/corpus/search/text_index.h"
 
 #include <assert.h>
@@ -447,6 +448,16 @@ static hs_status found_add(const search *s, const struct found *found, json_t *p
     return st;
 }
 
+/* Ends an answer that was begun at this number of refusals. `why`: the error of st. */
+static hs_status answer_end(hs_status st, size_t refusals, json_t **answer, const hs_error *why,
+                            hs_error *err)
+{
+    *answer = hs_json_whole(*answer, refusals);
+    if (hs_json_refusals() != refusals)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+    return st ? hs_fail(err, st, "%s", why->text) : HS_OK;
+}
+
 static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *err)
 {
     json_t *pairs = json_array();
@@ -459,12 +470,15 @@ static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *er
     }
     *ret_answer = json_pack("{so sI sI}", "pairs", pairs, "total", (json_int_t)s->n_found, "texts",
                             (json_int_t)s->n_texts);
-    return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+    return HS_OK;
 }
 
 hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_t **ret_answer,
                            const char **ret_wrong, hs_error *err)
 {
+    const size_t refusals = hs_json_refusals();
+    hs_error why = {0};
+    *ret_answer = NULL;
     search s = {0};
     hs_status st = head_open(dir, query, "strongest", "search_texts=N (--search-texts N of headscope corpus)",
                              &s, ret_wrong, err);
@@ -476,7 +490,7 @@ hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_
     if (!st)
         st = texts_compare(&s, err);
     if (!st)
-        st = found_answer(&s, ret_answer, err);
+        st = answer_end(found_answer(&s, ret_answer, &why), refusals, ret_answer, &why, err);
     free(s.kept);
     sqlite3_close(s.db);
     return st;
@@ -522,12 +536,15 @@ static hs_status examples_answer(const search *s, const char *by, json_t **ret_a
         return st;
     }
     *ret_answer = json_pack("{ss so}", "by", by, "examples", list);
-    return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+    return HS_OK;
 }
 
 hs_status hs__search_examples(const char *dir, const hs__search_query *query, json_t **ret_answer,
                               const char **ret_wrong, hs_error *err)
 {
+    const size_t refusals = hs_json_refusals();
+    hs_error why = {0};
+    *ret_answer = NULL;
     search s = {0};
     char names[256] = "one of ";
     bool known = false;
@@ -543,7 +560,7 @@ hs_status hs__search_examples(const char *dir, const hs__search_query *query, js
     if (!st)
         st = limit_read(query, &s.limit, ret_wrong, err);
     if (!st)
-        st = examples_answer(&s, query->by, ret_answer, err);
+        st = answer_end(examples_answer(&s, query->by, ret_answer, &why), refusals, ret_answer, &why, err);
     sqlite3_close(s.db);
     return st;
 }
