@@ -145,11 +145,23 @@ def test_the_page_has_a_column_for_each_run(training, compared):
     figures = [attrs["id"] for tag, attrs in page.tags if tag == "figure"]
     assert figures == [f"figure-{name}" for name in compared["layer_figures"]]
     assert sum(tag == "svg" for tag, _ in page.tags) == 2 * 22 + 18 + 2  # over layers and over runs; maps; whole runs
-    assert ["Layer", *NAMES] in page.rows and ["Claim", *NAMES] in page.rows
+    assert ["Layer", *NAMES, "Last − first"] in page.rows and ["Claim", *NAMES] in page.rows
     loss = compared["run_figures"]["masked_loss"]
-    assert ["Loss of masked tokens", *(f"{value:.3f}" for value in loss)] in page.rows
-    shares = [of_run[1][2] for of_run in compared["head_figures"]["attention_self"]]
-    assert ["1, 2", *(f"{100 * value:.1f} %" for value in shares)] in page.rows
+    assert ["Loss of masked tokens", *(f"{value:.3f}" for value in loss), f"{loss[-1] - loss[0]:+.3f}"] in page.rows
+    shares = [100 * of_run[1][2] for of_run in compared["head_figures"]["attention_self"]]
+    assert ["1·2", *(f"{share:.1f} %" for share in shares), f"{shares[-1] - shares[0]:+.1f} pp"] in page.rows
+    assert any(attrs.get("data-head") == "1.2" for _, attrs in page.tags)
+
+
+def test_the_page_of_two_runs_has_their_difference(headscope, training, tmp_path):
+    assert compare(headscope, training / "zero", training / "one", "-o", tmp_path / "c.html")[0] == 0
+    assert compare(headscope, training / "zero", training / "one", "-o", tmp_path / "c.json")[0] == 0
+    page, numbers = Page((tmp_path / "c.html").read_text()), json.loads((tmp_path / "c.json").read_text())
+    assert ["Layer", "zero", "one", "First − second"] in page.rows
+    first, second = [of_run[1][2] for of_run in numbers["head_figures"]["attention_entropy"]]
+    assert ["1·2", f"{first:.3f}", f"{second:.3f}", f"{first - second:+.3f}"] in page.rows
+    maps = [attrs for tag, attrs in page.tags if tag == "image" and attrs.get("data-name") == "heads"]
+    assert len(maps) == 2 * 18
     external = [value for tag, attrs in page.tags for name, value in attrs.items()
                 if name in ("src", "href", "xlink:href") and not re.match(r"#|data:", value or "")]
     assert external == []

@@ -570,9 +570,9 @@ static void effect_write(const json_t *head, FILE *out)
 {
     const json_t *low = json_object_get(head, "low"), *high = json_object_get(head, "high");
     const bool known = json_is_number(high), strong = known && json_number_value(high) < 0;
-    fprintf(out, "%lld&middot;%lld %s%+.3f%s", (long long)count_of(head, "layer"),
-            (long long)count_of(head, "head"), strong ? "<strong>" : "",
-            json_number_value(json_object_get(head, "change")), strong ? "</strong>" : "");
+    hs__head_write(out, count_of(head, "layer"), count_of(head, "head"));
+    fprintf(out, " %s%+.3f%s", strong ? "<strong>" : "", json_number_value(json_object_get(head, "change")),
+            strong ? "</strong>" : "");
     if (known)
         fprintf(out, " <span class=\"muted\">(%+.3f to %+.3f)</span>", json_number_value(low),
                 json_number_value(high));

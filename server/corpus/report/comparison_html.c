@@ -135,6 +135,7 @@ static hs_status maps_write(const view *v, const hs__compared_figure *about, con
         panels[k] = (hs_panel){.n_rows = n_rows,
                                .n_columns = n_columns,
                                .values = v->cells + k * n_rows * n_columns,
+                               .name = by_run ? "heads" : NULL,
                                .row_title = by_run ? "layer" : "head",
                                .column_title = by_run ? "head" : "run",
                                .unit = about->unit,
@@ -164,13 +165,15 @@ static void text_cell(FILE *out, const char *element, const json_t *text)
     fprintf(out, "</%.2s>", element);
 }
 
-/* Begins a table with a column for each run. */
-static void runs_table_begin(const view *v, const char *first, FILE *out)
+/* Begins a table with a column for each run, and for their difference if there is one. */
+static void runs_table_begin(const view *v, const char *first, bool has_difference, FILE *out)
 {
     fprintf(out, "<div class=\"wide\"><table class=\"numbers compared\"><thead><tr><th scope=\"col\">%s</th>",
             first);
     for (size_t r = 0; r < v->n_runs; r++)
         text_cell(out, "th scope=\"col\"", json_object_get(json_array_get(v->runs, r), "name"));
+    if (has_difference && v->n_runs > 1)
+        fprintf(out, "<th scope=\"col\">%s</th>", v->n_runs > 2 ? "Last − first" : "First − second");
     fputs("</tr></thead><tbody>\n", out);
 }
 
@@ -180,12 +183,18 @@ static void value_write(FILE *out, double value, const char *unit)
     hs__cell_write(out, is_share ? 100 * value : value, is_share ? "%.1f %%" : is_whole ? "%.0f" : "%.3f");
 }
 
-/* Writes a row of v->values from `at` on. */
-static void values_row(const view *v, const char *name, size_t at, const char *unit, FILE *out)
+/* Writes a row of v->values from `at` on, behind the cell that names it. The difference of shares is in
+ * percentage points. */
+static void values_row(const view *v, size_t at, const char *unit, FILE *out)
 {
-    fprintf(out, "<tr><th scope=\"row\">%s</th>", name);
+    const double *values = v->values + at;
+    const bool is_share = strcmp(unit, "share") == 0;
     for (size_t r = 0; r < v->n_runs; r++)
-        value_write(out, v->values[at + r], unit);
+        value_write(out, values[r], unit);
+    if (v->n_runs > 1) {
+        const double difference = v->n_runs > 2 ? values[v->n_runs - 1] - values[0] : values[0] - values[1];
+        hs__cell_write(out, is_share ? 100 * difference : difference, is_share ? "%+.1f pp" : "%+.3f");
+    }
     fputs("</tr>\n", out);
 }
 
@@ -199,12 +208,13 @@ static void heads_table(const view *v, const hs__compared_figure *figure, FILE *
             out);
         return;
     }
-    runs_table_begin(v, "Layer, head", out);
+    runs_table_begin(v, "Head", true, out);
     for (size_t i = 0; i < v->n_layers * v->n_heads; i++) {
-        char name[48];
-        snprintf(name, sizeof name, "%lld, %zu",
-                 (long long)json_integer_value(json_array_get(v->layers, i / v->n_heads)), i % v->n_heads);
-        values_row(v, name, i * v->n_runs, figure->unit, out);
+        fputs("<tr><th scope=\"row\">", out);
+        hs__head_write(out, json_integer_value(json_array_get(v->layers, i / v->n_heads)),
+                       (long long)(i % v->n_heads));
+        fputs("</th>", out);
+        values_row(v, i * v->n_runs, figure->unit, out);
     }
     hs__table_end(out);
     fputs("</details>\n", out);
@@ -305,9 +315,11 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
                                           : "; below, heads from top to bottom and runs from left to right",
             has_chance ? " Dashed: expected by chance, from pairs drawn at random." : "");
     layers_fill(v, of_layers);
-    runs_table_begin(v, "Layer", out);
-    for (size_t l = 0; l < v->n_layers; l++)
-        values_row(v, v->labels[v->n_runs + l] + strlen("layer "), l * v->n_runs, figure->unit, out);
+    runs_table_begin(v, "Layer", true, out);
+    for (size_t l = 0; l < v->n_layers; l++) {
+        fprintf(out, "<tr><th scope=\"row\">%s</th>", v->labels[v->n_runs + l] + strlen("layer "));
+        values_row(v, l * v->n_runs, figure->unit, out);
+    }
     hs__table_end(out);
     fputs("</details>\n", out);
     if (of_heads) {
@@ -371,7 +383,7 @@ static void findings_write(const view *v, FILE *out)
     fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
           "claims, and whether each run has them. The run's own report has the values and criteria.</p>\n",
           out);
-    runs_table_begin(v, "Claim", out);
+    runs_table_begin(v, "Claim", false, out);
     for (size_t k = 0; k < json_array_size(findings); k++) {
         const json_t *finding = json_array_get(findings, k), *holds = json_object_get(finding, "holds");
         fputs("<tr>", out);
@@ -404,11 +416,13 @@ static hs_status totals_write(view *v, FILE *out, hs_error *err)
 {
     hs_status st = HS_OK;
     fputs("<section id=\"totals\" aria-label=\"Whole runs\"><h2>Whole runs</h2>\n", out);
-    runs_table_begin(v, "Figure", out);
+    runs_table_begin(v, "Figure", true, out);
     for (size_t k = 0; k < hs__n_compared_totals; k++) {
         const hs__compared_figure *about = &hs__compared_totals[k];
-        if (total_fill(v, about))
-            values_row(v, about->title, 0, about->unit, out);
+        if (!total_fill(v, about))
+            continue;
+        fprintf(out, "<tr><th scope=\"row\">%s</th>", about->title);
+        values_row(v, 0, about->unit, out);
     }
     hs__table_end(out);
     fputs("<div class=\"panels\">", out);
@@ -441,7 +455,7 @@ static void syntax_write(view *v, FILE *out)
           out);
     for (size_t k = 0; k < 2; k++) {
         fprintf(out, "<h3>%s</h3>", kinds[k][1]);
-        runs_table_begin(v, "Relation", out);
+        runs_table_begin(v, "Relation", false, out);
         for (size_t i = 0; i < json_array_size(syntax); i++) {
             const json_t *row = json_array_get(syntax, i), *right = json_object_get(row, kinds[k][0]);
             fputs("<tr>", out);

@@ -43,6 +43,11 @@ void hs__cell_write(FILE *out, double value, const char *format)
     fprintf(out, "<td>%s</td>", text + (strspn(text, "-0. %") == strlen(text) && *text == '-')); /* no -0 */
 }
 
+void hs__head_write(FILE *out, long long layer, long long head)
+{
+    fprintf(out, "<span data-head=\"%lld.%lld\">%lld·%lld</span>", layer, head, layer, head);
+}
+
 /* Writes a text, or an integer as 1,234; `otherwise` if the value is neither. */
 static void value_write(FILE *out, const json_t *value, const char *otherwise)
 {

@@ -28,6 +28,8 @@ void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, con
                      hs__indices at);
 /* Writes a cell with a number, or a dash if it is not finite. format is of printf, for one double. */
 void hs__cell_write(FILE *out, double value, const char *format);
+/* Writes a head as "3·5", with its numbers for a script. */
+void hs__head_write(FILE *out, long long layer, long long head);
 /* Writes a count as 1,234,567. */
 void hs__count_write(FILE *out, uint64_t n);
 /* Writes a template; "{path}" stands for that member of the object: a text, or an integer. */

@@ -398,46 +398,47 @@ static hs_status panels_visit(hs__drawing *d, panel_visitor *each, void *data, h
  *
  * Every head's profile over the texts, Clark et al.'s table.
  *
- * A table for each layer, the same whatever the page's reader picks. */
+ * One table of all heads, the same whatever the page's reader picks. */
+
+#define HEAD(name) "profiles_" name ".L.H"
+static const hs__column profile_columns[] = {
+    {"Head", NULL, NULL},
+    {"Label", NULL, NULL},
+    {"First", HEAD("first"), "%.1f %%"},
+    {"Itself", HEAD("self"), "%.1f %%"},
+    {"Previous", HEAD("previous"), "%.1f %%"},
+    {"Next", HEAD("next"), "%.1f %%"},
+    {"Separators", HEAD("separator"), "%.1f %%"},
+    {"Punctuation", HEAD("punctuation"), "%.1f %%"},
+    {"Same token", HEAD("same_token"), "%.1f %%"},
+    {"Entropy, nats", HEAD("entropy"), "%.2f"},
+    {"Mean distance, tokens", HEAD("mean_distance"), "%.1f"},
+};
+#undef HEAD
 
 static void layer_write(const hs__drawing *d, size_t l, FILE *out)
 {
     static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
-#define HEAD(name) "profiles_" name ".L.H"
-    static const hs__column columns[] = {
-        {"Head", NULL, NULL},
-        {"Label", NULL, NULL},
-        {"First", HEAD("first"), "%.1f %%"},
-        {"Itself", HEAD("self"), "%.1f %%"},
-        {"Previous", HEAD("previous"), "%.1f %%"},
-        {"Next", HEAD("next"), "%.1f %%"},
-        {"Separators", HEAD("separator"), "%.1f %%"},
-        {"Punctuation", HEAD("punctuation"), "%.1f %%"},
-        {"Same token", HEAD("same_token"), "%.1f %%"},
-        {"Entropy, nats", HEAD("entropy"), "%.2f"},
-        {"Mean distance, tokens", HEAD("mean_distance"), "%.1f"},
-    };
-#undef HEAD
-    fprintf(out, "<details><summary>Layer %d</summary>", d->o.layers[l]);
-    hs__table_begin(out, columns, HS__N(columns));
     for (hs__indices at = {.l = l}; at.h < d->o.n_heads; at.h++) {
-        fprintf(out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", at.h,
-                labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
-        hs__cells_write(out, columns + 2, HS__N(columns) - 2, d->report, at);
+        fputs("<tr><th scope=\"row\">", out);
+        hs__head_write(out, d->o.layers[l], (long long)at.h);
+        fprintf(out, "</th><td>%s</td>", labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
+        hs__cells_write(out, profile_columns + 2, HS__N(profile_columns) - 2, d->report, at);
         fputs("</tr>\n", out);
     }
-    hs__table_end(out);
-    fputs("</details>\n", out);
 }
 
 static void attention_profile_write(const hs__drawing *d, FILE *out)
 {
     fputs("<section id=\"profiles\" aria-label=\"Head profiles\"><h2>Where heads attend</h2><p "
-          "class=\"muted\">Shares of attention, means over texts; labels by Clark et al. (2019).</p>\n",
+          "class=\"muted\">Shares of attention, means over texts; labels by Clark et al. (2019).</p>\n"
+          "<details><summary>All heads</summary>",
           out);
+    hs__table_begin(out, profile_columns, HS__N(profile_columns));
     for (size_t l = 0; l < d->o.n_layers; l++)
         layer_write(d, l, out);
-    fputs("</section>\n", out);
+    hs__table_end(out);
+    fputs("</details></section>\n", out);
 }
 
 /* ---- the page ----
