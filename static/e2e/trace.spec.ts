@@ -86,7 +86,7 @@ for (const [name, width, fragment, colorScheme] of [
     expect(await findings(page)).toEqual([]);
   });
 
-test("the picture of a trace fits its window, with the result: 1440 and 390 px", async ({ watched: page, home }) => {
+test("the picture of a trace fits its window, with the result and all layers: 1440, 390 and 1280 px", async ({ watched: page, home }) => {
   await open(page, home, "view=trace&routes=20&text=The+old+bridge+that+the+town+paid+for+%5BMASK%5D+closed+after+the+war.");
   for (const width of [1440, 390]) {
     await page.setViewportSize({ width, height: 900 });
@@ -98,4 +98,8 @@ test("the picture of a trace fits its window, with the result: 1440 and 390 px",
     expect(result.x).toBeGreaterThanOrEqual(picture.x);
     expect(result.x + result.width).toBeLessThanOrEqual(picture.x + picture.width);
   }
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await settled(page);
+  const [drawn, bar] = [(await page.locator(".routes svg").boundingBox())!, (await page.locator("footer").boundingBox())!];
+  expect(drawn.y + drawn.height).toBeLessThanOrEqual(bar.y); // its tokens stand at the bottom
 });

@@ -6,7 +6,7 @@ import { levelName } from "../../ui/levels";
 const SIDE = 84, // beside the columns, for the layers' names
   TOP = 64,
   FOOT = 56,
-  ROW = 42,
+  ROW = 36, // 12 layers fit a window of 1280 × 800
   END = 24, // behind the last column
   COLUMN_LEAST = 30, // below it the picture is drawn smaller
   COLUMN_MOST = 68,
