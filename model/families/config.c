@@ -146,7 +146,8 @@ double hs__config_theta_or(hs__config *config, const char *part, double otherwis
     return theta;
 }
 
-/* Reads the scaling of frequencies from an object that names its type, as it is or in rope_scaling. */
+/* Reads the scaling of frequencies from an object that names its type, as it is or in rope_scaling. "dynamic"
+ * changes only texts of more than max_position_embeddings tokens, which are not read. */
 static void read_scaling(hs__config *rope, hs_rotary *rotary)
 {
     const char *type = hs__config_text(rope, "rope_type");
@@ -154,12 +155,18 @@ static void read_scaling(hs__config *rope, hs_rotary *rotary)
         type = hs__config_text(rope, "type");
     if (!type || strcmp(type, "default") == 0)
         return;
-    if (strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0) {
-        hs__config_refuse(
-            rope, "rope_type must be \"default\", \"linear\" or \"llama3\"; not supported: \"%s\"", type);
+    const bool dynamic = strcmp(type, "dynamic") == 0;
+    if (!dynamic && strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0) {
+        hs__config_refuse(rope,
+                          "rope_type must be \"default\", \"dynamic\", \"linear\" or \"llama3\"; not "
+                          "supported: \"%s\"",
+                          type);
         return;
     }
-    rotary->factor = hs__config_number_or(rope, "factor", 1, 1e6, 1);
+    const double factor = hs__config_number_or(rope, "factor", 1, 1e6, 1);
+    if (dynamic)
+        return;
+    rotary->factor = factor;
     if (strcmp(type, "linear") == 0)
         return;
     rotary->low = hs__config_number_or(rope, "low_freq_factor", 1e-6, 1e6, 1);

@@ -171,8 +171,8 @@ START_TEST(absent_keys)
     ck_assert_uint_eq(architecture.layers[1].window, 0);
     accept(DECODER("eurobert", "16", ""));
     ck_assert(architecture.norm_eps == 1e-5F);
-    accept(DECODER("llama", "16", ""));
-    ck_assert(architecture.norm_eps == 1e-6F);
+    accept(DECODER("llama", "16", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4.0}"));
+    ck_assert(architecture.norm_eps == 1e-6F && architecture.rotary.factor == 0);
 #define CLASSIFIER ",\"architectures\":[\"XForSequenceClassification\"]"
     accept(DECODER("gemma2", "16", CLASSIFIER));
     ck_assert_int_eq(architecture.task_head.padding_id, 0);
