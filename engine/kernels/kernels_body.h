@@ -13,12 +13,15 @@
 
 static INLINE float max_lanes(vec v)
 {
-    float lanes[LANES];
-    memcpy(lanes, &v, sizeof lanes);
-    for (size_t n = LANES / 2; n > 0; n /= 2)
-        for (size_t i = 0; i < n; i++)
-            lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
-    return lanes[0];
+#if LANES == 16
+    v = larger(v, __builtin_shufflevector(v, v, FURTHER_8));
+#endif
+#if LANES >= 8
+    v = larger(v, __builtin_shufflevector(v, v, FURTHER_4));
+#endif
+    v = larger(v, __builtin_shufflevector(v, v, FURTHER_2));
+    v = larger(v, __builtin_shufflevector(v, v, FURTHER_1));
+    return v[0];
 }
 
 /* Returns e^x for x < 88, within 2 units in the last place; 0 below -87.3 (no subnormals). Cody and

@@ -44,11 +44,23 @@ static INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
             __builtin_prefetch(from + at, 0, 2);
 }
 
+#if LANES == 8 && defined __AVX2__
+/* Returns all ones in the first n lanes, 0 in the others. */
+static INLINE ivec first_lanes(size_t n)
+{
+    const ivec lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    return lanes < (int32_t)n;
+}
+#endif
+
 /* Loads the first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
 static INLINE vec load_part(const float *p, size_t n, float rest)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), p);
+#elif LANES == 8 && defined __AVX2__
+    const ivec inside = first_lanes(n);
+    return (vec)((ivec)_mm256_maskload_ps(p, (__m256i)inside) | ((ivec)splat(rest) & ~inside));
 #else
     vec v = splat(rest);
     for (size_t i = 0; i < n; i++)
@@ -61,6 +73,8 @@ static INLINE void store_part(float *p, size_t n, vec v)
 {
 #if LANES == 16 && defined __AVX512F__
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#elif LANES == 8 && defined __AVX2__
+    _mm256_maskstore_ps(p, (__m256i)first_lanes(n), v);
 #else
     for (size_t i = 0; i < n; i++)
         p[i] = v[i];
