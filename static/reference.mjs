@@ -104,22 +104,56 @@ function pretty(value, indent = "") {
 const example = (title, text) => `<details><summary>${escape(title)}</summary><pre tabindex="0">${escape(text)}</pre></details>`;
 const textOf = (value) => (typeof value === "string" ? value : pretty(value));
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const ADDRESS = "http://127.0.0.1:8080";
+const indented = (text) => text.replaceAll("\n", "\n  ");
 
-function curl(path, method, type, body) {
-  const parts = [`curl -s http://127.0.0.1:8080${path}`];
-  if (method !== "get" && method !== "post") parts.push(`-X ${method.toUpperCase()}`);
-  if (body !== undefined) parts.push(`-H ${quoted(`Content-Type: ${type}`)}`, `--data-binary ${quoted(body)}`);
-  else if (method === "post") parts.push("-d ''");
-  return parts.join(" \\\n     ");
+// A request in four languages: {url, method, type, body}, the last two undefined without a body. JSON is written as it
+// is, in each language's literal without escapes; tests run all of them.
+const LANGUAGES = {
+  curl({ url, method, type, body }) {
+    const parts = [`curl -s ${quoted(url)}`];
+    if (method !== "GET" && method !== "POST") parts.push(`-X ${method}`);
+    if (body !== undefined) parts.push(`-H ${quoted(`Content-Type: ${type}`)}`, `--data-binary ${quoted(body)}`);
+    else if (method === "POST") parts.push("-d ''");
+    return parts.join(" \\\n     ");
+  },
+  Python({ url, method, type, body }) {
+    const rest = body === undefined ? `method="${method}"` : `body.encode(), {"Content-Type": "${type}"}`;
+    const text = body === undefined ? "" : `body = r"""${body}"""\n`;
+    return `import urllib.request\n${text}request = urllib.request.Request("${url}", ${rest})\nprint(urllib.request.urlopen(request).read())`;
+  },
+  R({ url, method, type, body }) {
+    const step = body === undefined ? `req_method("${method}")` : `req_body_raw(r"---(${body})---", "${type}")`;
+    return `library(httr2)\nanswer <- request("${url}") |>\n  ${step} |>\n  req_perform()`;
+  },
+  JavaScript({ url, method, type, body }) {
+    const text = type === "application/json" ? `JSON.stringify(${indented(body)})` : JSON.stringify(body);
+    const sent = body === undefined ? "" : `,\n  headers: { "Content-Type": "${type}" },\n  body: ${text}`;
+    return `const answer = await fetch("${url}", {\n  method: "${method}"${sent},\n});\nconsole.log(await answer.text());`;
+  },
+};
+
+const inLanguages = (title, request) =>
+  `<details><summary>${escape(title)}</summary>${Object.entries(LANGUAGES)
+    .map(([language, write]) => `<p class="muted">${language}</p><pre tabindex="0" data-language="${language}">${escape(write(request))}</pre>`)
+    .join("\n")}</details>`;
+
+// Where a request goes: RUN and NAME stand for the path's parts, the least value for what its query needs.
+function urlOf(path, parameters) {
+  const query = parameters
+    .filter((one) => one.in === "query" && one.required)
+    .map(({ name, schema }) => `${name}=${resolve(schema).enum?.[0] ?? resolve(schema).minimum ?? 0}`);
+  return `${ADDRESS}${path.replace("{id}", "RUN").replace("{name}", "NAME")}${query.length ? `?${query.join("&")}` : ""}`;
 }
 
-function requestExamples(path, method, content = {}) {
+function requestExamples(path, method, parameters, content = {}) {
+  const request = { url: urlOf(path, parameters), method: method.toUpperCase() };
   const found = Object.entries(content).flatMap(([type, { example: one, examples = {} }]) => [
     ...(one === undefined ? [] : [[type, type, one]]),
     ...Object.entries(examples).map(([name, { summary, value }]) => [type, summary ?? name, value]),
   ]);
-  if (!found.length && !path.includes("{")) return Object.keys(content).length ? "" : example("With curl", curl(path, method));
-  return found.map(([type, title, value]) => example(title, curl(path, method, type, textOf(value)))).join("\n");
+  if (!found.length && !Object.keys(content).length) return inLanguages("Request", request);
+  return found.map(([type, title, value]) => inLanguages(title, { ...request, type, body: textOf(value) })).join("\n");
 }
 
 // ---- operations ----
@@ -172,7 +206,7 @@ ${[
         Object.entries(content).flatMap(([type, one]) => contentRows("", "", { [type]: one })),
       )
     : "",
-  requestExamples(path, method, content),
+  requestExamples(path, method, parameters, content),
   ...responseParts(it.responses),
 ]
   .filter(Boolean)
@@ -237,7 +271,7 @@ ${Object.keys(api.components.schemas)
 <main>
 <h1>HTTP interface of ${escape(api.info.title)} ${escape(api.info.version)}</h1>
 <p>${escape(api.info.description)}</p>
-<p>This page is made from <a href="openapi.json">openapi.json</a>, which programs read. Its examples ask a server at http://127.0.0.1:8080. A server with tokens wants the header ${code("Authorization: Bearer TOKEN")} with each request that does not say otherwise.</p>
+<p>This page is made from <a href="openapi.json">openapi.json</a>, which programs read. Its examples in curl, Python, R and JavaScript ask a server at http://127.0.0.1:8080; RUN is the id of a run and NAME a name. A server with tokens wants the header ${code("Authorization: Bearer TOKEN")} with each request that does not say otherwise.</p>
 ${groups
   .map(({ name, description, members }) =>
     [

@@ -22,7 +22,7 @@ test("the keyboard reaches an operation, its example and a type", async ({ watch
   for (let n = 0; n < 100 && !(await request.locator("summary:focus").count()); n++) await page.keyboard.press("Tab");
   await expect(request.locator("summary")).toBeFocused();
   await page.keyboard.press("Enter");
-  await expect(request.locator("pre")).toContainText("curl -s");
+  await expect(request.locator("pre").first()).toContainText("curl -s");
   await section.getByRole("link", { name: "AnalyzeRequest" }).first().press("Enter");
   await expect(page.locator("#AnalyzeRequest").getByRole("heading")).toBeInViewport();
 });
