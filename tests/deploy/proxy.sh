@@ -1,8 +1,8 @@
 #!/bin/sh
-# deploy/nginx.conf and deploy/Caddyfile in front of a server: the viewer, requests of its pages and of others, a corpus.
+# deploy/nginx.conf, deploy/Caddyfile and deploy/traefik.yml in front of a server: the viewer, requests of its pages and of others, a corpus.
 . "$(dirname "$0")/common.sh"
 needs curl
-[ "$(command -v nginx)$(command -v caddy)" ] || skip "proxy needs nginx or caddy, and neither is here"
+[ "$(command -v nginx)$(command -v caddy)$(command -v traefik)" ] || skip "proxy needs nginx, caddy or traefik, and none is here"
 
 pids=
 finish() {
@@ -73,4 +73,14 @@ if command -v caddy >/dev/null; then
     pids="$pids $!"
     try
     echo "caddy: ok"
+fi
+if command -v traefik >/dev/null; then
+    free=$(free_port)
+    proxy=http://127.0.0.1:$free
+    sed "s/127.0.0.1:8080/127.0.0.1:$port/" "$root/deploy/traefik.yml" >"$work/traefik.yml"
+    traefik --entrypoints.websecure.address="127.0.0.1:$free" --providers.file.filename="$work/traefik.yml" \
+        --global.checknewversion=false --global.sendanonymoususage=false >"$work/traefik.log" 2>&1 &
+    pids="$pids $!"
+    try
+    echo "traefik: ok"
 fi
