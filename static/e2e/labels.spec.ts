@@ -30,6 +30,8 @@ test("a run of labelled texts shows what its report says", { tag: "@slow" }, asy
   const bins = labels.calibration.filter((bin: { texts: number }) => bin.texts > 0).length;
   for (const [n, rows] of [3, 3, bins, 3, labels.groups.length].entries())
     await expect(tables.nth(n).locator("tbody tr")).toHaveCount(rows);
+  const effects = (await tables.nth(3).locator("tbody").textContent())!; // each head with its number, strong ones too
+  expect(effects.match(/\d·\d+ [+-]\d/g)).toHaveLength(effects.match(/·/g)!.length);
 
   const merry = labels.classes[2];
   await box.getByLabel("Heads of the label").selectOption("merry");

@@ -2,7 +2,7 @@
 // parsed in a document that runs and loads nothing, and what is left is moved, never written out and read again.
 
 const ELEMENTS = new Set(
-  "svg image path rect text title desc table thead tbody tr th td div figcaption h3 span p br details summary a".split(
+  "svg image path rect text title desc table thead tbody tr th td div figcaption h3 span strong p br details summary a".split(
     " ",
   ),
 );
