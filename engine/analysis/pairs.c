@@ -602,7 +602,7 @@ hs_status hs_pair_pool_add(hs_pair_pool *pool, size_t map, uint16_t layer, uint1
                 .unmasked = pool->unmasked,
                 .n_maps = 1};
     pair_list found = {0};
-    uint64_t total;
+    uint64_t total = 0;
     pthread_mutex_lock(&pool->mutex);
     const float lowest = pool->floor;
     pthread_mutex_unlock(&pool->mutex);
