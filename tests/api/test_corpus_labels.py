@@ -122,7 +122,7 @@ def test_one_text_has_no_deviation(headscope, folder, tmp_path):
     assert one["held_out"]["heads"] and {head["change"] for head in one["held_out"]["heads"]} == {None}
     page = (output / "report.html").read_text().split("Heads that matter for a label")[1].split("</table>")[0]
     rows = {label: next(row for row in page.split("<tr>") if label in row) for label in LABELS[:2]}
-    assert "&middot;" in rows[LABELS[0]] and "muted" not in rows[LABELS[0]] and "&middot;" not in rows[LABELS[1]]
+    assert "data-head" in rows[LABELS[0]] and "muted" not in rows[LABELS[0]] and "data-head" not in rows[LABELS[1]]
 
 
 @pytest.fixture(scope="module")

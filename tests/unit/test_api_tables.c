@@ -242,7 +242,8 @@ START_TEST(every_row_is_whole)
         ck_assert_msg(output->taps || output->own, "%s", hs__output_names[i]);
         ck_assert_msg(s ? !output->part : output->axes[0] != HS_AXIS_NONE, "%s", hs__output_names[i]);
         ck_assert_msg(s || output->part || __builtin_popcount(output->taps) == 1, "%s", hs__output_names[i]);
-        ck_assert_msg(!s || (!s->compute == (output->own != NULL) && !s->compute == !s->destroy &&
+        ck_assert_msg(!s || (!(s->compute || s->begin) == (output->own != NULL) &&
+                             !s->begin == !s->add_head && !(s->compute || s->begin) == !s->destroy &&
                              !s->write_json != !s->write_head && s->add_arrays && s->json_bytes_max &&
                              s->array_bytes_max && !s->total == !s->total_name),
                       "%s", hs__output_names[i]);
