@@ -260,7 +260,7 @@ static hs_status regions_add_head(const hs__answer *a, void *result, size_t at, 
         T * (sizeof *scratch.sums + sizeof *scratch.profile + sizeof *scratch.runs + sizeof *scratch.high));
     if (!scratch.sums)
         return hs_fail(err, HS_NO_MEMORY, "no memory for regions");
-    scratch.profile = (float *)(scratch.sums + T);
+    scratch.profile = (void *)(scratch.sums + T);
     scratch.runs = (hs_span *)(scratch.profile + T);
     scratch.high = (uint16_t *)(scratch.runs + T);
     const hs_status st = find_regions(a, maps, &scratch, &((region_table *)result)->heads[at], err);
