@@ -320,8 +320,8 @@ static unsigned taps_of(const hs__analysis_request *analysis, hs__outputs output
 
 /* Lets outputs that read each head alone observe the pass, so that it keeps only the maps that others need.
  * Maps that the head cache would keep for the next request are kept, and maps of so few heads that each
- * thread would need as many. Interventions start in a layer whose
- * maps the baseline has computed, so they keep theirs too. */
+ * thread would need as many, if --max-maps allows them. Interventions start in a layer whose maps the
+ * baseline has computed, so they keep theirs too. */
 static void plan_observed(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
@@ -331,8 +331,10 @@ static void plan_observed(hs_job *job)
     const hs__outputs observing = hs__outputs_observing(analysis->outputs);
     const unsigned kept = taps_of(analysis, analysis->outputs & ~observing),
                    shown = hs__outputs_taps(analysis, observing);
-    if (selection->n_layers * selection->n_heads <= job->request->n_threads ||
-        analysis->n_interventions > 0 || n_bytes <= job->api->options.cache_bytes_max / 2 || !(shown & ~kept))
+    const bool serves = n_bytes <= job->api->options.cache_bytes_max / 2 ||
+                        selection->n_layers * selection->n_heads <= job->request->n_threads;
+    if ((serves && n_bytes <= job->api->options.capture_bytes_max) || analysis->n_interventions > 0 ||
+        !(shown & ~kept))
         return;
     job->observed = observing;
     job->observed_taps = shown;
@@ -346,6 +348,13 @@ static size_t observed_bytes(const hs_job *job)
     const unsigned taps = job->observed_taps;
     return (T * K * ((taps & HS_KEEP(ATTENTION)) != 0) + T * T * ((taps & ~HS_KEEP(ATTENTION)) != 0)) *
            sizeof(float);
+}
+
+/* Returns the bytes of as many pairs, or of all in n_maps maps if there are fewer. */
+static size_t pairs_bytes(const hs_job *job, size_t n_pairs, size_t n_maps)
+{
+    const size_t T = job->text.encoding.n_tokens, n_all = n_maps * (T * (T - 1) / 2);
+    return (job->observed & HS__OUTPUT_BIT(pairs) ? n_pairs < n_all ? n_pairs : n_all : 0) * sizeof(hs_pair);
 }
 
 /* Selects the layers, heads and taps that the outputs need. */
@@ -479,10 +488,11 @@ static int reserve(hs_job *job, size_t n_bytes)
 }
 
 /* Chooses how many threads of a pass show maps, as many as fit beside n_kept bytes. Returns the bytes of
- * these maps. */
+ * these maps, and of the search for pairs in each (hs_pair_pool). */
 static size_t slots_plan(hs_job *job, size_t n_kept)
 {
-    const size_t n_bytes = observed_bytes(job), limit = job->api->options.capture_bytes_max;
+    const size_t n_bytes = observed_bytes(job) + pairs_bytes(job, 4 * job->analysis.max_pairs, 1),
+                 limit = job->api->options.capture_bytes_max;
     const size_t n_fit = n_bytes > 0 && n_kept < limit ? (limit - n_kept) / n_bytes : 0;
     job->n_slots = n_fit < job->request->n_threads ? n_fit : job->request->n_threads;
     job->n_slots = job->n_slots > 1 ? job->n_slots : 1;
@@ -508,7 +518,10 @@ static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
-    const size_t capture = capture_bytes(job) + slots_plan(job, capture_bytes(job));
+    const hs_selection *maps = &job->selection;
+    const size_t kept =
+        capture_bytes(job) + pairs_bytes(job, 2 * job->analysis.max_pairs, maps->n_layers * maps->n_heads);
+    const size_t capture = kept + slots_plan(job, kept);
     const size_t answer =
         hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
                              &job->encoder_text, job->request->body_bytes);

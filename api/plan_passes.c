@@ -196,7 +196,7 @@ static void head_show(void *context, size_t s, size_t l, size_t h, const hs_obse
     const size_t layer = position_of(job->selection.layers[l], analysis->layers, analysis->n_layers);
     const size_t head = position_of(job->selection.heads[h], analysis->heads, analysis->n_heads);
     hs_error err = {0};
-    if (layer < analysis->n_layers && head < analysis->n_heads &&
+    if (layer < analysis->n_layers && head < analysis->n_heads && !hs__answer_cancelled(&shown->answers[s]) &&
         hs__outputs_add_head(&shown->answers[s], job->results, layer * analysis->n_heads + head, maps, &err))
         atomic_store(&shown->failed, 1);
 }

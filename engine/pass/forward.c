@@ -669,7 +669,7 @@ static size_t block_of(const hs_engine *engine, const hs_capture *capture, size_
 /* Counts the layers of the capture that need factors of their output weights. */
 static size_t n_layers_measured(const hs_plan *plan, const hs_capture *capture)
 {
-    const bool observed = plan->observer && plan->observer->kind.residual;
+    const bool observed = plan->observer && plan->observer->similarity && plan->observer->kind.residual;
     const unsigned taps =
         HS_KEEP(VALUE_NORMS) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(CENTERED_RESIDUAL_SIMILARITY);
     return observed || capture->taps & taps ? capture->n_layers : 0;

@@ -210,6 +210,28 @@ START_TEST(outputs_that_observe_a_pass_answer_the_same)
 }
 END_TEST
 
+/* Two heads on two threads keep their maps, 1.3 MB, unless these do not fit. */
+START_TEST(maps_that_do_not_fit_are_shown)
+{
+    api_fixture f;
+    char *body = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"heads\":[0,1],"
+                           "\"outputs\":[\"summary\"]}");
+    hs_response response;
+    bool observes;
+    api_open_cores(&(hs_api_options){0}, 2, &f);
+    answer_long(&f, body, &response, &observes);
+    ck_assert(!observes);
+    hs_response_finish(&response);
+    api_close(&f);
+    api_open_cores(&(hs_api_options){.capture_bytes_max = 2 << 20, .cache_bytes_max = 256 << 20}, 2, &f);
+    ck_assert_uint_le(answer_long(&f, body, &response, &observes), 2 << 20);
+    ck_assert(observes);
+    hs_response_finish(&response);
+    free(body);
+    api_close(&f);
+}
+END_TEST
+
 START_TEST(a_cached_map_does_not_stand_for_a_pass)
 {
     api_fixture f;
@@ -278,6 +300,7 @@ int main(void)
     tcase_add_test(cases, a_client_that_leaves_does_not_wait_on);
     tcase_add_loop_test(cases, outputs_that_observe_a_pass_answer_the_same, 0,
                         (int)(sizeof figures / sizeof *figures));
+    tcase_add_test(cases, maps_that_do_not_fit_are_shown);
     tcase_add_test(cases, a_cached_map_does_not_stand_for_a_pass);
     tcase_add_test(cases, a_refusal_says_what_one_head_takes);
     tcase_add_test(cases, a_refused_take_changes_nothing);

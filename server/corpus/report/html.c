@@ -40,7 +40,8 @@ void hs__cell_write(FILE *out, double value, const char *format)
     char text[64] = "–";
     if (isfinite(value))
         snprintf(text, sizeof text, format, value);
-    fprintf(out, "<td>%s</td>", text + (strspn(text, "-0. %") == strlen(text) && *text == '-')); /* no -0 */
+    const bool is_zero = strspn(text, "+-0. %p") == strlen(text);
+    fprintf(out, "<td>%s</td>", text + (is_zero && strchr("+-", *text))); /* a zero has no sign */
 }
 
 void hs__head_write(FILE *out, long long layer, long long head)
