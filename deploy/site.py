@@ -17,9 +17,10 @@ LEFT_OUT = {"build", "dist", "node_modules", "shared"}
 
 def documents():
     """The Markdown files of the tree: those of git, or in an unpacked release those that no build has made."""
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        return [Path(name) for name in listed.stdout.split()]
+    if shutil.which("git"):
+        listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
+        if listed.returncode == 0:
+            return [Path(name) for name in listed.stdout.split()]
     found = (path.relative_to(ROOT) for path in ROOT.glob("**/*.md"))
     return sorted(path for path in found if not LEFT_OUT & set(path.parts))
 

@@ -146,14 +146,18 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
 }
 
 /* Finds the folder with the model's files: dir, or that of an adapter's base model. Reads the adapter's
- * config. */
+ * config. Refuses a folder with both, to whose model transformers would add the adapter. */
 static hs_status find_folder(const char *dir, model_files *files, char ret_dir[PATH_MAX], hs_error *err)
 {
     if ((size_t)snprintf(ret_dir, PATH_MAX, "%s", dir) >= PATH_MAX)
         return hs_fail(err, HS_IO, "the path is too long");
     hs_status st = hs__file_read(dir, "config.json", true, &files->config, err);
-    if (!st && !files->config.data)
+    if (!st)
         st = hs__file_read(dir, "adapter_config.json", true, &files->adapter, err);
+    if (!st && files->config.data && files->adapter.data)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "the folder has config.json and adapter_config.json; move the adapter to a folder of "
+                       "its own, or merge it with merge_and_unload() of PEFT");
     return st || !files->adapter.data ? st : hs__adapter_base(&files->adapter, ret_dir, err);
 }
 
@@ -180,11 +184,14 @@ static void free_files(model_files *files)
     free((void *)files->adapter.data);
 }
 
-/* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return as texts
- * need them. */
+/* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return from the
+ * file as texts need them, unless an adapter has changed them. */
 static void release_words(const hs_model *model)
 {
     const hs_tensor *words = &model->architecture.embedding.word;
+    const hs_bytes *merged = &model->shards.merged.mapping.bytes;
+    if ((uintptr_t)words->data - (uintptr_t)merged->data < merged->size)
+        return;
     const size_t n_bytes = words->n_rows * words->n_columns * (words->dtype == HS_F32 ? 4 : 2);
     const size_t before = (uintptr_t)words->data % (size_t)sysconf(_SC_PAGESIZE);
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
@@ -204,6 +211,14 @@ hs_status hs_model_config_check(const char *dir, hs_error *err)
     return st;
 }
 
+/* Returns true if the folder has the modules of a sentence encoder. */
+static bool has_sentence(const char *dir)
+{
+    char path[PATH_MAX];
+    return (size_t)snprintf(path, sizeof path, "%s/modules.json", dir) < sizeof path &&
+           access(path, F_OK) == 0;
+}
+
 hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);
@@ -221,11 +236,12 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
     if (!st)
         st = hs__shards_open(base, &model->shards, &reason);
     if (!st && files.adapter.data)
-        st = hs__adapter_merge(dir, &files.adapter, &model->shards, &model->adapter, &reason);
+        st = hs__adapter_merge(dir, &files.adapter, family, &model->shards, &model->adapter, &reason);
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
-        st = hs__sentence_open(base, model->architecture.shape.hidden, &model->architecture.sentence,
+        st = hs__sentence_open(files.adapter.data && has_sentence(dir) ? dir : base,
+                               model->architecture.shape.hidden, &model->architecture.sentence,
                                model->sentence, &reason);
     free_files(&files);
     if (st) {

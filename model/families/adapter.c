@@ -97,7 +97,7 @@ static hs_status read_config(json_t *keys, adapter *ret, hs_error *err)
         hs__config_refuse(&config, "lora_alpha is missing");
     ret->alpha = hs__config_number_or(&config, "lora_alpha", -1e6, 1e6, 0);
     ret->by_root = hs__config_flag_or(&config, "use_rslora", false);
-    ret->transposed = hs__config_flag_or(&config, "fan_in_fan_out", false);
+    hs__config_flag_or(&config, "fan_in_fan_out", false); /* PEFT corrects it by the module's kind */
     return config.status;
 }
 
@@ -382,11 +382,20 @@ static hs_status replace(const adapter *how, const hs__shards *tensors, hs__shar
     return HS_OK;
 }
 
-hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, hs__shards *shards,
-                            hs__shards *ret_tensors, hs_error *err)
+/* Returns true if the family stores its weights [in][out]. */
+static bool is_transposed(const hs__family *family)
+{
+    const hs__module *module = family->layouts[0]->layers;
+    while (module->name && !module->transposed)
+        module++;
+    return module->name;
+}
+
+hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, const hs__family *family,
+                            hs__shards *shards, hs__shards *ret_tensors, hs_error *err)
 {
     json_t *keys = NULL;
-    adapter how;
+    adapter how = {.transposed = is_transposed(family)};
     hs_status st = hs__json_parse(file, CONFIG, &keys, err);
     if (!st)
         st = read_config(keys, &how, err);

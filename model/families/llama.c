@@ -85,12 +85,12 @@ static bool slides(hs__config *config, const json_t *types, size_t layer)
 
 /* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
  * mask it is n keys on either side, as in transformers. `otherwise` is the window of a config without
- * sliding_window, or 0. layer_types names the layers that have one; without that key they are those from
- * `first` on. */
-static void read_window(hs__config *config, size_t otherwise, size_t first, hs_architecture *architecture)
+ * sliding_window, or 0. `types` is layer_types, which names the layers that have one; without it they are
+ * those from `first` on. */
+static void read_window(hs__config *config, size_t otherwise, const json_t *types, size_t first,
+                        hs_architecture *architecture)
 {
     const json_t *window = json_object_get(config->keys, "sliding_window");
-    const json_t *types = json_object_get(config->keys, "layer_types");
     if (window ? json_is_null(window) : otherwise == 0)
         return;
     const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, otherwise);
@@ -118,7 +118,7 @@ const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), .
 static void configure_mistral(hs__config *config, hs_architecture *architecture)
 {
     configure(config, architecture);
-    read_window(config, 4096, 0, architecture);
+    read_window(config, 4096, NULL, 0, architecture); /* transformers ignores layer_types here */
 }
 
 const hs__family hs__family_mistral = {
@@ -139,8 +139,8 @@ static void configure_qwen(hs__config *config, hs_architecture *architecture)
 {
     configure(config, architecture);
     if (hs__config_flag_or(config, "use_sliding_window", false))
-        read_window(config, 4096, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28),
-                    architecture);
+        read_window(config, 4096, json_object_get(config->keys, "layer_types"),
+                    hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
 }
 
 const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen),
@@ -185,10 +185,11 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
                         architecture);
     if (architecture->rotary.factor > 0)
         hs__config_refuse(config, "rope_type must be \"default\" for this family");
-    read_window(config, 0, 0, architecture);
+    read_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
 }
 
-const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head};
+const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head,
+                                    .pads = true, .padding_id = 32000};
 
 /* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
 
@@ -211,7 +212,8 @@ static void configure_olmo2(hs__config *config, hs_architecture *architecture)
     architecture->qk_norms_whole = true;
 }
 
-const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2)};
+const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2), .pads = true,
+                                     .padding_id = 1};
 
 /* ---- Gemma 2 and 3 (Gemma team 2024, 2025): norms before the blocks and of what they add ---- */
 
@@ -247,8 +249,10 @@ static void configure_gemma(hs__config *config, size_t every, double local, hs_a
     const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, 4096);
     const bool both_ways = hs__config_flag_or(config, "use_bidirectional_attention", false);
     const json_t *types = json_object_get(config->keys, "layer_types");
+    /* transformers halves the window if both ways are read, and a mask without causal order has one key more
+     */
+    const size_t width = (both_ways ? n_keys / 2 : n_keys - 1) + !architecture->causal;
     architecture->causal &= !both_ways;
-    const size_t width = both_ways ? n_keys / 2 : architecture->causal ? n_keys - 1 : n_keys;
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++) {
         hs_layer *layer = &architecture->layers[i];
         if (types && !json_is_null(types) ? !slides(config, types, i) : (i + 1) % every == 0)

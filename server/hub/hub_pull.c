@@ -277,9 +277,9 @@ static hs_status config_pull(pull *p, hs_error *err)
     hs_error why = {0};
     if (!is_listed(p, "config.json"))
         return hs_fail(err, HS_BAD_MODEL, "%s has no config.json: it is %s", p->name.repository,
-                       is_listed(p, "adapter_config.json") ? "an adapter (PEFT) and not a model. Merge it "
-                                                             "into its base model with merge_and_unload() of "
-                                                             "PEFT, and save that"
+                       is_listed(p, "adapter_config.json") ? "an adapter (PEFT), which pull does not fetch. "
+                                                             "Download it with huggingface_hub, and name its "
+                                                             "folder with --model"
                                                            : "no checkpoint in HuggingFace's layout");
     hs_status st = file_pull(p, "config.json", err);
     if (!st)

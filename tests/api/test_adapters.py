@@ -103,6 +103,37 @@ def test_an_adapter_is_its_merged_model(tmp_path, name, rslora):
         assert np.abs(plain[array] - expected[array]).max() > 100 * limit
 
 
+def test_words_may_change(tmp_path):
+    """The word embedding lies in memory then, and not in a file from which it could be read again."""
+    base = family_llama.write_random(tmp_path / "base", seed=1)
+    n_words, hidden = next(values.shape for name, values in tensors_of(base).items() if name.endswith("embed_tokens.weight"))
+    words = "base_model.model.model.embed_tokens.lora_"
+    rng = np.random.default_rng(2)
+    pair = {words + "A.weight": rng.standard_normal((3, hidden)).astype(np.float32),
+            words + "B.weight": rng.standard_normal((n_words, 3)).astype(np.float32)}
+    tensors = write_adapter(tmp_path / "adapter", base, "llama", change=lambda tensors: tensors.update(pair))
+    merged = write_merged(tmp_path / "merged", base, tensors, 2, False)
+    found, expected = (analyze(folder, tmp_path / "answer.npz")["hidden_states"] for folder in (tmp_path / "adapter", merged))
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_an_adapter_beside_a_model_is_refused(tmp_path):
+    base = family_llama.write_random(tmp_path / "base", seed=1)
+    write_adapter(tmp_path / "adapter", base, "llama")
+    for file in (tmp_path / "adapter").iterdir():
+        (base / file.name).write_bytes(file.read_bytes())
+    assert "the folder has config.json and adapter_config.json" in refusal(base)
+
+
+def test_the_kind_of_the_weights_counts(tmp_path):
+    """PEFT corrects fan_in_fan_out where the module says otherwise."""
+    base = family_llama.write_random(tmp_path / "base", seed=1)
+    write_adapter(tmp_path / "adapter", base, "llama")
+    write_adapter(tmp_path / "other", base, "llama", fan_in_fan_out=True)
+    found, expected = (analyze(tmp_path / name, tmp_path / "answer.npz")["hidden_states"] for name in ("other", "adapter"))
+    assert np.array_equal(found, expected)
+
+
 def test_each_module_has_its_own_rank(tmp_path):
     base = family_llama.write_random(tmp_path / "base", seed=1)
 

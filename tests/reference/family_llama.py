@@ -19,6 +19,7 @@ VARIANTS = {
     "llama_base_only": dict(prefix="", headless=True),
     "mistral": dict(kind="mistral", window=9),
     "mistral_whole_bf16": dict(kind="mistral", window=None, head_dim=8, dtype="BF16", n_shards=3),
+    "mistral_layer_types": dict(kind="mistral", window=5, kinds=["full_attention", "sliding_attention", "full_attention"]),
     "qwen2": dict(kind="qwen2"),
     "qwen2_window": dict(kind="qwen2", window=5, first=1),
     "qwen2_layer_types": dict(kind="qwen2", window=7, kinds=["sliding_attention", "full_attention", "sliding_attention"]),
@@ -103,7 +104,7 @@ def unpack(config, weights):
 def windows(config):
     """The keys that a query of each layer sees, itself included; None: all before it."""
     n, window = config["num_hidden_layers"], config.get("sliding_window")
-    if "layer_types" in config:
+    if "layer_types" in config and config["model_type"] not in ("mistral", "phi3"):  # which ignore the key
         return [window if kind == "sliding_attention" else None for kind in config["layer_types"]]
     return [window if i >= config.get("max_window_layers", 0) else None for i in range(n)]
 
