@@ -12,6 +12,7 @@ const fileOf = (name: string): string => `${FOLDER}-${test.info().workerIndex}/$
 
 const dialog = (page: Page) => page.getByRole("dialog", { name: "Open a file" });
 async function choose(page: Page, name: string): Promise<void> {
+  await drawn(page); // the dialog is there from the first frame on
   if (!(await dialog(page).isVisible())) await page.keyboard.press("o");
   await dialog(page).getByLabel("File").setInputFiles(fileOf(name));
 }
@@ -120,6 +121,7 @@ for (const [scheme, forced] of [
   test(`axe finds nothing in an opened file: ${scheme}, forced colours ${forced}`, { tag: "@slow" }, async ({ watched: page, home }) => {
     await page.emulateMedia({ colorScheme: scheme, forcedColors: forced, reducedMotion: "reduce" });
     await open(page, home);
+    await drawn(page);
     await page.keyboard.press("o");
     await drawn(page);
     expect(await findings(page)).toEqual([]);
