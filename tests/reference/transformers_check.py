@@ -186,13 +186,14 @@ def check_saved(name, kind, scratch):
             difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
 
 
-def check_every_saved():
+def check_every(names, check, what=""):
+    """Checks each class of each name in a folder of its own; returns the largest difference."""
     worst = 0
-    for name in SAVED:
+    for name in names:
         for kind in classes(name):
             with tempfile.TemporaryDirectory() as scratch:
-                found = check_saved(name, kind, Path(scratch))
-            print(f"{name + ' ' + kind.__name__:32} " + " ".join(f"{value:9.1e}" for value in found))
+                found = check(name, kind, Path(scratch))
+            print(f"{name + what + ' ' + kind.__name__:32} "+ " ".join(f"{value:9.1e}" for value in found))
             worst = max(worst, *found)
     return worst
 
@@ -392,17 +393,6 @@ def check_adapter(name, kind, scratch):
             difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
 
 
-def check_every_adapter():
-    worst = 0
-    for name in ADAPTED if peft else ():
-        for kind in classes(name):
-            with tempfile.TemporaryDirectory() as scratch:
-                found = check_adapter(name, kind, Path(scratch))
-            print(f"{name + ' adapter ' + kind.__name__:32} " + " ".join(f"{value:9.1e}" for value in found))
-            worst = max(worst, *found)
-    return worst
-
-
 def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -410,8 +400,8 @@ def main():
     if sys.argv[1:] == ["--keys"]:
         sys.exit(not check_every_key() <= LIMIT)
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
-    worst = np.max([check_every_saved(), check_every_stack(), check_every_head(), check_every_loss(),
-                    check_every_adapter()])
+    worst = np.max([check_every(SAVED, check_saved), check_every_stack(), check_every_head(), check_every_loss(),
+                    check_every(ADAPTED if peft else (), check_adapter, " adapter")])
     if sys.argv[1:] == ["--saved"]:
         sys.exit(not worst <= LIMIT)
     every = [(family, variant) for family in sys.argv[1:] or FAMILIES for variant in FAMILIES[family].VARIANTS]

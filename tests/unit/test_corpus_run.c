@@ -55,9 +55,9 @@ int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param
 
 /* ---- runs ---- */
 
-static void setup(void)
+/* Makes an engine of the model, and a folder for its runs. */
+static void begin(void)
 {
-    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
     ck_assert_int_eq(
         hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
@@ -66,6 +66,12 @@ static void setup(void)
     snprintf(input, sizeof input, "%s/input", dir);
     ck_assert_int_eq(sem_init(&released, 0, 0), 0);
     atomic_store(&stop, 0);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    begin();
 }
 
 static void teardown(void)
@@ -255,14 +261,7 @@ static void small_setup(void)
     folder_create(small_dir);
     checkpoint_write(&(checkpoint){0}, small_dir);
     ck_assert_int_eq(hs_model_open(small_dir, &model, NULL), HS_OK);
-    ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
-    ck_assert_int_eq(
-        hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
-        HS_OK);
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(input, sizeof input, "%s/input", dir);
-    ck_assert_int_eq(sem_init(&released, 0, 0), 0);
-    atomic_store(&stop, 0);
+    begin();
 }
 
 static void small_teardown(void)
