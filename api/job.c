@@ -350,11 +350,11 @@ static size_t observed_bytes(const hs_job *job)
            sizeof(float);
 }
 
-/* Returns the bytes of as many pairs, or of all in n_maps maps if there are fewer. */
-static size_t pairs_bytes(const hs_job *job, size_t n_pairs, size_t n_maps)
+/* Returns the bytes of the search for pairs in one map (hs_pair_pool). */
+static size_t search_bytes(const hs_job *job)
 {
-    const size_t T = job->text.encoding.n_tokens, n_all = n_maps * (T * (T - 1) / 2);
-    return (job->observed & HS__OUTPUT_BIT(pairs) ? n_pairs < n_all ? n_pairs : n_all : 0) * sizeof(hs_pair);
+    const size_t T = job->text.encoding.n_tokens, n_all = T * (T - 1) / 2, n = 4 * job->analysis.max_pairs;
+    return (job->observed & HS__OUTPUT_BIT(pairs) ? n < n_all ? n : n_all : 0) * sizeof(hs_pair);
 }
 
 /* Selects the layers, heads and taps that the outputs need. */
@@ -432,7 +432,13 @@ static size_t capture_bytes(const hs_job *job)
     const unsigned requested = hs__outputs_own(job->analysis.outputs);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
-    return n_bytes;
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs__measures m = {.analysis = analysis,
+                            .shape = answer.model->shape,
+                            .n_tokens = job->text.encoding.n_tokens,
+                            .n_keys = hs__answer_keys(&answer),
+                            .n_heads = analysis->n_layers * analysis->n_heads};
+    return n_bytes + hs__outputs_result_bytes(&m, hs__outputs_observing(analysis->outputs));
 }
 
 /* Refuses a sentence vector if nothing is left to pool beside the prompt. */
@@ -464,6 +470,13 @@ static int check_positions(hs_job *job)
         analysis->positions[n - 1], T, T - 1);
 }
 
+static int check_reduced(hs_job *job)
+{
+    const hs__answer answer = hs__job_describe(job);
+    return hs__reduced_check(&job->analysis, job->text.encoding.n_tokens, hs__answer_keys(&answer),
+                             &job->problem);
+}
+
 /* Takes n_bytes of the memory budget for the job's heads, or refuses. */
 static int reserve(hs_job *job, size_t n_bytes)
 {
@@ -488,10 +501,10 @@ static int reserve(hs_job *job, size_t n_bytes)
 }
 
 /* Chooses how many threads of a pass show maps, as many as fit beside n_kept bytes. Returns the bytes of
- * these maps, and of the search for pairs in each (hs_pair_pool). */
+ * these maps, and of the search for pairs in each. */
 static size_t slots_plan(hs_job *job, size_t n_kept)
 {
-    const size_t n_bytes = observed_bytes(job) + pairs_bytes(job, 4 * job->analysis.max_pairs, 1),
+    const size_t n_bytes = observed_bytes(job) + search_bytes(job),
                  limit = job->api->options.capture_bytes_max;
     const size_t n_fit = n_bytes > 0 && n_kept < limit ? (limit - n_kept) / n_bytes : 0;
     job->n_slots = n_fit < job->request->n_threads ? n_fit : job->request->n_threads;
@@ -518,9 +531,7 @@ static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
-    const hs_selection *maps = &job->selection;
-    const size_t kept =
-        capture_bytes(job) + pairs_bytes(job, 2 * job->analysis.max_pairs, maps->n_layers * maps->n_heads);
+    const size_t kept = capture_bytes(job);
     const size_t capture = kept + slots_plan(job, kept);
     const size_t answer =
         hs__answer_bytes_max(&job->analysis, job->format, hs__job_model(job), &job->text.encoding,
@@ -584,7 +595,7 @@ static void prepare_analyze(hs_job *job)
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__outputs_check_stack(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs__job_model(job)->architecture, problem) || tokenize(job) ||
-        check_pooling(job) || check_positions(job))
+        check_pooling(job) || check_positions(job) || check_reduced(job))
         return;
     plan(job);
     if (check_limits(job) || !job->selection.taps)

@@ -90,8 +90,10 @@ typedef struct hs_similarity {
 } hs_similarity;
 hs_tap hs_similarity_tap(hs_similarity kind);
 
-/* KV_HEAD is only of answers: captures keep keys and values once for each head that reads them. STATE is one
- * longer than the selected layers, DEPTH one longer than the model's layers. */
+/* KV_HEAD and the last five are only of answers: captures keep keys and values once for each head that reads
+ * them. STATE is one longer than the selected layers, DEPTH one longer than the model's layers. BLOCK and
+ * KEY_BLOCK count blocks of tokens and of keys. ROW, COLUMN and KEY_COLUMN are a range of tokens, of tokens
+ * and of keys. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
@@ -102,7 +104,12 @@ typedef enum hs_axis {
     HS_AXIS_TOKEN,
     HS_AXIS_KEY,
     HS_AXIS_HEAD_WIDTH,
-    HS_AXIS_HIDDEN
+    HS_AXIS_HIDDEN,
+    HS_AXIS_BLOCK,
+    HS_AXIS_KEY_BLOCK,
+    HS_AXIS_ROW,
+    HS_AXIS_COLUMN,
+    HS_AXIS_KEY_COLUMN
 } hs_axis;
 
 #define HS_AXES_MAX 4

@@ -211,7 +211,7 @@ static void each_total(const hs__answer *a, void *to, void (*add)(void *to, cons
 {
     for (size_t i = 0; hs__output_at(i); i++) {
         const hs__structure *structure = hs__output_at(i)->structure;
-        if (a->results[i] && structure->total)
+        if (structure && a->results[i] && structure->total)
             add(to, structure->total_name, structure->total(a->results[i]));
     }
 }

@@ -175,6 +175,13 @@ static size_t pairs_array_bytes_max(const hs__measures *m)
     return pairs_n_max(m) * 32;
 }
 
+/* hs_pair_pool keeps up to twice as many as are answered. */
+static size_t pairs_result_bytes(const hs__measures *m)
+{
+    const size_t n = m->n_heads * (m->n_tokens * (m->n_tokens - 1) / 2), most = 2 * m->analysis->max_pairs;
+    return (n < most ? n : most) * sizeof(hs_pair);
+}
+
 static uint64_t pairs_total(const void *result)
 {
     return ((const pair_list *)result)->total;
@@ -185,6 +192,7 @@ const hs__structure hs__structure_pairs = {
     .begin = pairs_begin,
     .add_head = pairs_add_head,
     .end = pairs_end,
+    .result_bytes = pairs_result_bytes,
     .destroy = pairs_destroy,
     .write_json = pairs_write_json,
     .add_arrays = pairs_add_arrays,
@@ -342,6 +350,7 @@ static size_t regions_array_bytes_max(const hs__measures *m)
 const hs__structure hs__structure_regions = {
     .begin = regions_begin,
     .add_head = regions_add_head,
+    .result_bytes = regions_array_bytes_max,
     .destroy = regions_destroy,
     .write_head = regions_write_head,
     .add_arrays = regions_add_arrays,

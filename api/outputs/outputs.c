@@ -188,6 +188,11 @@ static unsigned choose_distance_taps(const hs__analysis_request *analysis)
 #define KEY        HS_AXIS_KEY
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
+#define BLOCK      HS_AXIS_BLOCK
+#define KEY_BLOCK  HS_AXIS_KEY_BLOCK
+#define ROW        HS_AXIS_ROW
+#define COLUMN     HS_AXIS_COLUMN
+#define KEY_COLUMN HS_AXIS_KEY_COLUMN
 
 /* In the order of the answer. */
 static const hs__output rows[HS__OUTPUTS_COUNT] = {
@@ -199,6 +204,30 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                  .axes = {LAYER, HEAD, TOKEN, TOKEN},
                                  .part = part_similarities,
                                  .range = HS__RANGE_UNIT_IF_NORMALIZED},
+    [HS__OUTPUT_mean_pooled_attentions] = {.taps = HS_KEEP(ATTENTION),
+                                           .axes = {LAYER, HEAD, BLOCK, KEY_BLOCK},
+                                           .range = HS__RANGE_UNIT,
+                                           .by_head = &hs__structure_mean_pooled_attentions},
+    [HS__OUTPUT_max_pooled_attentions] = {.taps = HS_KEEP(ATTENTION),
+                                          .axes = {LAYER, HEAD, BLOCK, KEY_BLOCK},
+                                          .range = HS__RANGE_UNIT,
+                                          .by_head = &hs__structure_max_pooled_attentions},
+    [HS__OUTPUT_sliced_attentions] = {.taps = HS_KEEP(ATTENTION),
+                                      .axes = {LAYER, HEAD, ROW, KEY_COLUMN},
+                                      .range = HS__RANGE_UNIT,
+                                      .by_head = &hs__structure_sliced_attentions},
+    [HS__OUTPUT_mean_pooled_similarities] = {.taps = HS_KEEP(SIMILARITY),
+                                             .axes = {LAYER, HEAD, BLOCK, BLOCK},
+                                             .range = HS__RANGE_UNIT_IF_NORMALIZED,
+                                             .by_head = &hs__structure_mean_pooled_similarities},
+    [HS__OUTPUT_max_pooled_similarities] = {.taps = HS_KEEP(SIMILARITY),
+                                            .axes = {LAYER, HEAD, BLOCK, BLOCK},
+                                            .range = HS__RANGE_UNIT_IF_NORMALIZED,
+                                            .by_head = &hs__structure_max_pooled_similarities},
+    [HS__OUTPUT_sliced_similarities] = {.taps = HS_KEEP(SIMILARITY),
+                                        .axes = {LAYER, HEAD, ROW, COLUMN},
+                                        .range = HS__RANGE_UNIT_IF_NORMALIZED,
+                                        .by_head = &hs__structure_sliced_similarities},
     [HS__OUTPUT_head_outputs] = {.taps = HS_KEEP(HEAD_OUTPUT),
                                  .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
                                  .hook = "attn.hook_z",
@@ -349,13 +378,28 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outp
     return taps;
 }
 
+/* Returns what computes output i; NULL: it is an array of other parts. */
+static const hs__structure *maker_of(size_t i)
+{
+    return rows[i].structure ? rows[i].structure : rows[i].by_head;
+}
+
 hs__outputs hs__outputs_observing(hs__outputs outputs)
 {
     hs__outputs observing = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && rows[i].structure && rows[i].structure->begin)
+        if (holds(outputs, i) && maker_of(i) && maker_of(i)->begin)
             observing |= (hs__outputs)1 << i;
     return observing;
+}
+
+size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(observing, i) && maker_of(i)->result_bytes)
+            n_bytes += maker_of(i)->result_bytes(measures);
+    return n_bytes;
 }
 
 bool hs__outputs_every_head(hs__outputs outputs)
@@ -471,7 +515,7 @@ hs_status hs__outputs_begin(const hs__answer *a, hs__outputs outputs, void **ret
     hs_status st = HS_OK;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++)
         if (holds(outputs, i))
-            st = rows[i].structure->begin(a, &ret_results[i], err);
+            st = maker_of(i)->begin(a, &ret_results[i], err);
     return st;
 }
 
@@ -481,15 +525,15 @@ hs_status hs__outputs_add_head(const hs__answer *a, void *const *results, size_t
     hs_status st = HS_OK;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++)
         if (results[i])
-            st = rows[i].structure->add_head(a, results[i], at, maps, err);
+            st = maker_of(i)->add_head(a, results[i], at, maps, err);
     return st;
 }
 
 void hs__results_destroy(void **results)
 {
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
-        if (results[i] && rows[i].structure->destroy)
-            rows[i].structure->destroy(results[i]);
+        if (results[i] && maker_of(i)->destroy)
+            maker_of(i)->destroy(results[i]);
         results[i] = NULL;
     }
 }
@@ -534,8 +578,8 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
             continue;
         if (rows[i].structure && rows[i].own)
             a->results[i] = (void *)a->own[rows[i].own->kind];
-        else if (rows[i].structure)
-            st = structure_compute(a, rows[i].structure, &a->results[i], err);
+        else if (maker_of(i))
+            st = structure_compute(a, maker_of(i), &a->results[i], err);
         else if (rows[i].prepare)
             st = rows[i].prepare(a, err);
     }
@@ -559,6 +603,8 @@ void hs__outputs_finish(hs__answer *a)
 /* Returns the block at l and h. An output without `part` is the array of its tap. */
 static const float *block_of(const hs__output *output, const hs__answer *a, size_t l, size_t h, float *into)
 {
+    if (output->by_head)
+        return output->by_head->part(a->results[output - rows], l * a->analysis->n_heads + h);
     return output->part ? output->part(a, l, h, into)
                         : hs__answer_at(a, (hs_tap)__builtin_ctz(output->taps), l, h);
 }
@@ -593,6 +639,7 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
 {
     uint16_t at[HS_HEADS_MAX];
     const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
+    const size_t block = hs__pool_size(analysis);
     const size_t lengths[] = {
         [HS_AXIS_LAYER] = analysis->n_layers,
         [HS_AXIS_STATE] = analysis->n_layers + 1,
@@ -603,6 +650,11 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
         [HS_AXIS_KEY] = n_keys,
         [HS_AXIS_HEAD_WIDTH] = shape->head_width,
         [HS_AXIS_HIDDEN] = shape->hidden,
+        [HS_AXIS_BLOCK] = (n_tokens + block - 1) / block,
+        [HS_AXIS_KEY_BLOCK] = (n_keys + block - 1) / block,
+        [HS_AXIS_ROW] = hs__slice_length(&analysis->rows, n_tokens),
+        [HS_AXIS_COLUMN] = hs__slice_length(&analysis->columns, n_tokens),
+        [HS_AXIS_KEY_COLUMN] = hs__slice_length(&analysis->columns, n_keys),
     };
     size_t n = 0;
     for (; output->axes[n]; n++)

@@ -76,7 +76,7 @@ const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_
 /* Returns the number of keys: the tokens, unless the answer is of cross heads. */
 static inline size_t hs__answer_keys(const hs__answer *a)
 {
-    return a->capture ? a->capture->n_keys : a->encoding->n_tokens;
+    return a->analysis->stack == HS__STACK_CROSS ? a->source->n_tokens : a->encoding->n_tokens;
 }
 
 /* Returns the floats of a part in scratch, rounded up to cache lines: max(T, K)^2, or max(T, K) * d. */
@@ -153,6 +153,10 @@ typedef struct hs__structure {
     hs_status (*add_head)(const hs__answer *answer, void *result, size_t at, const hs_observed_head *maps,
                           hs_error *err);
     hs_status (*end)(const hs__answer *answer, void *result, hs_error *err);
+    /* For an array made by these. Returns the part of head l * n_heads + h. */
+    const float *(*part)(const void *result, size_t at);
+    /* Returns an upper bound of the memory of a result of begin; NULL: little. */
+    size_t (*result_bytes)(const hs__measures *measures);
     void (*destroy)(void *result); /* NULL: the job owns the result */
     void (*write_json)(hs_buffer *buffer, const hs__answer *answer, const void *result);
     /* Instead of write_json: writes the element of head l * n_heads + h, of `[l][h]` lists. */
@@ -191,6 +195,7 @@ typedef struct hs__output {
     const char *hook; /* "attn.hook_pattern": TransformerLens's name within a block; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
+    const hs__structure *by_head;   /* of an array: makes it of each head's maps; or NULL */
 
     bool every_head;           /* needs all heads of a layer */
     bool every_layer;          /* needs all layers */
@@ -211,6 +216,8 @@ const hs__output *hs__output_at(size_t i);
 unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs);
 /* Returns those that read each head alone, so that a pass can show them its maps. */
 hs__outputs hs__outputs_observing(hs__outputs outputs);
+/* Returns an upper bound of the memory of their results. */
+size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing);
 /* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);

@@ -10,6 +10,11 @@ extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__struc
     hs__structure_effects, hs__structure_head_distances, hs__structure_classes, hs__structure_next_sentence,
     hs__structure_answer, hs__structure_loss, hs__structure_embedding, hs__structure_head_scores;
 
+/* The makers of arrays of reduced maps. */
+extern const hs__structure hs__structure_mean_pooled_attentions, hs__structure_max_pooled_attentions,
+    hs__structure_sliced_attentions, hs__structure_mean_pooled_similarities,
+    hs__structure_max_pooled_similarities, hs__structure_sliced_similarities;
+
 /* Finds the positions to predict, ascending. The caller owns *ret_positions. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);

@@ -72,6 +72,8 @@ hs__reading hs__reading_member(const hs__reading *r, const hs__row *member, void
 hs__reader hs__read_interventions, hs__read_predictions, hs__read_head_scores, hs__read_target,
     hs__read_effects_of, hs__read_figure;
 
+hs__reader hs__read_slice; /* reduced.c */
+
 /* ---- all fields ---- */
 
 /* Returns the largest length of the sequences that the model can read repeated. */

@@ -95,6 +95,12 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
 #define HS__OUTPUT_NAMES(X)                                                                                  \
     X(attentions)                                                                                            \
     X(similarities)                                                                                          \
+    X(mean_pooled_attentions)                                                                                \
+    X(max_pooled_attentions)                                                                                 \
+    X(sliced_attentions)                                                                                     \
+    X(mean_pooled_similarities)                                                                              \
+    X(max_pooled_similarities)                                                                               \
+    X(sliced_similarities)                                                                                   \
     X(head_outputs)                                                                                          \
     X(hidden_states)                                                                                         \
     X(queries)                                                                                               \
@@ -215,6 +221,11 @@ typedef struct hs__figure_request {
     bool footer, csv_safe, requested;
 } hs__figure_request;
 
+/* The fields rows and columns: [from, to). to is 0 if the request names none: all. */
+typedef struct hs__slice {
+    size_t from, to;
+} hs__slice;
+
 /* Every field is a row of the table in fields.c and a member here. */
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
@@ -235,7 +246,9 @@ typedef struct hs__analysis_request {
     unsigned normalize;        /* 1: similarities are divided by their maximum */
     float threshold, attention_threshold;
     size_t max_pairs;
-    unsigned reduce; /* HS__REDUCE_... */
+    size_t pool;             /* 0: not named */
+    hs__slice rows, columns; /* of slices */
+    unsigned reduce;         /* HS__REDUCE_... */
     bool split_special_tokens;
     unsigned special_tokens; /* 1: masked */
     size_t digits;
@@ -291,6 +304,14 @@ int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__
 /* Refuses effects_of without an output that reads it, and a patch_map without a patch or a target. */
 int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architecture *architecture,
                          hs__problem *problem);
+
+/* Returns the rows and columns of a block of a pooled map. */
+size_t hs__pool_size(const hs__analysis_request *analysis);
+/* Returns the length of a slice of n. */
+size_t hs__slice_length(const hs__slice *slice, size_t n);
+/* Refuses rows and columns beyond the maps, and fields of reduced maps without such an output. */
+int hs__reduced_check(const hs__analysis_request *analysis, size_t n_tokens, size_t n_keys,
+                      hs__problem *problem);
 
 /* Refuses a target's positions beyond the text's tokens, and a loss of a text of one token. */
 int hs__target_check(const hs__analysis_request *analysis, size_t n_tokens, hs__problem *problem);

@@ -488,7 +488,8 @@ static bool figure_determines(const char *name)
                                         "format",        "head_scores",
                                         "normalize",     "special_tokens",
                                         "sentence_ends", "attention_threshold",
-                                        "interventions"};
+                                        "interventions", "pool",
+                                        "rows",          "columns"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

@@ -363,6 +363,25 @@ def test_reduced_over_heads(analyze, folders, how):
         assert_close(answer[name], expected, 3e-5 * max(1, np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("pool, options", [(7, ()), (1, ()), (500, ("--normalize", "max")),
+                                           (3, ("--normalize", "max", "--special-tokens", "mask", "--reduce", "sum"))])
+def test_reduced_maps_are_those_of_the_whole_ones(analyze, pool, options):
+    """Text of the paragraph has no multiple of 7 tokens, so the last blocks are smaller."""
+    names = [f"{way}_{of}" for of in ("attentions", "similarities") for way in ("mean_pooled", "max_pooled", "sliced")]
+    whole = analyze("mini", "paragraph", "--outputs", "attentions,similarities", *options[:4])
+    some = analyze("mini", "paragraph", "--outputs", ",".join(names), "--pool", str(pool), "--rows", "3,20",
+                   "--columns", "1,17", *options)
+    sums = (lambda maps: maps.sum(1, keepdims=True)) if "sum" in options else (lambda maps: maps)
+    for of in ("attentions", "similarities"):
+        maps = whole[of].astype(float)
+        n = -(-maps.shape[2] // pool)
+        blocks = [[maps[:, :, i * pool:(i + 1) * pool, j * pool:(j + 1) * pool] for j in range(n)] for i in range(n)]
+        for way in ("mean", "max"):
+            expected = np.moveaxis([[getattr(block, way)((2, 3)) for block in row] for row in blocks], (0, 1), (2, 3))
+            assert_close(some[f"{way}_pooled_{of}"], sums(expected), 2e-7 * max(1, np.abs(maps).max()) * maps.shape[1])
+        assert_close(some[f"sliced_{of}"], sums(maps[:, :, 3:20, 1:17]), 2e-7 * max(1, np.abs(maps).max()) * maps.shape[1])
+
+
 def test_strongest_pairs_are_kept(analyze, folders):
     every = Case(folders["mini"], analyze("mini", "paragraph")).answer
     some = Case(folders["mini"], analyze("mini", "paragraph", "--max-pairs", "100")).answer

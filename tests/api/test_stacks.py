@@ -152,6 +152,17 @@ def test_formats_agree(served):
         assert_close(arrays[name], np.array(answer[name]), 1e-6 * np.abs(arrays[name]).max())
         assert np.array_equal(arrays[name], tensors[name])
     assert answer["pairs_total"] == arrays["pairs_total"]
+    request_some = {**request, "pool": 2, "rows": [1, 3], "columns": [0, 2],
+                    "outputs": ["max_pooled_attentions", "mean_pooled_similarities", "sliced_attentions", "sliced_similarities"]}
+    some, reduced = served.analyze(request_some), npz(served, request_some)
+    maps = arrays["attentions"]
+    assert_close(reduced["max_pooled_attentions"][..., -1, -1], maps[..., (maps.shape[2] - 1) // 2 * 2:,
+                                                                    (maps.shape[3] - 1) // 2 * 2:].max((2, 3)), 0)
+    assert_close(reduced["mean_pooled_similarities"][..., 0, 1], arrays["similarities"][..., :2, 2:4].mean((2, 3)), 1e-5)
+    for name, array in safetensors(served, request_some)[1].items():
+        assert np.array_equal(array, reduced[name]) and (name not in some or np.shape(some[name]) == array.shape)
+    for name in ("attentions", "similarities"):
+        assert np.array_equal(reduced[f"sliced_{name}"], arrays[name][..., 1:3, :2])
     for dtype, step in (("f2", 1e-3), ("u1", 1 / 255)):
         small = npz(served, {**request, "outputs": ["attentions"], "dtype": dtype})["attentions"]
         assert_close(small / (255 if dtype == "u1" else 1), arrays["attentions"], step)

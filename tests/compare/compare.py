@@ -60,6 +60,7 @@ OPTIONS = [
     {"reduce": "mean", "outputs": ["attentions", "head_outputs", "segments"]},
     {"special_tokens": "mask"}, {"split_special_tokens": True}, {"threshold": 0.05}, {"threshold": 1},
     {"attention_threshold": 0.9}, {"max_pairs": 0}, {"max_pairs": 7}, {"digits": 1}, {"digits": 9},
+    {"outputs": ["mean_pooled_attentions", "max_pooled_similarities", "sliced_attentions"], "pool": 3, "rows": [1, 4]},
     {"layers": "last"}, {"layers": [0]}, {"layers": [-1, 0]}, {"heads": [0]}, {"heads": [-1, 0]},
     {"layers": [0], "outputs": ["hidden_states"]}, {"outputs": ["segments"]}, {"outputs": ["pairs"]}, {"outputs": []},
     {"max_tokens": 2}, {"model": None},

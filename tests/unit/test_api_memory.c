@@ -146,6 +146,10 @@ END_TEST
 #define FIGURES(rest)                                                                                        \
     "{\"input_ids\":[%s],\"max_tokens\":512,\"digits\":9,\"outputs\":[\"pairs\",\"regions\","                \
     "\"summary\",\"profiles\"],\"layers\":" rest "}"
+#define REDUCED(rest)                                                                                        \
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"digits\":9,\"layers\":[3,7],\"outputs\":["                     \
+    "\"mean_pooled_attentions\",\"max_pooled_attentions\",\"sliced_attentions\","                            \
+    "\"mean_pooled_similarities\",\"max_pooled_similarities\",\"sliced_similarities\"]," rest "}"
 static const char *const figures[] = {
     FIGURES("\"all\""),
     FIGURES("[2,11],\"heads\":[0,5],\"max_pairs\":7"),
@@ -154,6 +158,9 @@ static const char *const figures[] = {
     "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"outputs\":[\"attentions\",\"summary\"]}",
     "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"outputs\":[\"regions\",\"pairs\",\"head_"
     "outputs\"]}",
+    REDUCED("\"pool\":37,\"rows\":[17,90],\"columns\":[40,400]"),
+    REDUCED("\"normalize\":\"max\",\"special_tokens\":\"mask\",\"reduce\":\"mean\",\"center\":\"text\","
+            "\"rows\":[0,9]"),
     "{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[5],\"heads\":[1,5,9],\"outputs\":[\"hidden_states\","
     "\"profiles\"]}",
 };

@@ -8,7 +8,9 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 Output = Literal[
-    "attentions", "similarities", "head_outputs", "hidden_states", "queries", "keys", "values", "scores",
+    "attentions", "similarities", "mean_pooled_attentions", "max_pooled_attentions", "sliced_attentions",
+    "mean_pooled_similarities", "max_pooled_similarities", "sliced_similarities",
+    "head_outputs", "hidden_states", "queries", "keys", "values", "scores",
     "scores_c2c", "scores_c2p", "scores_p2c", "value_norms", "weighted_norms", "effective_attentions", "rollout",
     "contributions", "alti", "value_zeroing", "pairs", "regions", "segments", "summary", "profiles", "effects",
     "patch_map", "head_scores", "head_distances", "classes", "next_sentence", "answer", "loss", "embedding",
@@ -49,6 +51,9 @@ class AnalyzeFields(TypedDict, total=False):
     threshold: float
     attention_threshold: float
     max_pairs: int
+    pool: int
+    rows: Sequence[int]
+    columns: Sequence[int]
     reduce: Literal["none", "sum", "mean"]
     special_tokens: Literal["keep", "mask"]
     digits: int
@@ -78,6 +83,12 @@ class AnswerArrays:
     heads: np.ndarray
     attentions: np.ndarray
     similarities: np.ndarray
+    mean_pooled_attentions: np.ndarray
+    max_pooled_attentions: np.ndarray
+    sliced_attentions: np.ndarray
+    mean_pooled_similarities: np.ndarray
+    max_pooled_similarities: np.ndarray
+    sliced_similarities: np.ndarray
     head_outputs: np.ndarray
     hidden_states: np.ndarray
     queries: np.ndarray

@@ -17,6 +17,9 @@ _STATES = ("state", "token", "feature")  # state 0 is the embeddings, state l + 
 _AXES = {
     **dict.fromkeys(("attentions", "similarities", "scores", "scores_c2c", "scores_c2p", "scores_p2c", "weighted_norms",
                      "effective_attentions"), _MAP),
+    **dict.fromkeys(("mean_pooled_attentions", "max_pooled_attentions", "mean_pooled_similarities",
+                     "max_pooled_similarities"), ("layer", "head", "query_block", "key_block")),
+    **dict.fromkeys(("sliced_attentions", "sliced_similarities"), ("layer", "head", "row", "column")),
     **dict.fromkeys(("rollout", "contributions", "alti", "value_zeroing"), _LAYER_MAP),
     **dict.fromkeys(("head_outputs", "queries"), ("layer", "head", "token", "head_feature")),
     **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "token", "head_feature")),
@@ -27,7 +30,9 @@ _AXES = {
     "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
 }
 # Where they differ for cross heads, whose keys are the tokens of another text.
-_CROSS_AXES = {"similarities": ("layer", "head", "query", "token"), "source_tokens": ("key",),
+_CROSS_AXES = {"similarities": ("layer", "head", "query", "token"), "sliced_similarities": ("layer", "head", "row", "token_column"),
+               **dict.fromkeys(("mean_pooled_similarities", "max_pooled_similarities"), ("layer", "head", "query_block", "token_block")),
+               "source_tokens": ("key",),
                "value_norms": ("layer", "head", "key"),
                **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "key", "head_feature"))}
 _OF_HEADS = ("summary_", "profiles_", "effects_", "head_scores_")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 # anyway, outputs and their form do not matter to it.
 NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "max", "window": "window",
          "split_special_tokens": "literal", "threshold": "tau", "attention_threshold": "atau"}
-UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "reduce", "digits", "dtype", "predictions",
+UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "pool", "rows", "columns", "reduce", "digits", "dtype", "predictions",
           "head_scores", "effects_of", "target"}
 VIEWS = ("overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace")
 
