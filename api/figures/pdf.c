@@ -143,6 +143,32 @@ static void info_set(page *p, HPDF_InfoType type, const char *text)
     HPDF_SetInfoAttr(p->doc, type, latin);
 }
 
+/* Says below the figure what squares stand for. */
+static const char LACKING[] = "\u25a1 not in this font: SVG keeps the characters as text";
+#define NOTE_SIZE 6.0
+#define NOTE_LINE (1.6 * NOTE_SIZE)
+
+static bool is_lacking(const hs_picture *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->marks[i].kind == HS__MARK_TEXT && !hs__font_has(d->marks[i].text))
+            return true;
+    return false;
+}
+
+static void note_show(page *p, double width)
+{
+    char text[sizeof LACKING];
+    memcpy(text, LACKING, sizeof text);
+    const double fitting = 0.95 * width / hs__font_width(text);
+    text_show(p, &(hs__mark){.kind = HS__MARK_TEXT,
+                             .text = text,
+                             .x = width / 2,
+                             .y = p->height - 0.5 * NOTE_SIZE,
+                             .size = fitting < NOTE_SIZE ? fitting : NOTE_SIZE,
+                             .anchor = HS__ANCHOR_MIDDLE});
+}
+
 static void page_begin(page *p, const hs_picture *d, hs_error *err)
 {
     HPDF_SetCompressionMode(p->doc, HPDF_COMP_ALL);
@@ -154,7 +180,7 @@ static void page_begin(page *p, const hs_picture *d, hs_error *err)
     if (p->failed)
         return;
     HPDF_Page_SetWidth(p->page, (float)d->width);
-    HPDF_Page_SetHeight(p->page, (float)d->height);
+    HPDF_Page_SetHeight(p->page, (float)p->height);
     info_set(p, HPDF_INFO_TITLE, d->title);
     info_set(p, HPDF_INFO_SUBJECT, d->caption);
 }
@@ -215,13 +241,15 @@ static hs_status failure(const page *p, hs_error *err)
 
 hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
 {
-    if (d->width > HPDF_MAX_PAGE_WIDTH || d->height > HPDF_MAX_PAGE_HEIGHT)
+    const bool lacking = is_lacking(d);
+    const double height = d->height + (lacking ? NOTE_LINE : 0);
+    if (d->width > HPDF_MAX_PAGE_WIDTH || height > HPDF_MAX_PAGE_HEIGHT)
         return hs_fail(
             err, HS_TOO_LARGE,
             "the figure is %.0f points wide and %.0f tall; a page of PDF is at most %d wide and %d "
             "tall. Choose svg, or a smaller figure: fewer tokens, panels or columns",
-            d->width, d->height, HPDF_MAX_PAGE_WIDTH, HPDF_MAX_PAGE_HEIGHT);
-    page p = {.height = d->height};
+            d->width, height, HPDF_MAX_PAGE_WIDTH, HPDF_MAX_PAGE_HEIGHT);
+    page p = {.height = height};
     memory_refused = false;
     p.doc = HPDF_NewEx(error_record, memory_take, memory_free, POOL_BYTES, &p);
     p.failed = !p.doc;
@@ -236,6 +264,8 @@ hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
         else
             path_show(&p, m);
     }
+    if (lacking && !p.failed)
+        note_show(&p, d->width);
     if (!p.failed)
         page_read(&p, b);
     const hs_status st = p.failed || b->failed ? failure(&p, err) : HS_OK;

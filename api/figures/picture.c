@@ -89,6 +89,15 @@ double hs__font_width(const char *text)
     return width;
 }
 
+bool hs__font_has(const char *text)
+{
+    const char *end = text + strlen(text);
+    while (text < end)
+        if (font_advance(hs_utf8_read(&text, end)) < 0)
+            return false;
+    return true;
+}
+
 /* ==== marks ==== */
 
 /* Adds marks, with texts that are fit to print. */

@@ -90,6 +90,9 @@ extern const uint64_t hs__font_bytes;
 /* Returns the width of UTF-8 text in em. Counts a character that the font lacks as 1 em. */
 double hs__font_width(const char *text);
 
+/* Returns false if the font lacks a character of UTF-8 text. */
+bool hs__font_has(const char *text);
+
 /* Returns UTF-8 text in the order and the letter forms in which it is seen, with a square for each character
  * that the font lacks; NULL if memory is short. The caller frees it. */
 char *hs__text_arrange(const char *text);

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
-from conftest import HEADSCOPE, slow_if
+from conftest import HEADSCOPE, MINI, slow_if
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
 import headscope  # noqa: E402
@@ -425,6 +425,25 @@ def test_the_pdf_embeds_its_fonts(server, tmp_path):
     lines = subprocess.run(["pdffonts", str(tmp_path / "fig.pdf")], capture_output=True, check=True, text=True).stdout.splitlines()
     assert len(lines) == 3 and "DejaVuSans" in lines[2]
     assert re.search(r"yes yes \w+ +\d+ +\d+$", lines[2])
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="needs poppler-utils")
+@pytest.mark.parametrize("word, lacking", [("שלום", False), ("مرحبا", False), ("中", True), ("नमस्ते", True), ("🦀", True)])
+def test_the_pdf_says_that_its_font_lacks_characters(tmp_path, word, lacking):
+    for path in Path(MINI).iterdir():
+        (tmp_path / path.name).symlink_to(path.resolve())
+    vocabulary = (tmp_path / "vocab.txt").read_text()
+    (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "vocab.txt").write_text(vocabulary.replace("\ncat\n", f"\n{word}\n"))
+    (tmp_path / "tokenizer_config.json").unlink()
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": false, "strip_accents": false}')
+    for format in ("pdf", "svg"):
+        command = [HEADSCOPE, "plot", word, "--model", str(tmp_path), "--layers", "0", "--heads", "0", "-o", str(tmp_path / f"fig.{format}")]
+        subprocess.run(command, check=True)
+    text = subprocess.run(["pdftotext", str(tmp_path / "fig.pdf"), "-"], capture_output=True, check=True, text=True).stdout
+    assert ("□ not in this font: SVG keeps the characters as text" in text) == lacking == ("□" in text)
+    svg = (tmp_path / "fig.svg").read_text()
+    assert f">{word}</text>" in svg and "not in this font" not in svg
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="needs poppler-utils")
