@@ -65,7 +65,7 @@ const described = (what: string, spans: readonly Span[]): string =>
   `by the clock ${median(spans.map((s) => s.wall)).toFixed(0)} (least ${Math.min(...spans.map((s) => s.wall)).toFixed(0)}, most ${most(spans.map((s) => s.wall)).toFixed(0)})`;
 
 test("the first page has at most 200 kB, compressed", async ({ watched: page, home }) => {
-  await open(page, home);
+  await open(page, home, "");
   await settled(page);
   const files = await page.evaluate(() => {
     const entries = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];

@@ -46,7 +46,6 @@ test("head: centred similarities in readout, figures, address and requests", asy
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   const sent: string[] = [];
   page.on("request", (r) => sent.push(r.postData() ?? ""));
-  await more(page);
   await page.getByLabel("Centre outputs").check();
   await expect(page).toHaveURL(/center=1/);
   await expect(page.getByText("O·O′ of centred outputs")).toBeVisible();

@@ -20,7 +20,13 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
   await open(page, home);
   await settled(page);
   const card = page.locator(".enlarged");
-  await expect(card).toHaveCount(0);
+  const resting = (await page.locator(".thumb.chosen").getAttribute("data-head"))!.split(".");
+  const atRest = async (): Promise<void> => {
+    await expect(card).toContainText(`Layer ${resting[0]} · Head ${resting[1]}`);
+    const [box, last] = [(await card.boundingBox())!, (await page.locator(".thumb").nth(143).boundingBox())!];
+    expect(box.x).toBeGreaterThan(last.x + last.width);
+  };
+  await atRest();
   await page.locator(".thumb[data-head='1.2']").hover();
   await expect(card).toContainText("Layer 1 · Head 2");
   await expect(card).toContainText("next");
@@ -37,6 +43,8 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
   const low = (await card.boundingBox())!;
   expect(low.y + low.height).toBeLessThanOrEqual(800);
   await page.keyboard.press("Escape");
+  await atRest();
+  await page.setViewportSize({ width: 1000, height: 800 }); // no space beside the grid
   await expect(card).toHaveCount(0);
 });
 

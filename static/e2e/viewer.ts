@@ -54,8 +54,8 @@ export const taskTest = test.extend<object, { home: string }>({
 
 export { expect };
 
-// A first visit without its tour; the fragment is the state.
-export async function open(page: Page, home: string, fragment = "", tour = false): Promise<void> {
+// A visit without the tour; the fragment is the state. An empty one opens the first page, whose similarities are centred.
+export async function open(page: Page, home: string, fragment = "view=overview", tour = false): Promise<void> {
   if (!tour) await page.addInitScript(() => localStorage.setItem("headscope-tour-seen", "1"));
   await page.goto(`${home}${fragment ? `#${fragment}` : ""}`);
 }

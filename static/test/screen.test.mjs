@@ -4,7 +4,7 @@ import test from "node:test";
 import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
 import "../src/fields.ts";
-import { fieldOf, formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
+import { fieldOf, firstPage, formatState, INITIAL, leavesFirst, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
 import { curlOf, pythonOf } from "../src/saving/export.ts";
 import { csvText } from "../src/saving/files.ts";
@@ -340,4 +340,15 @@ test("a field says what is written on its control; a value without a name is cal
     const values = fieldOf(field).choices?.map((one) => one.label) ?? [];
     assert.equal(new Set(values).size, values.length, field); // no two are called the same
   }
+});
+
+test("the first page is centred, and links and other texts are not", () => {
+  const first = firstPage();
+  assert.deepEqual(first, { ...INITIAL, center: true });
+  assert.equal(formatState({ ...first, model: "mini" }).includes("center=1"), true);
+  assert.equal(parseState("#view=overview").state.center, false);
+  assert.equal(leavesFirst(first, { text: "Another.", pair: "" }), true);
+  assert.equal(leavesFirst(first, { pair: "A second one." }), true);
+  assert.equal(leavesFirst(first, { text: first.text, pair: "", window: 0 }), false);
+  assert.equal(leavesFirst({ ...first, text: "Another." }, { text: "A third." }), false);
 });

@@ -1,8 +1,11 @@
 // The state and the browser's history. Every change of state goes through set().
-import { formatState, parseState, type State } from "./state";
+import { firstPage, formatState, parseState, type State } from "./state";
 
 const WRITE_MS = 150; // browsers refuse a new address for every step of a slider
 const ADDRESS_MAX = 1_500_000; // no browser takes a longer one: such a text cannot be shared as a link
+
+const given = (): ReturnType<typeof parseState> =>
+  location.hash.length > 1 ? parseState(location.hash) : { state: firstPage(), unread: [] };
 
 export class Address {
   state: State;
@@ -11,13 +14,13 @@ export class Address {
   private last = ""; // the fields of the last merged step
 
   constructor(private readonly changed: () => void) {
-    ({ state: this.state, unread: this.unread } = parseState(location.hash));
+    ({ state: this.state, unread: this.unread } = given());
     addEventListener("popstate", () => this.reload());
     addEventListener("hashchange", () => this.reload());
   }
 
   private reload(): void {
-    ({ state: this.state, unread: this.unread } = parseState(location.hash));
+    ({ state: this.state, unread: this.unread } = given());
     this.changed();
   }
 

@@ -9,7 +9,7 @@ import { PLAIN, type Measures } from "./measures";
 import { headRequest, overviewRequest, secondState, type Requested } from "./requests";
 import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, readJson, withinFile } from "./sources";
-import { INITIAL, type State, type View } from "./state";
+import { INITIAL, leavesFirst, type State, type View } from "./state";
 import type { Theme } from "./theme";
 
 export class App {
@@ -62,7 +62,10 @@ export class App {
   readonly trace = (at: number): void => this.go("trace", { at, route: -1 });
 
   // Another text: what was chosen in the one before is chosen no more.
-  readonly read = (input: Partial<State>): void => this.set({ pin: [], sel: [], zoom: [], at: -1, ...input }, true);
+  readonly read = (input: Partial<State>): void => {
+    const plain = leavesFirst(this.state, input) ? { center: false } : {};
+    this.set({ pin: [], sel: [], zoom: [], at: -1, ...plain, ...input }, true);
+  };
 
   readonly takeModel = (model: string): void => this.set({ model, prompt: "", sha: "" }, true);
 

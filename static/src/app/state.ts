@@ -46,6 +46,13 @@ addFields(FIELDS);
 
 export interface State extends ValuesOf<typeof FIELDS> {}
 
+// Returns the state of a page without a fragment: the first example, its similarities centred. Every other text begins
+// with S as in the paper.
+export const firstPage = (): State => ({ ...INITIAL, center: true });
+// True if this leaves the first example, whose centring ends with it.
+export const leavesFirst = ({ text, pair }: State, next: Partial<State>): boolean =>
+  text === INITIAL.text && pair === "" && ((next.text ?? text) !== text || (next.pair ?? "") !== "");
+
 // "#view=head&layer=7" -> the state, and the names of the fields that cannot be read. Those keep their defaults.
 export function parseState(fragment: string): { state: State; unread: string[] } {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));

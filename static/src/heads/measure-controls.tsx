@@ -1,5 +1,5 @@
 // Choose how heads are measured.
-import { hasSimilarities, isFile } from "../app/sources";
+import { isFile } from "../app/sources";
 import { useApp } from "../ui/context";
 import { StateSelect, StateToggle } from "../ui/state-controls";
 
@@ -10,7 +10,6 @@ export function MeasureControls() {
     <>
       {!isFile(state.model) && <StateToggle field="weigh" />}
       {!isFile(state.model) && <StateSelect field="space" />}
-      {hasSimilarities(state) && <StateToggle field="center" />}
     </>
   );
 }

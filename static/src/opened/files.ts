@@ -55,7 +55,7 @@ readFilesBy({
   },
 });
 
-const FRESH = { sha: "", layer: -1, head: 0, beside: [], seek: "", only: "all" } as const;
+const FRESH = { sha: "", center: false, layer: -1, head: 0, beside: [], seek: "", only: "all" } as const;
 
 // Reads the file and shows it. Throws an error in words if it cannot be shown.
 export async function openFile(app: App, file: File): Promise<void> {

@@ -7,7 +7,7 @@ import { EXAMPLES } from "../app/examples";
 import { FileCard, OpenButton } from "../opened/open-file";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
 import { INITIAL, type State } from "../app/state";
-import { isFile } from "../app/sources";
+import { hasSimilarities, isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { ALL_TOKENS, axisOf } from "../maps/axis";
 import { useApp } from "./context";
@@ -69,7 +69,7 @@ function keptDraft(key: string): Draft | null {
 }
 
 type Refused = NonNullable<ReturnType<typeof useProblem>>;
-type Input = Pick<State, "text" | "pair" | "max" | "window" | "literal" | "model" | "prompt">;
+type Input = Pick<State, "text" | "pair" | "max" | "window" | "literal" | "model" | "prompt" | "center">;
 
 // Typed input that is not analysed yet.
 interface Draft {
@@ -97,8 +97,8 @@ function useDraft(hidden: boolean) {
   const good = useRef<Input | null>(null);
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
-    const { text, pair, max, window, literal, model, prompt } = state;
-    if (isGood) good.current = { text, pair, max, window, literal, model, prompt };
+    const { text, pair, max, window, literal, model, prompt, center } = state;
+    if (isGood) good.current = { text, pair, max, window, literal, model, prompt, center };
     else if (answered && good.current) {
       const { text, pair, max, literal } = good.current;
       last.current = { key: JSON.stringify({ text, pair, max: maxOf({ max }), literal }), draft };
@@ -254,7 +254,7 @@ function DisplayOptions({ hidden }: { hidden: boolean }) {
     <div class="group">
       <div class="examples">
         <h2>Display</h2>
-        <Terms of={["tau", "special", "pieces", "atau", "positions", "palette"]} />
+        <Terms of={["tau", "special", "pieces", "centred", "atau", "positions", "palette"]} />
       </div>
       <Guarded name="tau" problem={problem}>
         <StateSlider field="tau" />
@@ -266,6 +266,7 @@ function DisplayOptions({ hidden }: { hidden: boolean }) {
         onChange={(on) => app.set({ special: !on })}
       />
       <StateToggle field="words" />
+      {hasSimilarities(app.state) && <StateToggle field="center" />}
       <details class="more" open={changed}>
         <summary>More</summary>
         <Guarded name="atau" problem={problem}>

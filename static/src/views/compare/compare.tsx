@@ -15,7 +15,7 @@ import { madeOf } from "../../saving/provenance";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Facts, Select } from "../../ui/controls";
-import { StateSegmented, StateToggle } from "../../ui/state-controls";
+import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
@@ -74,10 +74,9 @@ export function CompareView() {
   useExport(() => (pair ? compareExport(app, trio, pair, sides, numbers.current) : null));
   return (
     <section class="view compare" aria-label="Compare">
-      <Toolbar terms={["against", "normalised", "scale", "head", "centred"]}>
+      <Toolbar terms={["against", "normalised", "scale", "head"]}>
         <StateSegmented field="against" step />
         <MapControls similarity="Similarity N" />
-        {state.what === "similarity" && <StateToggle field="center" />}
       </Toolbar>
       {state.against === "text" && (
         <SecondText label="Second text: change a word of the first, for example" action="Compare" help="against" />

@@ -129,9 +129,9 @@ function Controls({ children }: { children: ComponentChildren }) {
   );
   return (
     <Toolbar
-      terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space", "centred"]}
+      terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space"]}
       more={more}
-      rare={["diag", "space", "lines", "weigh", "center"]}
+      rare={["diag", "space", "lines", "weigh"]}
     >
       <StateSegmented field="scale" />
       <StateSelect field="overlay" {...(hasSimilarities(state) ? {} : { options: OVERLAYS_OF_ATTENTION })} />

@@ -1,5 +1,5 @@
 // The head under the pointer, or the one that has the focus, enlarged beside it: both maps, its name, its pattern and
-// its strongest tokens. For eyes alone: the line at the foot of the page says it aloud.
+// its strongest tokens. Without one the chosen head stands beside the grid, where there is space. For eyes alone: the line at the foot of the page says it aloud.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { patternHere, patternName, type Known } from "../../heads/figures";
@@ -49,6 +49,16 @@ function Picture({ shade, n }: { shade: Shade; n: number }) {
 function placeOf({ left, right, top }: DOMRect): { left: number; top: number } {
   const beside = right + GAP + WIDE < innerWidth ? right + GAP : Math.max(GAP, left - GAP - WIDE);
   return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };
+}
+
+// The chosen head, as if the last column of its row were pointed at; null without space behind that.
+export function restingIn(grid: HTMLElement | null): Pointed | null {
+  const chosen = grid?.querySelector<HTMLElement>(".thumb.chosen");
+  const last = chosen?.closest(".row")?.lastElementChild;
+  const [l = -1, h = -1] = chosen?.dataset.head?.split(".").map(Number) ?? [];
+  if (!last) return null;
+  const box = last.getBoundingClientRect();
+  return box.right + GAP + WIDE < innerWidth ? { l, h, box } : null;
 }
 
 // The pattern, and that in this text if it is another one.

@@ -10,13 +10,13 @@ import { percent } from "../../maps/scale";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
-import { StateSelect, StateToggle } from "../../ui/state-controls";
+import { StateSelect } from "../../ui/state-controls";
 import { Toolbar } from "../../ui/toolbar";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
-import { Enlarged, type Pointed } from "./enlarged";
+import { Enlarged, restingIn, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
@@ -77,6 +77,13 @@ export function OverviewView() {
   useExport(() => (answer && summary ? overviewExport(app, answer, summary, order) : null));
 
   const [pointed, setPointed] = useState<Pointed | null>(null);
+  const [resting, setResting] = useState<Pointed | null>(null);
+  useLayoutEffect(() => {
+    const now = restingIn(grid.current);
+    const key = (at: Pointed | null): string => (at ? [at.l, at.h, at.box.right, at.box.top].join(" ") : "");
+    if (key(now) !== key(resting)) setResting(now);
+  });
+  const enlarged = pointed ?? resting;
   const point = (at: Pointed | null, aloud: boolean): void => {
     setPointed(at);
     const one = at && summary?.[at.l]?.[at.h];
@@ -106,6 +113,7 @@ export function OverviewView() {
       <div class="about">
         <p class="intro">
           headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.
+          {state.center && hasSimilarities(state) && <Centred />}
         </p>
         {answer && (
           <div class="legend">
@@ -118,12 +126,12 @@ export function OverviewView() {
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
       {summary?.[0]?.[0]?.sample && order.length === 0 && <NoHead />}
       {hasGrid && drawnGrid}
-      {answer && pointed && state.small && (
+      {answer && enlarged && state.small && (
         <Enlarged
-          key={`${pointed.l}.${pointed.h}`}
+          key={`${enlarged.l}.${enlarged.h}`}
           answer={answer}
-          at={pointed}
-          known={summary?.[pointed.l]?.[pointed.h]}
+          at={enlarged}
+          known={summary?.[enlarged.l]?.[enlarged.h]}
         />
       )}
       {answer && summary && (
@@ -132,6 +140,20 @@ export function OverviewView() {
         </Alternative>
       )}
     </section>
+  );
+}
+
+// Says that similarities are not those of the paper, and leads back to them.
+function Centred() {
+  const app = useApp();
+  return (
+    <>
+      {" "}
+      Similarity is centred: each head’s mean over the text is taken away first.{" "}
+      <Button class="link" onClick={() => app.set({ center: false }, true)}>
+        Show the paper’s S
+      </Button>
+    </>
   );
 }
 
@@ -156,7 +178,6 @@ function Controls({ like }: { like: string | undefined }) {
   const { small, show, least } = state;
   const more = (
     <>
-      {hasSimilarities(state) && <StateToggle field="center" />}
       <StateSelect field="tint" step options={metricOptions("none")} />
       <Field label="High pairs at least" class="least">
         <Input
@@ -174,9 +195,9 @@ function Controls({ like }: { like: string | undefined }) {
   );
   return (
     <Toolbar
-      terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs", "centred"]}
+      terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
       more={more}
-      rare={["tint", "least", "center"]}
+      rare={["tint", "least"]}
     >
       <Segmented
         label="Heads as"

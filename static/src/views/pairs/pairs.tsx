@@ -31,7 +31,7 @@ import { classes } from "../../ui/classes";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Button, Facts, Field, Input } from "../../ui/controls";
-import { StateSegmented, StateToggle } from "../../ui/state-controls";
+import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
@@ -66,7 +66,7 @@ function Filters() {
     return Number.isInteger(value) && value > 0 ? value : otherwise;
   };
   return (
-    <Toolbar terms={["pairs", "sentences", "centred"]}>
+    <Toolbar terms={["pairs", "sentences"]}>
       <Field label="Token">
         <Input
           type="search"
@@ -98,7 +98,6 @@ function Filters() {
       </div>
       <StateSegmented field="same" />
       <StateSegmented field="within" />
-      <StateToggle field="center" />
     </Toolbar>
   );
 }

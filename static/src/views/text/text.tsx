@@ -80,7 +80,6 @@ export function TextView() {
           "sentences",
           "weighted",
           "space",
-          "centred",
           ...(says ? ["result" as const] : []),
         ]}
         more={
@@ -89,7 +88,7 @@ export function TextView() {
             <StateToggle field="sentences" />
           </>
         }
-        rare={["weigh", "center", "space", "sentences"]}
+        rare={["weigh", "space", "sentences"]}
       >
         <Segmented
           label="Colour the text by"
