@@ -281,8 +281,8 @@ typedef struct hs_observer {
     /* l and h are positions in the capture. `head` and its maps are valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
-    size_t n_threads;   /* threads that may call show at once; 0 or 1: only the caller's, which then runs the
-                           whole pass */
+    size_t n_threads; /* threads that may call show at once; 0 or 1: only the caller's. The pass may have more
+                         threads between observed heads */
     hs_similarity kind; /* of similarity */
 } hs_observer;
 

@@ -100,6 +100,8 @@ typedef struct pass {
     size_t index;                  /* of its layer */
     bool cross;                    /* it is cross attention */
     const hs__packed_layer *layer; /* its weights */
+    size_t n_head_tasks;           /* groups of heads of the block, of all sequences */
+    size_t n_attending;            /* threads that compute them */
     bool streams;                  /* heads store maps past the caches */
     bool last;                     /* nothing after this block's heads is needed */
     /* the product being computed */
@@ -303,6 +305,39 @@ static void task_attend(void *context, size_t task, size_t slot)
     bool keys_are_ready = false;
     for (size_t index = group * n; index < (group + 1) * n; index++)
         keys_are_ready |= head_attend(p, index, s, at, slot, keys_are_ready);
+}
+
+/* Returns the threads that may attend in the current block: fewer than the pass has if an observer has memory
+ * for fewer maps. */
+static size_t attending_threads(const pass *p)
+{
+    const hs_observer *observer = p->plan->observer;
+    const size_t n = observer && observer->n_threads > 1 ? observer->n_threads : 1;
+    bool observed = false;
+    for (size_t s = 0; observer && s < p->plan->n_sequences; s++)
+        observed |= layer_kept(p, p->plan->sequences[s].capture) >= 0;
+    return observed && n < p->n_threads ? n : p->n_threads;
+}
+
+/* Computes every n_attending-th group of heads. The memory of thread `index` serves, which no other task
+ * uses. */
+static void task_attend_some(void *context, size_t index, size_t slot)
+{
+    const pass *p = context;
+    (void)slot;
+    for (size_t task = index; task < p->n_head_tasks; task += p->n_attending)
+        task_attend(context, task, index);
+}
+
+/* Computes all heads of the current block. */
+static void attend(pass *p, hs__team *team)
+{
+    p->n_head_tasks = p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape);
+    p->n_attending = attending_threads(p);
+    if (p->n_attending < p->n_threads)
+        hs__team_share(team, p->n_attending, task_attend_some, p);
+    else
+        hs__team_share(team, p->n_head_tasks, task_attend, p);
 }
 
 /* Adds a block's output to rows of x. With post-norm the sum is normed; with pre-norm the input of the
@@ -637,7 +672,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
         if (p->cross)
             memory_multiply(p, team);
         if (attends)
-            hs__team_share(team, p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape), task_attend, p);
+            attend(p, team);
         if (!p->last)
             finish_block(p, team);
     }
@@ -654,9 +689,7 @@ static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n
                            ((double)engine->n_blocks *
                                 (2 * (double)engine->attention_width + 2 * (double)hs_shape_kv_width(shape)) +
                             (double)shape->n_layers * 2 * (double)shape->ffn);
-    const size_t most =
-        plan->observer && plan->observer->n_threads < n_threads ? plan->observer->n_threads : n_threads;
-    const size_t n = most < engine->n_threads ? most : engine->n_threads;
+    const size_t n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
     return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
