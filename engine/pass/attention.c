@@ -5,6 +5,7 @@
  * column and multiplied by V before the next rows begin. With a mask only the panels of keys that these
  * rows see are computed. */
 #include "engine/pass/pass.h"
+#include "engine/pass/team.h"
 #include "model/base/clones.h"
 
 #include <assert.h>
@@ -256,7 +257,7 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
 }
 
 /* Replaces the strip of A as an intervention says. */
-static void map_replace(const hs__head *head, const strip *s)
+static void map_replace(const hs__head *head, const strip *s, float *columns)
 {
     for (size_t i = 0; i < s->n; i++) {
         float *row = s->values + i * s->ld;
@@ -267,8 +268,8 @@ static void map_replace(const hs__head *head, const strip *s)
             fill(row, first - s->from, end - s->from, 1 / (float)(end - first));
         else
             row[s->first + i - s->from] = 1;
-        for (size_t j = s->from; head->to[HS_TAP_COLUMNS] && j < s->to; j++)
-            head->to[HS_TAP_COLUMNS][j] += row[j - s->from];
+        for (size_t j = s->from; columns && j < s->to; j++)
+            columns[j] += row[j - s->from];
     }
 }
 
@@ -299,33 +300,101 @@ static void output_compute(const hs__kernels *kernels, const hs__attention_scrat
     }
 }
 
-static void compute_map(const hs__kernels *kernels, const hs__attention_scratch *scratch,
-                        const hs__head *head)
+/* Computes the strip of A that begins at a row, and its O. */
+static void compute_strip(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                          const hs__head *head, size_t row, size_t n_rows, float *columns)
+{
+    const bool replaced = head->change.uniform || head->change.identity;
+    const bool scored = head->to[HS_TAP_SCORES] || head->to[HS_TAP_SCORES_C2C] ||
+                        head->to[HS_TAP_SCORES_C2P] || head->to[HS_TAP_SCORES_P2C];
+    const strip s = strip_of(kernels, scratch, head, row, n_rows);
+    if (!replaced || scored)
+        scores_compute(kernels, scratch, head, &s);
+    if (replaced)
+        map_replace(head, &s, columns);
+    else
+        kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld, columns ? columns + s.from : NULL);
+    map_keep(kernels, head, &s);
+    output_compute(kernels, scratch, head, &s);
+}
+
+/* ---- a head whose rows threads share ----
+ *
+ * Each thread has its own rows and positions in scratch. The panels of keys and values are those of the first
+ * one. The result has the same bits: strips are the same, and column sums follow in the order of rows. */
+
+typedef struct shared_head {
+    const hs__kernels *kernels;
+    const hs__sharing *sharing;
+    const hs__head *head;
+    size_t n_rows, n_tasks;
+    const float *x; /* the rows of a similarity */
+    size_t ldx;
+    float *similarity;
+    bool by_half;
+} shared_head;
+
+static hs__attention_scratch scratch_of(const shared_head *h, size_t slot)
+{
+    hs__attention_scratch scratch = h->sharing->scratch[slot];
+    scratch.keys = h->sharing->scratch[0].keys;
+    scratch.values = h->sharing->scratch[0].values;
+    return scratch;
+}
+
+static void task_strip(void *context, size_t task, size_t slot)
+{
+    const shared_head *h = context;
+    const hs__attention_scratch scratch = scratch_of(h, slot);
+    compute_strip(h->kernels, &scratch, h->head, task * h->n_rows, h->n_rows, NULL);
+}
+
+/* Sums some columns of a kept map over its rows. */
+static HS_CLONES void columns_sum(const float *map, size_t T, size_t K, size_t from, size_t to,
+                                  float *columns)
+{
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = from; j < to; j++)
+            columns[j] += map[i * K + j];
+}
+
+static void task_columns(void *context, size_t task, size_t slot)
+{
+    const shared_head *h = context;
+    const size_t K = h->head->K;
+    (void)slot;
+    columns_sum(h->head->to[HS_TAP_ATTENTION], h->head->T, K, K * task / h->n_tasks,
+                K * (task + 1) / h->n_tasks, h->head->to[HS_TAP_COLUMNS]);
+}
+
+static void share_map(const hs__kernels *kernels, const hs__sharing *sharing, const hs__head *head,
+                      size_t n_rows)
+{
+    shared_head h = {.kernels = kernels, .sharing = sharing, .head = head, .n_rows = n_rows};
+    h.n_tasks = sharing->team->n_threads;
+    hs__team_share(sharing->team, (head->T + n_rows - 1) / n_rows, task_strip, &h);
+    if (head->to[HS_TAP_COLUMNS])
+        hs__team_share(sharing->team, h.n_tasks, task_columns, &h);
+}
+
+static void compute_map(const hs__kernels *kernels, const hs__sharing *sharing,
+                        const hs__attention_scratch *scratch, const hs__head *head)
 {
     const size_t T = head->T, K = head->K;
     const size_t n_rows =
         head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, K));
-    const bool replaced = head->change.uniform || head->change.identity;
-    const bool scored = head->to[HS_TAP_SCORES] || head->to[HS_TAP_SCORES_C2C] ||
-                        head->to[HS_TAP_SCORES_C2P] || head->to[HS_TAP_SCORES_P2C];
     if (head->to[HS_TAP_SCORES_C2P])
         fill(head->to[HS_TAP_SCORES_C2P], 0, T * K, 0);
     if (head->to[HS_TAP_SCORES_P2C])
         fill(head->to[HS_TAP_SCORES_P2C], 0, T * K, 0);
     if (head->to[HS_TAP_COLUMNS])
         memset(head->to[HS_TAP_COLUMNS], 0, K * sizeof *head->to[HS_TAP_COLUMNS]);
-    for (size_t row = 0; row < T; row += n_rows) {
-        const strip s = strip_of(kernels, scratch, head, row, n_rows);
-        if (!replaced || scored)
-            scores_compute(kernels, scratch, head, &s);
-        if (replaced)
-            map_replace(head, &s);
-        else
-            kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld,
-                             head->to[HS_TAP_COLUMNS] ? head->to[HS_TAP_COLUMNS] + s.from : NULL);
-        map_keep(kernels, head, &s);
-        output_compute(kernels, scratch, head, &s);
+    if (sharing && head->to[HS_TAP_ATTENTION]) {
+        share_map(kernels, sharing, head, n_rows);
+        return;
     }
+    for (size_t row = 0; row < T; row += n_rows)
+        compute_strip(kernels, scratch, head, row, n_rows, head->to[HS_TAP_COLUMNS]);
 }
 
 /* Applies interventions to O in place. */
@@ -365,11 +434,31 @@ static void similarity_stream(const hs__kernels *kernels, const hs__attention_sc
     }
 }
 
+/* Computes a panel's columns of S, from column c on. */
+static void similarity_panel(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                             const hs__head *head, size_t c, bool by_half, const float *x, size_t ldx,
+                             float *similarity)
+{
+    const size_t T = head->T, D = head->D, n = T - c < kernels->panel ? T - c : kernels->panel;
+    kernels->product(by_half ? c + n : T, D, x, ldx, scratch->keys + D * c, n, NULL, NULL, similarity + c, T);
+}
+
+/* The widest panels come first, so that threads end together. */
+static void task_similarity(void *context, size_t task, size_t slot)
+{
+    const shared_head *h = context;
+    const size_t panel = h->kernels->panel, n = (h->head->T + panel - 1) / panel;
+    (void)slot;
+    similarity_panel(h->kernels, &h->sharing->scratch[0], h->head, (n - 1 - task) * panel, h->by_half, h->x,
+                     h->ldx, h->similarity);
+}
+
 /* Computes S = O O'. About half of the product is computed and mirrored if the other half is needed,
  * unless heads are so narrow that copying takes as long. S is symmetric to the bit either way: sums have
  * the same order on both sides. */
-static void compute_similarity(const hs__kernels *kernels, const hs__attention_scratch *scratch,
-                               const hs__head *head, const float *x, size_t ldx, float *similarity)
+static void compute_similarity(const hs__kernels *kernels, const hs__sharing *sharing,
+                               const hs__attention_scratch *scratch, const hs__head *head, const float *x,
+                               size_t ldx, float *similarity)
 {
     enum { NARROW = 24 };
     const size_t T = head->T, D = head->D;
@@ -379,11 +468,13 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
         similarity_stream(kernels, scratch, head, x, ldx, similarity);
         return;
     }
-    for (size_t c = 0; c < T; c += kernels->panel) {
-        const size_t n = T - c < kernels->panel ? T - c : kernels->panel;
-        kernels->product(by_half ? c + n : T, D, x, ldx, scratch->keys + D * c, n, NULL, NULL, similarity + c,
-                         T);
+    if (sharing) {
+        shared_head h = {kernels,           sharing, head, .x = x, .ldx = ldx, .similarity = similarity,
+                         .by_half = by_half};
+        hs__team_share(sharing->team, (T + kernels->panel - 1) / kernels->panel, task_similarity, &h);
     }
+    for (size_t c = 0; c < T && !sharing; c += kernels->panel)
+        similarity_panel(kernels, scratch, head, c, by_half, x, ldx, similarity);
     if (by_half && !head->upper_only)
         kernels->mirror(T, similarity);
     for (size_t i = 0; i < T; i++)
@@ -437,24 +528,24 @@ static void compute_norms(const hs__kernels *kernels, const hs__attention_scratc
 }
 
 /* Computes each similarity that is kept. Centring commutes with W_O, so it follows the transformation. */
-static void compute_similarities(const hs__kernels *kernels, const hs__attention_scratch *scratch,
-                                 const hs__head *head)
+static void compute_similarities(const hs__kernels *kernels, const hs__sharing *sharing,
+                                 const hs__attention_scratch *scratch, const hs__head *head)
 {
     const size_t T = head->T, D = head->D, step = head->context_step;
     float *const *to = head->to;
     const float *rows = head->context;
     if (to[HS_TAP_SIMILARITY])
-        compute_similarity(kernels, scratch, head, rows, step, to[HS_TAP_SIMILARITY]);
+        compute_similarity(kernels, sharing, scratch, head, rows, step, to[HS_TAP_SIMILARITY]);
     if (to[HS_TAP_CENTERED_SIMILARITY])
-        compute_similarity(kernels, scratch, head, centered_rows(scratch, T, D, rows, step), D,
+        compute_similarity(kernels, sharing, scratch, head, centered_rows(scratch, T, D, rows, step), D,
                            to[HS_TAP_CENTERED_SIMILARITY]);
     if (!to[HS_TAP_RESIDUAL_SIMILARITY] && !to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         return;
     rows = residual_rows(kernels, scratch, head, T, rows, step);
     if (to[HS_TAP_RESIDUAL_SIMILARITY])
-        compute_similarity(kernels, scratch, head, rows, D, to[HS_TAP_RESIDUAL_SIMILARITY]);
+        compute_similarity(kernels, sharing, scratch, head, rows, D, to[HS_TAP_RESIDUAL_SIMILARITY]);
     if (to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
-        compute_similarity(kernels, scratch, head, centered_rows(scratch, T, D, rows, D), D,
+        compute_similarity(kernels, sharing, scratch, head, centered_rows(scratch, T, D, rows, D), D,
                            to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY]);
 }
 
@@ -507,7 +598,8 @@ static void rows_keep(const hs__head *head, size_t n, const float *x, size_t ld,
         memcpy(ret + i * head->D, x + i * ld, head->D * sizeof *ret);
 }
 
-void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head)
+void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs__attention_scratch *scratch,
+                const hs__head *head)
 {
     const size_t T = head->T, K = head->K, D = head->D, step = head->key_step;
     rows_position(head, head->query_norm, T, head->q, head->step);
@@ -518,7 +610,7 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     rows_keep(head, K, head->v, step, head->to[HS_TAP_VALUE]);
     kernels->pack(D, K, head->k, 1, step, scratch->keys);   /* B = K' */
     kernels->pack(K, D, head->v, step, 1, scratch->values); /* B = V */
-    compute_map(kernels, scratch, head);
+    compute_map(kernels, sharing, scratch, head);
     if (head->to[HS_TAP_VALUE_NORMS])
         compute_norms(kernels, scratch, head);
     if (head->change.patched)
@@ -526,5 +618,5 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
     rows_keep(head, T, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
-    compute_similarities(kernels, scratch, head);
+    compute_similarities(kernels, sharing, scratch, head);
 }

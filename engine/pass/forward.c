@@ -102,6 +102,7 @@ typedef struct pass {
     const hs__packed_layer *layer; /* its weights */
     size_t n_head_tasks;           /* groups of heads of the block, of all sequences */
     size_t n_attending;            /* threads that compute them */
+    const hs__sharing *sharing;    /* of the rows of a head; NULL: a thread computes all of them */
     bool streams;                  /* heads store maps past the caches */
     bool last;                     /* nothing after this block's heads is needed */
     /* the product being computed */
@@ -280,7 +281,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
     if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY] ||
         head.to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         head.residual = hs__residual_at(p->engine->residual, p->block, index);
-    hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
+    hs__attend(p->engine->kernels, p->sharing, &p->ws->attention[slot], &head);
     const hs_observer *observer = p->plan->observer;
     if (h >= 0 && observer)
         observer->show(observer->context, s, (size_t)l, (size_t)h,
@@ -334,10 +335,15 @@ static void attend(pass *p, hs__team *team)
 {
     p->n_head_tasks = p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape);
     p->n_attending = attending_threads(p);
-    if (p->n_attending < p->n_threads)
+    const bool alone = p->n_attending < p->n_threads && p->n_attending == 1;
+    p->sharing = alone ? &(hs__sharing){team, p->ws->attention} : NULL;
+    if (alone)
+        task_attend_some(p, 0, 0);
+    else if (p->n_attending < p->n_threads)
         hs__team_share(team, p->n_attending, task_attend_some, p);
     else
         hs__team_share(team, p->n_head_tasks, task_attend, p);
+    p->sharing = NULL;
 }
 
 /* Adds a block's output to rows of x. With post-norm the sum is normed; with pre-norm the input of the

@@ -194,7 +194,16 @@ typedef struct hs__head {
     bool upper_only;      /* only elements above the diagonal of similarities are needed */
 } hs__head;
 
-void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
+/* Threads that share the rows of one head, each with scratch of its own. */
+typedef struct hs__sharing {
+    struct hs__team *team;
+    const hs__attention_scratch *scratch; /* [n_threads of the team] */
+} hs__sharing;
+
+/* Computes a head. With sharing (or NULL), the threads of its team take strips of rows, and scratch is that
+ * of the first one; the result has the same bits. */
+void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs__attention_scratch *scratch,
+                const hs__head *head);
 /* Applies the patches of one head to its output, rows `step` floats apart. */
 void hs__patch_output(const hs__head_place *place, size_t width, float *output, size_t step);
 /* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
