@@ -104,7 +104,9 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
 static hs_status encode_whole(const hs_job *job, const hs__input *input, size_t tokens_max,
                               hs_encoding *ret_encoding, size_t *ret_n_prompt, hs_error *err)
 {
-    const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
+    const hs_model *model = hs__job_model(job)->model;
+    const hs_tokenizer *tokenizer =
+        input == &job->analysis.decoder_input ? hs_model_target_tokenizer(model) : hs_model_tokenizer(model);
     const hs_encode_options options = {tokens_max, job->analysis.split_special_tokens};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);

@@ -99,15 +99,21 @@ typedef enum hs_activation {
     HS_N_ACTIVATIONS
 } hs_activation;
 
+/* The rows of sinusoids, for position p and E columns, in float32 as in HuggingFace's models:
+ *
+ *     HS_SINUSOIDS_M2M: sin(p r^k) in the first half and cos(p r^k) in the second one, with k = 0, 1, ... and
+ *         r = 10000^(-1 / (E / 2 - 1)). An odd E has a 0 at its end. The row of padding is 0.
+ *     HS_SINUSOIDS_MARIAN: the same with r = 10000^(-2 / E). With an odd E the first half has a column more.
+ */
+typedef enum hs_sinusoids { HS_SINUSOIDS_NONE, HS_SINUSOIDS_M2M, HS_SINUSOIDS_MARIAN } hs_sinusoids;
+
 /* The embedding of token t: word[id] + position[position_offset + t] + type[type of t], normalised, then
  * projected if E != H.
  *
  * If position_offset > 0, the id position_offset - 1 is padding, even if the user writes that token. Padding
  * takes row position_offset - 1, and t does not count it. With counts_padding it is a token like others.
  *
- * Sinusoids replace the table of positions. Row p has sin(p r^k) in its first half and cos(p r^k) in its
- * second one, with k = 0, 1, ... and r = 10000^(-1 / (E / 2 - 1)), in float32 as in HuggingFace's models. An
- * odd E has a 0 at its end. The row of padding is 0.
+ * Sinusoids replace the table of positions.
  *
  * If token_dropout > 0 (ESM), the word rows of mask_id are 0. The other rows are scaled by (1 -
  * token_dropout) / (1 - f), where f is the fraction of the text's tokens that are mask_id. */
@@ -116,7 +122,8 @@ typedef struct hs_embedding {
     hs_tensor word;         /* [vocab_size][E] */
     hs_tensor position;     /* [position_offset + n_positions][E] */
     size_t position_offset; /* row of the first token */
-    bool counts_padding, sinusoids;
+    bool counts_padding;
+    hs_sinusoids sinusoids;
     double scale;        /* of the word rows; 0: none */
     bool unpositioned;   /* ignore a position table in the file */
     hs_tensor type;      /* [n_types][E] */

@@ -31,6 +31,7 @@ struct hs_model {
     hs_architecture architecture;
     hs_architecture decoder; /* without layers: the checkpoint has none */
     hs_tokenizer *tokenizer;
+    hs_tokenizer *target_tokenizer; /* of the decoder's texts; NULL: the same */
     hs__shards shards;
     hs__shards adapter;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
@@ -58,6 +59,7 @@ void hs_model_close(hs_model *model)
     if (!model)
         return;
     hs__tokenizer_destroy(model->tokenizer);
+    hs__tokenizer_destroy(model->target_tokenizer);
     hs__shards_finish(&model->shards);
     hs__shards_finish(&model->adapter);
     for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
@@ -71,7 +73,7 @@ void hs_model_close(hs_model *model)
 
 /* The small files of a checkpoint's folder. If several names stand for one file, the first that exists is
  * read. */
-#define N_FILES 11
+#define N_FILES 13
 typedef struct small_file {
     const char *name;
     hs_bytes *bytes;
@@ -90,9 +92,13 @@ static void list_files(model_files *files, small_file ret_list[N_FILES])
                                       {"merges.txt", &t->merges_txt},
                                       {"sentencepiece.bpe.model", &t->sentencepiece},
                                       {"spiece.model", &t->sentencepiece},
-                                      {"spm.model", &t->sentencepiece}};
+                                      {"spm.model", &t->sentencepiece},
+                                      {"source.spm", &t->sentencepiece},
+                                      {"target.spm", &t->target_sentencepiece}};
     memcpy(ret_list, list, sizeof list);
 }
+
+#define N_FILES_AT_FIRST 11 /* the others count if they are there, so the digests of most models stay */
 
 /* Digests config.json and the tokenizer's files as they were read. Each one's size stands before its bytes,
  * so that no two sets of files give the same sequence. */
@@ -106,6 +112,8 @@ static hs_status digest_files(hs_model *model, const model_files *files, hs_erro
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < N_FILES; i++) {
         const uint64_t n_bytes = list[i].bytes->data ? list[i].bytes->size : 0;
+        if (i >= N_FILES_AT_FIRST && !n_bytes)
+            continue;
         hs_digest_add(digest, &n_bytes, sizeof n_bytes);
         if (n_bytes)
             hs_digest_add(digest, list[i].bytes->data, n_bytes);
@@ -142,6 +150,10 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
     hs_tokenizer_files tokenizer = files->tokenizer;
     tokenizer.config = files->config;
     st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->tokenizer, err);
+    if (!st && tokenizer.target_sentencepiece.data) {
+        tokenizer.sentencepiece = tokenizer.target_sentencepiece;
+        st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->target_tokenizer, err);
+    }
     return st ? st : digest_files(model, files, err);
 }
 
@@ -311,6 +323,11 @@ const hs_shape *hs_model_shape(const hs_model *model)
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
 {
     return model->tokenizer;
+}
+
+const hs_tokenizer *hs_model_target_tokenizer(const hs_model *model)
+{
+    return model->target_tokenizer ? model->target_tokenizer : model->tokenizer;
 }
 
 size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES])

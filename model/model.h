@@ -40,6 +40,9 @@ const hs_architecture *hs_model_architecture(const hs_model *model);
 const hs_architecture *hs_model_decoder(const hs_model *model);
 const hs_shape *hs_model_shape(const hs_model *model); /* the architecture's */
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
+/* Returns the tokenizer of the decoder's texts: the same, except for Marian. Its ids are of the same tokens.
+ */
+const hs_tokenizer *hs_model_target_tokenizer(const hs_model *model);
 /* Lists how the model encodes positions: "learned", "sinusoids", "rotary", "bias", "relative", as many as
  * apply. Returns how many. */
 #define HS_POSITION_SCHEMES 5

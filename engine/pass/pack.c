@@ -175,11 +175,30 @@ static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_
     }
 }
 
+/* Fills the rows of HS_SINUSOIDS_MARIAN, whose angles are in float64. */
+static void sinusoids_of_marian_fill(size_t n_positions, size_t E, size_t first, float *rows)
+{
+    const size_t n_sines = (E + 1) / 2;
+    for (size_t k = 0; k < n_sines; k++) {
+        const double divisor = pow(10000, (double)(2 * k) / (double)E);
+        for (size_t t = 0; t < n_positions; t++) {
+            const double angle = (double)(first + t) / divisor;
+            rows[t * E + k] = (float)sin(angle);
+            if (n_sines + k < E)
+                rows[t * E + n_sines + k] = (float)cos(angle);
+        }
+    }
+}
+
 /* Fills the rows of sinusoids that tokens take, in float32 as architecture.h says. */
 static void sinusoids_fill(const hs_architecture *architecture, float *rows)
 {
     const size_t E = architecture->embedding.width, half = E / 2,
                  first = architecture->embedding.position_offset;
+    if (architecture->embedding.sinusoids == HS_SINUSOIDS_MARIAN) {
+        sinusoids_of_marian_fill(architecture->shape.n_positions, E, first, rows);
+        return;
+    }
     const float step = (float)(-log(10000) / (double)(half - 1));
     memset(rows, 0, architecture->shape.n_positions * E * sizeof *rows);
     for (size_t k = 0; k < half; k++) {

@@ -1,6 +1,6 @@
-/* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB, and OPT
- * (Zhang et al. 2022), which is the decoder alone. mBART, M2M100 and OPT norm before their blocks. M2M100's
- * positions are sinusoids. */
+/* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB, Marian
+ * (Junczys-Dowmunt et al. 2018), and OPT (Zhang et al. 2022), which is the decoder alone. mBART, M2M100 and
+ * OPT norm before their blocks. The positions of M2M100 and Marian are sinusoids. */
 #include "model/families/family.h"
 
 #include <math.h>
@@ -44,6 +44,8 @@ static void configure(hs__config *config, bool scaled, hs_activation activation,
             hs__config_token_or(config, "decoder_start_token_id", architecture, architecture->start_id);
 }
 
+#define MARIAN_START 58100 /* of a config without decoder_start_token_id */
+
 /* Sets what the decoder starts with if the config lacks the key. */
 static void start_with(const hs__config *config, int32_t id, hs_architecture *architecture)
 {
@@ -78,11 +80,30 @@ static void configure_m2m_100(hs__config *config, hs_architecture *architecture)
     start_with(config, 2, architecture);
     configure(config, true, HS_RELU, architecture);
     architecture->norms_before = true;
-    architecture->embedding.sinusoids = true;
+    architecture->embedding.sinusoids = HS_SINUSOIDS_M2M;
     architecture->embedding.position_offset =
         1 + hs__config_size_or(config, "pad_token_id", 0, HS_POSITIONS_MAX - 1, 1);
     if (architecture->shape.hidden < 4)
         hs__config_refuse(config, "d_model must be at least 4, as sinusoids need");
+}
+
+/* Reads Marian's config. A file may have the sinusoids as a table. The vocabulary of both stacks must be the
+ * same. */
+static void configure_marian(hs__config *config, hs_architecture *architecture)
+{
+    const size_t n_words = architecture->shape.vocab_size;
+    if (architecture->crosses && !hs__config_has(config, "decoder_start_token_id")) {
+        if (n_words <= MARIAN_START)
+            hs__config_refuse(config, "decoder_start_token_id is missing");
+        start_with(config, MARIAN_START, architecture);
+    }
+    configure(config, false, HS_GELU, architecture);
+    architecture->embedding.sinusoids = HS_SINUSOIDS_MARIAN;
+    if (!hs__config_flag_or(config, "share_encoder_decoder_embeddings", true))
+        hs__config_refuse(config, "share_encoder_decoder_embeddings must be true");
+    if (hs__config_has(config, "decoder_vocab_size") &&
+        hs__config_size(config, "decoder_vocab_size", 1, HS_VOCAB_MAX) != n_words)
+        hs__config_refuse(config, "decoder_vocab_size must be vocab_size (%zu)", n_words);
 }
 
 /* clang-format off */
@@ -114,19 +135,23 @@ STACK(bart, "encoder", modules, .position = "encoder.embed_positions",
 STACK(mbart, "encoder", modules, .position = "encoder.embed_positions",
       .embedding_norm = "encoder.layernorm_embedding", .final_norm = "encoder.layer_norm");
 STACK(m2m_100, "encoder", modules, .final_norm = "encoder.layer_norm");
+STACK(marian, "encoder", modules, .position = "encoder.embed_positions");
 STACK(bart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
       .embedding_norm = "decoder.layernorm_embedding");
 STACK(mbart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
       .embedding_norm = "decoder.layernorm_embedding", .final_norm = "decoder.layer_norm");
 STACK(m2m_100_of_decoder, "decoder", decoder_modules, .final_norm = "decoder.layer_norm");
+STACK(marian_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions");
 
 DECODER("bart", bart, biased);
 DECODER("mbart", mbart, biased);
 DECODER("m2m_100", m2m_100, plain);
+DECODER("marian", marian, biased);
 
 const hs__family hs__family_bart = FAMILY("bart", bart);
 const hs__family hs__family_mbart = FAMILY("mbart", mbart);
 const hs__family hs__family_m2m_100 = FAMILY("m2m_100", m2m_100);
+const hs__family hs__family_marian = FAMILY("marian", marian);
 
 /* ---- OPT: mBART's decoder without cross attention ---- */
 

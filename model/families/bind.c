@@ -373,12 +373,22 @@ static void bind_table(binder *b, const char *module, size_t n_rows, size_t n_co
     bind(b, "weight", NULL, n_rows, n_columns, ret_tensor);
 }
 
+static bool has_table(const binder *b, const char *module)
+{
+    char name[NAME_BYTES];
+    hs__entry entry;
+    snprintf(name, sizeof name, "%s%s.weight", b->prefix, module);
+    return hs__shards_find(b->shards, name, &entry) != NULL;
+}
+
 static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embedding)
 {
     const hs__layout *layout = b->layout;
     const size_t E = embedding->width, H = shape->hidden;
     bind_table(b, layout->word, shape->vocab_size, E, &embedding->word);
-    if (!embedding->unpositioned)
+    if (layout->position && has_table(b, layout->position)) /* Marian's may be in the file */
+        embedding->sinusoids = HS_SINUSOIDS_NONE;
+    if (!embedding->unpositioned && !embedding->sinusoids)
         bind_table(b, layout->position, embedding->position_offset + shape->n_positions, E,
                    &embedding->position);
     bind_table(b, layout->type, shape->n_types, E, &embedding->type);

@@ -34,7 +34,8 @@
     X(t5)                                                                                                    \
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \
-    X(m2m_100)
+    X(m2m_100)                                                                                               \
+    X(marian)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)

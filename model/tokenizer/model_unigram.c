@@ -4,7 +4,11 @@
  * The Viterbi algorithm finds the best way to every place of the word, from left to right, and extends it by
  * all pieces that start there. A character without a piece costs ten more than the worst piece. Adjacent
  * characters of that kind become one unknown token, or their bytes (byte_fallback). Between equally good ways
- * the one with the earlier start stays, as in the oracle. */
+ * the one with the earlier start stays, as in the oracle.
+ *
+ * With `unknown_token` (Marian), `vocab` has the pieces only, and a file of its own gives ids to their texts.
+ * The result is that of the sentencepiece library. An unknown text has an id if the file names it. Scores are
+ * summed over a text in float32. A text may begin with a language code, >>fra<<, which is a token. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -18,8 +22,13 @@ typedef struct unigram {
     double *scores; /* [n_scores] by id */
     size_t n_scores;
     double unknown_score;
-    const hs__trie *entries;
+    const hs__trie *entries; /* texts to ids */
+    const hs__trie *lattice; /* texts to numbers in scores */
     int32_t unknown;
+    int32_t unknown_piece; /* number of a character without a piece */
+    const json_t *vocab;   /* borrowed until bind */
+    const char *unknown_token;
+    hs__trie pieces; /* with unknown_token */
     bool byte_fallback;
     int32_t byte_ids[256]; /* ids of "<0x00>" to "<0xFF>", or -1 */
 } unigram;
@@ -34,6 +43,12 @@ typedef struct waypoint {
 #define NOWHERE UINT32_MAX
 
 /* ---- the part ---- */
+
+/* Rounds a sum of scores as the sentencepiece library does. */
+static double rounded(const unigram *self, double score)
+{
+    return self->unknown_token ? (double)(float)score : score;
+}
 
 static hs_status read_scores(const json_t *vocab, unigram *self, hs_error *err)
 {
@@ -51,7 +66,7 @@ static hs_status read_scores(const json_t *vocab, unigram *self, hs_error *err)
         if (self->n_scores == 0 || score < lowest)
             lowest = score;
     }
-    self->unknown_score = lowest - UNKNOWN_PENALTY;
+    self->unknown_score = rounded(self, lowest - UNKNOWN_PENALTY);
     return HS_OK;
 }
 
@@ -63,10 +78,15 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
     if (!json_is_array(vocab))
         return hs_fail(err, HS_BAD_MODEL,
                        "tokenizer.json: model.vocab must be an array of pieces and scores");
+    self->vocab = vocab;
+    self->unknown_token = json_string_value(json_object_get(options, "unknown_token"));
+    self->unknown_piece = (int32_t)json_array_size(vocab);
+    if (self->unknown_token)
+        return read_scores(vocab, self, err);
     if (!json_is_integer(unknown) || json_integer_value(unknown) < 0 ||
         json_integer_value(unknown) >= (json_int_t)json_array_size(vocab))
         return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.unk_id must be the number of a piece");
-    self->unknown = (int32_t)json_integer_value(unknown);
+    self->unknown = self->unknown_piece = (int32_t)json_integer_value(unknown);
     const hs_status st =
         hs__option_bool(options, "tokenizer.json", "byte_fallback", &self->byte_fallback, err);
     return st ? st : read_scores(vocab, self, err);
@@ -74,7 +94,9 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 
 static void finish(hs__part *part)
 {
-    free(((unigram *)part)->scores);
+    unigram *self = (unigram *)part;
+    free(self->scores);
+    hs__trie_finish(&self->pieces);
 }
 
 static bool recognize(const json_t *options)
@@ -82,9 +104,9 @@ static bool recognize(const json_t *options)
     return json_object_get(options, "unk_id") && json_is_array(json_object_get(options, "vocab"));
 }
 
-static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+/* Lists the texts and numbers of pieces. */
+static hs_status list(const json_t *vocab, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
 {
-    const json_t *vocab = json_object_get(options, "vocab");
     const size_t n = json_array_size(vocab);
     if (n > vocab_size)
         return hs_fail(err, HS_BAD_MODEL,
@@ -104,11 +126,31 @@ static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret
     return st;
 }
 
+static hs_status list_vocab(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+{
+    return list(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
+}
+
+/* Builds the trie of the pieces, whose numbers are not ids. */
+static hs_status build_pieces(unigram *self, hs_error *err)
+{
+    hs__entries entries = {0};
+    hs_status st = list(self->vocab, SIZE_MAX, &entries, err);
+    if (!st)
+        st = hs__trie_build(entries.items, entries.n, &self->pieces, err);
+    free(entries.items);
+    return st;
+}
+
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
 {
-    (void)err;
     unigram *self = (unigram *)part;
-    self->entries = &vocabulary->entries;
+    self->entries = self->lattice = &vocabulary->entries;
+    if (self->unknown_token) {
+        self->lattice = &self->pieces;
+        const hs_status st = hs__vocabulary_need(vocabulary, self->unknown_token, &self->unknown, err);
+        return st ? st : build_pieces(self, err);
+    }
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", byte);
@@ -124,8 +166,9 @@ static int32_t unknown(const hs__part *part)
 
 /* ---- the best way ---- */
 
-static void extend(waypoint *to, double score, size_t start, int32_t id)
+static void extend(const unigram *self, waypoint *to, double sum, size_t start, int32_t id)
 {
+    const double score = rounded(self, sum);
     if (to->start == NOWHERE || score > to->score)
         *to = (waypoint){score, (uint32_t)start, id};
 }
@@ -137,25 +180,26 @@ static void extend_all(const unigram *self, const unsigned char *word, size_t n_
     uint32_t node = HS__TRIE_ROOT;
     bool alone = false; /* some piece is exactly this character */
     for (size_t end = at; end < n_bytes;) {
-        node = hs__trie_step(self->entries, node, word[end++]);
+        node = hs__trie_step(self->lattice, node, word[end++]);
         if (node == HS__TRIE_NONE)
             break;
-        const int32_t id = self->entries->nodes[node].id;
+        const int32_t id = self->lattice->nodes[node].id;
         if (id < 0)
             continue;
         alone |= end == at + n_char;
-        extend(&ways[end], ways[at].score + self->scores[id], at, id);
+        extend(self, &ways[end], ways[at].score + self->scores[id], at, id);
     }
     if (!alone)
-        extend(&ways[at + n_char], ways[at].score + self->unknown_score, at, self->unknown);
+        extend(self, &ways[at + n_char], ways[at].score + self->unknown_score, at, self->unknown_piece);
 }
 
-/* Finds the best way to every place. ways has n_bytes + 1 elements. */
-static void find_ways(const unigram *self, const unsigned char *word, size_t n_bytes, waypoint *ways)
+/* Finds the best way to every place, from a start with this score. ways has n_bytes + 1 elements. */
+static void find_ways(const unigram *self, const unsigned char *word, size_t n_bytes, double score,
+                      waypoint *ways)
 {
     for (size_t i = 0; i <= n_bytes; i++)
         ways[i].start = NOWHERE;
-    ways[0] = (waypoint){.id = -1};
+    ways[0] = (waypoint){.score = score, .id = -1};
     for (size_t at = 0, next; at < n_bytes; at = next) {
         for (next = at + 1; next < n_bytes && hs_utf8_continues(word[next]);)
             next++;
@@ -206,12 +250,14 @@ static bool put_all(const unigram *self, const hs__aligned_text *text, hs__span 
                     hs__pieces *pieces)
 {
     const size_t n_bytes = word.end - word.start;
-    find_ways(self, text->bytes + word.start, n_bytes, ways);
+    find_ways(self, text->bytes + word.start, n_bytes, (double)pieces->score, ways);
+    if (self->unknown_token)
+        pieces->score = (float)ways[n_bytes].score;
     turn(ways, n_bytes);
     bool ok = true;
     for (size_t at = 0, end; at < n_bytes && ok; at = end) {
         end = ways[at].start;
-        while (ways[at].id == self->unknown && end < n_bytes && ways[end].id == self->unknown)
+        while (ways[at].id == self->unknown_piece && end < n_bytes && ways[end].id == self->unknown_piece)
             end = ways[end].start;
         ok = put(self, text->bytes + word.start + at, end - at, text->sources + word.start + at, pieces);
     }
@@ -222,7 +268,13 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 {
     const unigram *self = (const unigram *)part;
     const size_t n_bytes = word.end - word.start;
+    const unsigned char *bytes = text->bytes + word.start;
     waypoint few[SHORT_WORD + 1];
+    if (self->unknown_token && word.start == 0) {
+        pieces->score = 0;
+        if (n_bytes > 1 && bytes[0] == '>' && bytes[1] == '>') /* other texts begin with a mark */
+            return put(self, bytes, n_bytes, text->sources, pieces);
+    }
     if (n_bytes <= SHORT_WORD)
         return put_all(self, text, word, few, pieces);
     waypoint *ways = n_bytes < NOWHERE ? malloc((n_bytes + 1) * sizeof *ways) : NULL;
@@ -239,5 +291,5 @@ const hs__part_type hs__unigram = {.stage = HS__MODEL,
                                    .finish = finish,
                                    .tokenize = tokenize,
                                    .recognize = recognize,
-                                   .list = list,
+                                   .list = list_vocab,
                                    .unknown = unknown};

@@ -1,8 +1,13 @@
-/* normalizer_precompiled.c - Precompiled: applies the character table of a SentencePiece model.
+/* normalizer_precompiled.c - two ways to apply the character table of a SentencePiece model.
  *
+ * Precompiled is that of HuggingFace's library.
  * A grapheme cluster of less than six bytes is looked up first. The table may match only its first character,
  * and the result still replaces the whole cluster. Otherwise each character is looked up. Longer clusters
- * (Hangul, flags, Indic conjuncts) need no detection, because their characters are looked up anyway. */
+ * (Hangul, flags, Indic conjuncts) need no detection, because their characters are looked up anyway.
+ *
+ * SentencePiece is that of the sentencepiece library (Normalizer::Normalize), for Marian. The longest key at
+ * a place counts. Spaces at both ends are removed and runs of them become one, then all become marks, and a
+ * mark begins the text. A language code at the start of a text, >>fra<<, stays as it is. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include "model/tokenizer/unicode.h"
@@ -101,25 +106,30 @@ static uint32_t unit_at(const charsmap *map, uint32_t place)
     return place < map->n_units ? u32_at(map->units + 4 * (size_t)place) : 0x80000000;
 }
 
-/* Returns the replacement of the shortest key that the text begins with, NUL-terminated, or NULL if no key
- * matches. */
-static const char *find_replacement(const charsmap *map, const unsigned char *text, size_t n_bytes)
+/* Returns the replacement of the shortest key that the text begins with, or of the longest one, and its
+ * length. The result is NUL-terminated; NULL if no key matches. */
+static const char *find_replacement(const charsmap *map, const unsigned char *text, size_t n_bytes,
+                                    bool longest, size_t *ret_length)
 {
+    const char *found = NULL;
     uint32_t place = offset(unit_at(map, 0));
     for (size_t i = 0; i < n_bytes && text[i]; i++) {
         place ^= text[i];
         const uint32_t unit = unit_at(map, place);
         if (label(unit) != text[i])
-            return NULL;
+            break;
         place ^= offset(unit);
         if (has_leaf(unit)) {
             const uint32_t at = value(unit_at(map, place));
             const bool is =
                 at < map->n_replacement_bytes && !hs_utf8_continues((unsigned char)map->replacements[at]);
-            return is ? map->replacements + at : NULL;
+            found = is ? map->replacements + at : found;
+            *ret_length = is ? i + 1 : *ret_length;
+            if (!longest)
+                break;
         }
     }
-    return NULL;
+    return found;
 }
 
 /* ---- the part ---- */
@@ -188,7 +198,8 @@ static void put_replacement(hs__transform *t, const char *text, size_t n_old)
 static bool put_found(const precompiled *self, hs__transform *t, const unsigned char *at,
                       const unsigned char *end)
 {
-    const char *found = find_replacement(&self->map, at, (size_t)(end - at));
+    size_t length;
+    const char *found = find_replacement(&self->map, at, (size_t)(end - at), false, &length);
     if (found)
         put_replacement(t, found, hs_utf8_count((const char *)at, (size_t)(end - at)));
     return found != NULL;
@@ -225,3 +236,101 @@ const hs__part_type hs__precompiled = {.stage = HS__NORMALIZER,
                                        .configure = configure,
                                        .finish = finish,
                                        .normalize = normalize};
+
+/* ---- as the sentencepiece library has it ---- */
+
+#define MARK 0x2581
+
+/* A text on its way, and whether what was put last was a space. */
+typedef struct spaced {
+    hs__aligned_text *text;
+    size_t first;       /* where the part of the text begins that may lose marks at its end */
+    bool begun, behind; /* behind: a space was put last, or nothing yet */
+} spaced;
+
+/* Puts a character, unless it is a space behind another one. */
+static bool put_spaced(spaced *to, uint32_t code_point, hs__range source)
+{
+    bool ok = true;
+    if (code_point == ' ' && to->behind)
+        return true;
+    if (!to->begun)
+        ok = hs__aligned_text_put(to->text, MARK, (hs__range){source.start, source.start});
+    to->begun = true;
+    to->behind = code_point == ' ';
+    return ok && hs__aligned_text_put(to->text, code_point == ' ' ? MARK : code_point, source);
+}
+
+/* Puts the language code that the text begins with, and returns its length. No vocabulary has a code with a
+ * mark or a space, which become another character, because words are cut there. */
+static size_t put_code(const hs__text_view *view, hs__aligned_text *text, uint32_t *ret_n_chars, bool *ret_ok)
+{
+    const unsigned char *at = view->bytes;
+    const unsigned char *stop =
+        view->n_bytes > 3 && memcmp(at, ">>", 2) == 0 ? memmem(at + 2, view->n_bytes - 2, "<<", 2) : NULL;
+    for (; stop && at < stop + 2 && *ret_ok; ++*ret_n_chars) {
+        const hs__range source = hs__text_view_source(view, at, view->first + *ret_n_chars);
+        const uint32_t code_point = hs_utf8_next(&at);
+        const bool is_cut = code_point == MARK || code_point == ' ';
+        *ret_ok = hs__aligned_text_put(text, is_cut ? 0xFFFD : code_point, source);
+    }
+    return stop ? (size_t)(stop + 2 - view->bytes) : 0;
+}
+
+/* Removes the marks at the end, which spaces were or the text had. */
+static void trim_marks(spaced *to)
+{
+    static const unsigned char mark[] = {0xE2, 0x96, 0x81};
+    hs__aligned_text *text = to->text;
+    while (text->n_bytes >= to->first + sizeof mark &&
+           memcmp(text->bytes + text->n_bytes - sizeof mark, mark, sizeof mark) == 0)
+        text->n_bytes -= sizeof mark;
+}
+
+/* Puts what stands for the first characters, and moves behind them. */
+static bool put_next(const precompiled *self, const hs__text_view *view, const unsigned char **at,
+                     uint32_t *index, spaced *to)
+{
+    const unsigned char *start = *at, *end = view->bytes + view->n_bytes;
+    size_t length = 0;
+    const char *found =
+        self->map.bytes ? find_replacement(&self->map, start, (size_t)(end - start), true, &length) : NULL;
+    hs__range source = hs__text_view_source(view, start, *index);
+    const uint32_t code_point = hs_utf8_next(at);
+    ++*index;
+    if (!found)
+        return put_spaced(to, code_point, source);
+    for (; *at < start + length; ++*index) {
+        source.end = hs__text_view_source(view, *at, *index).end;
+        hs_utf8_next(at);
+    }
+    bool ok = true;
+    for (const unsigned char *new = (const unsigned char *)found; *new &&ok;)
+        ok = put_spaced(to, hs_utf8_next(&new), source);
+    return ok;
+}
+
+static bool normalize_spaces(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    bool ok = true;
+    uint32_t index = 0;
+    const unsigned char *at = view->bytes + put_code(view, ret_text, &index, &ok);
+    spaced to = {.text = ret_text, .first = ret_text->n_bytes, .behind = true};
+    for (index += view->first; at < view->bytes + view->n_bytes && ok;)
+        ok = put_next((const precompiled *)part, view, &at, &index, &to);
+    trim_marks(&to);
+    return ok;
+}
+
+static hs_status configure_spaces(hs__part *part, const json_t *options, hs_error *err)
+{
+    const char *base64 = json_string_value(json_object_get(options, "precompiled_charsmap"));
+    return base64 && !base64[0] ? HS_OK : configure(part, options, err);
+}
+
+const hs__part_type hs__sentencepiece_normalizer = {.stage = HS__NORMALIZER,
+                                                    .name = "SentencePiece",
+                                                    .size = sizeof(precompiled),
+                                                    .configure = configure_spaces,
+                                                    .finish = finish,
+                                                    .normalize = normalize_spaces};

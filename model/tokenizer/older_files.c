@@ -10,222 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- SentencePiece models ----
- *
- * A model is an untrusted protobuf message (Google's sentencepiece_model.proto), of which the fields that
- * define a Unigram are read. A message is a sequence of fields, each a number and a value whose wire type
- * gives its length, so unknown fields can be skipped. */
-
-typedef enum hs__piece_type {
-    HS__PIECE_NORMAL = 1,
-    HS__PIECE_UNKNOWN,
-    HS__PIECE_CONTROL,
-    HS__PIECE_USER_DEFINED,
-    HS__PIECE_UNUSED,
-    HS__PIECE_BYTE
-} hs__piece_type;
-
-/* A piece. The file's bytes own its text. */
-typedef struct hs__sentencepiece {
-    const char *text; /* [n_bytes], not NUL-terminated, possibly not UTF-8 */
-    size_t n_bytes;
-    float score;
-    uint32_t type; /* hs__piece_type */
-} hs__sentencepiece;
-
-typedef struct hs__sentencepiece_model {
-    hs__sentencepiece *pieces; /* [n_pieces] */
-    size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
-    hs_bytes charsmap;         /* the normalizer's table; may be empty */
-} hs__sentencepiece_model;
-
-/* Wire types. */
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-
-/* Field numbers. */
-enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
-enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
-enum { TRAINER_MODEL_TYPE = 3, TRAINER_UNKNOWN = 40 };
-enum { NORMALIZER_CHARSMAP = 2 };
-
-#define UNIGRAM 1
-
-typedef struct field {
-    uint64_t key;    /* field number << 3 | wire type */
-    uint64_t number; /* the value, except for BYTES */
-    hs_bytes bytes;
-} field;
-
-static uint64_t key_of(unsigned number, unsigned kind)
-{
-    return (uint64_t)number << 3 | kind;
-}
-
-/* ---- fields ---- */
-
-/* Takes n bytes off the message. Returns NULL if fewer are left. */
-static const unsigned char *take(hs_bytes *message, uint64_t n)
-{
-    const unsigned char *at = message->data;
-    if (n > message->size)
-        return NULL;
-    *message = (hs_bytes){at + n, message->size - (size_t)n};
-    return at;
-}
-
-static bool take_varint(hs_bytes *message, uint64_t *ret)
-{
-    *ret = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const unsigned char *byte = take(message, 1);
-        if (!byte)
-            return false;
-        *ret |= (uint64_t)(*byte & 0x7F) << shift;
-        if (!(*byte & 0x80))
-            return true;
-    }
-    return false;
-}
-
-static bool take_fixed(hs_bytes *message, unsigned n, uint64_t *ret)
-{
-    const unsigned char *at = take(message, n);
-    *ret = 0;
-    for (unsigned i = 0; at && i < n; i++)
-        *ret |= (uint64_t)at[i] << 8 * i;
-    return at != NULL;
-}
-
-static bool take_field(hs_bytes *message, field *ret)
-{
-    *ret = (field){0};
-    if (!take_varint(message, &ret->key))
-        return false;
-    switch (ret->key & 7) {
-    case VARINT:
-        return take_varint(message, &ret->number);
-    case FIXED64:
-        return take_fixed(message, 8, &ret->number);
-    case FIXED32:
-        return take_fixed(message, 4, &ret->number);
-    case BYTES:
-        if (!take_varint(message, &ret->number))
-            return false;
-        ret->bytes.data = take(message, ret->number);
-        ret->bytes.size = (size_t)ret->number;
-        return ret->bytes.data != NULL;
-    default:
-        return false;
-    }
-}
-
-/* ---- messages ---- */
-
-static bool read_piece(hs_bytes message, hs__sentencepiece *ret)
-{
-    *ret = (hs__sentencepiece){.text = "", .type = HS__PIECE_NORMAL};
-    field f;
-    while (message.size) {
-        if (!take_field(&message, &f))
-            return false;
-        if (f.key == key_of(PIECE_TEXT, BYTES)) {
-            ret->text = f.bytes.data;
-            ret->n_bytes = f.bytes.size;
-        } else if (f.key == key_of(PIECE_SCORE, FIXED32)) {
-            const uint32_t bits = (uint32_t)f.number;
-            memcpy(&ret->score, &bits, sizeof bits);
-        } else if (f.key == key_of(PIECE_TYPE, VARINT)) {
-            ret->type = (uint32_t)f.number;
-        }
-    }
-    return true;
-}
-
-static bool read_trainer(hs_bytes message, hs__sentencepiece_model *model, uint64_t *ret_type)
-{
-    field f;
-    while (message.size) {
-        if (!take_field(&message, &f))
-            return false;
-        if (f.key == key_of(TRAINER_MODEL_TYPE, VARINT))
-            *ret_type = f.number;
-        else if (f.key == key_of(TRAINER_UNKNOWN, VARINT))
-            model->unknown = (size_t)f.number;
-    }
-    return true;
-}
-
-static bool read_normalizer(hs_bytes message, hs__sentencepiece_model *model)
-{
-    field f;
-    while (message.size) {
-        if (!take_field(&message, &f))
-            return false;
-        if (f.key == key_of(NORMALIZER_CHARSMAP, BYTES))
-            model->charsmap = f.bytes;
-    }
-    return true;
-}
-
-/* Fills the first `capacity` pieces and counts all of them. */
-static bool read_model(hs_bytes message, size_t capacity, hs__sentencepiece_model *model, uint64_t *ret_type)
-{
-    field f;
-    model->n_pieces = 0;
-    while (message.size) {
-        hs__sentencepiece piece;
-        if (!take_field(&message, &f))
-            return false;
-        if (f.key == key_of(MODEL_PIECE, BYTES)) {
-            if (!read_piece(f.bytes, &piece))
-                return false;
-            if (model->n_pieces < capacity)
-                model->pieces[model->n_pieces] = piece;
-            model->n_pieces++;
-        }
-        if (f.key == key_of(MODEL_TRAINER, BYTES) && !read_trainer(f.bytes, model, ret_type))
-            return false;
-        if (f.key == key_of(MODEL_NORMALIZER, BYTES) && !read_normalizer(f.bytes, model))
-            return false;
-    }
-    return true;
-}
-
-/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, not a Unigram, or has more than
- * pieces_max pieces. The caller finishes *ret_model, even after an error. */
-static hs_status parse_sentencepiece(const hs_bytes *file, size_t pieces_max,
-                                     hs__sentencepiece_model *ret_model, hs_error *err)
-{
-    uint64_t type = UNIGRAM;
-    *ret_model = (hs__sentencepiece_model){0};
-    if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
-        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is truncated or malformed");
-    if (type != UNIGRAM)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            "the sentencepiece model has model_type %llu; supported: 1, Unigram. Save the tokenizer "
-            "as tokenizer.json",
-            (unsigned long long)type);
-    if (ret_model->n_pieces > pieces_max)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "the sentencepiece model has %zu pieces, more than config.json's vocab_size, %zu",
-                       ret_model->n_pieces, pieces_max);
-    if (ret_model->unknown >= ret_model->n_pieces)
-        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model's unk_id is not the number of a piece");
-    ret_model->pieces = calloc(ret_model->n_pieces, sizeof *ret_model->pieces);
-    if (!ret_model->pieces)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    (void)read_model(*file, ret_model->n_pieces, ret_model, &type);
-    return HS_OK;
-}
-
-static void finish_sentencepiece(hs__sentencepiece_model *model)
-{
-    free(model->pieces);
-    *model = (hs__sentencepiece_model){0};
-}
-
-#define MARK "\u2581"
+#define MARK       "\u2581"
+#define PIECES_MAX 4000000
 
 #define BERT_NAMES                                                                                           \
     {                                                                                                        \
@@ -251,6 +37,7 @@ typedef struct old_class {
     const char *end_key; /* key of the special token that ends a text; NULL: sep_token */
     bool pairs_apart;    /* two of them separate the texts of a pair */
     bool one_type;       /* token types are all 0 */
+    bool pairs_joined;   /* nothing separates the texts of a pair */
     /* For classes with a sentencepiece model: */
     sentencepiece_kind kind;
     const char *before[6]; /* replace the model's first n_skipped pieces; NULL after the last. If set, the
@@ -477,16 +264,6 @@ static bool is_number_comma(const hs__sentencepiece *piece)
     return hs__unicode_kind(hs_utf8_next(&start)) & HS__NUMBER;
 }
 
-/* Checks that a piece has a valid text and a finite score. */
-static hs_status check_piece(const hs__sentencepiece *piece, hs_error *err)
-{
-    const hs_status st = hs__token_check(piece->text, piece->n_bytes, "the sentencepiece model", err);
-    if (!st && !isfinite(piece->score))
-        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model: '%.*s' has a score that is not finite",
-                       (int)piece->n_bytes, piece->text);
-    return st;
-}
-
 /* Puts T5's sentinels behind the pieces: <extra_id_99> to <extra_id_0>, or as many as extra_ids says. */
 static hs_status put_sentinels(const hs__description *d, pieces *p, hs_error *err)
 {
@@ -513,7 +290,7 @@ static hs_status put_pieces(const old_class *class, const hs__sentencepiece_mode
     for (size_t i = class->n_skipped; i < model->n_pieces; i++) {
         const hs__sentencepiece *piece = &model->pieces[i];
         assert(piece);
-        const hs_status st = check_piece(piece, err);
+        const hs_status st = hs__sentencepiece_check(piece, err);
         if (st)
             return st;
         const bool special = piece->type == HS__PIECE_CONTROL;
@@ -605,11 +382,104 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
     if (!st && by_punctuation)
         st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": split_by_punct is not supported");
     if (!st)
-        st = parse_sentencepiece(&files->sentencepiece, d->vocab_size, &model, err);
+        st = hs__sentencepiece_parse(&files->sentencepiece, d->vocab_size, &model, err);
     if (!st)
         st = describe(class, &model, d, err);
     d->vocab_file = "the sentencepiece model";
-    finish_sentencepiece(&model);
+    hs__sentencepiece_finish(&model);
+    return st;
+}
+
+/* ---- source.spm, target.spm and vocab.json: Marian ----
+ *
+ * transformers has this tokenizer in Python. The sentencepiece library cuts a text, and vocab.json gives the
+ * pieces of either model their ids. */
+
+/* Returns the pieces that texts are cut into, with their scores, or NULL after an error. */
+static json_t *list_pieces(const hs__sentencepiece_model *model, hs_error *err)
+{
+    json_t *list = json_array();
+    bool ok = list != NULL, has_mark = false;
+    for (size_t i = 0; ok && i < model->n_pieces; i++) {
+        const hs__sentencepiece *piece = &model->pieces[i];
+        if (piece->type == HS__PIECE_CONTROL || piece->type == HS__PIECE_UNKNOWN)
+            continue;
+        if (hs__sentencepiece_check(piece, err))
+            goto fail;
+        has_mark |= piece->n_bytes == strlen(MARK) && memcmp(piece->text, MARK, strlen(MARK)) == 0;
+        const bool joins =
+            piece->n_bytes > 1 && memmem(piece->text + 1, piece->n_bytes - 1, MARK, strlen(MARK)) != NULL;
+        if (piece->type != HS__PIECE_NORMAL || joins) {
+            hs_fail(
+                err, HS_BAD_MODEL,
+                "the sentencepiece model: the piece '%.*s' is not supported: it is not of the normal kind, "
+                "or crosses words",
+                (int)piece->n_bytes, piece->text);
+            goto fail;
+        }
+        ok = append(list, json_pack("[s%, f]", piece->text, piece->n_bytes, (double)piece->score));
+    }
+    if (ok && has_mark)
+        return list;
+    (void)(ok ? hs_fail(err, HS_BAD_MODEL, "the sentencepiece model has no piece '" MARK "'")
+              : no_memory(err));
+fail:
+    json_decref(list);
+    return NULL;
+}
+
+/* Describes the tokenizer of one model. Takes the reference to ids, the contents of vocab.json. */
+static hs_status describe_marian(const hs__sentencepiece_model *model, const char *unknown, json_t *ids,
+                                 hs__description *d, hs_error *err)
+{
+    const size_t n = BASE64_ENCODE_RAW_LENGTH(model->charsmap.size);
+    char *base64 = malloc(n + 1);
+    json_t *vocab = base64 ? list_pieces(model, err) : NULL;
+    if (!vocab) {
+        free(base64);
+        json_decref(ids);
+        return base64 ? err->status : no_memory(err);
+    }
+    base64_encode_raw(base64, model->charsmap.size, model->charsmap.data);
+    d->json = json_pack("{s:{s:s, s:s%}, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o}, s:{s:o}}", "normalizer",
+                        "type", "SentencePiece", "precompiled_charsmap", base64, n, "pre_tokenizer", "type",
+                        "Metaspace", "replacement", MARK, "prepend_scheme", "never", "model", "type",
+                        "Unigram", "unknown_token", unknown, "vocab", vocab, "ids", "vocab", ids);
+    free(base64);
+    return d->json ? hs__entries_read(json_object_get(d->json, "ids"), d->vocab_size, &d->entries, err)
+                   : no_memory(err);
+}
+
+static hs_status read_marian(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                             hs_error *err)
+{
+    bool separate = false;
+    const char *unknown = NULL;
+    json_t *ids = NULL;
+    hs__sentencepiece_model model = {0};
+    hs_status st = need(&files->sentencepiece, "source.spm with target.spm", class, err);
+    if (!st)
+        st = need(&files->vocab_json, "vocab.json", class, err);
+    if (!st)
+        st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "separate_vocabs", &separate, err);
+    if (!st && separate)
+        st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": separate_vocabs is not supported");
+    if (!st && json_object_size(json_object_get(d->config, "sp_model_kwargs")) > 0)
+        st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": sp_model_kwargs is not supported");
+    if (!st)
+        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
+    if (!st)
+        st = hs__sentencepiece_parse(&files->sentencepiece, PIECES_MAX, &model, err);
+    if (!st && model.is_unusual)
+        st = hs_fail(err, HS_BAD_MODEL,
+                     "the sentencepiece model treats white space or unknown characters in a way that is not "
+                     "supported");
+    if (!st)
+        st = hs__json_parse(&files->vocab_json, "vocab.json", &ids, err);
+    if (!st)
+        st = describe_marian(&model, unknown, ids, d, err);
+    d->vocab_file = "vocab.json";
+    hs__sentencepiece_finish(&model);
     return st;
 }
 
@@ -629,6 +499,8 @@ static json_t *template_of(const old_class *class, const char *cls, const char *
         append(single, step("Sequence", "A", 0)) && append(single, step("SpecialToken", sep, 0));
     json_t *pair = json_deep_copy(single);
     bool ok = began && (!class->pairs_apart || append(pair, step("SpecialToken", sep, 0)));
+    if (class->pairs_joined)
+        ok = ok && !json_array_remove(pair, json_array_size(pair) - 1);
     ok = ok && append(pair, step("Sequence", "B", type)) && append(pair, step("SpecialToken", sep, type));
     json_t *made = json_pack("{s:s, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair);
     if (ok)
@@ -695,6 +567,13 @@ static const old_class classes[] = {
      .end_key = "eos_token",
      .one_type = true,
      .kind = T5},
+    {"MarianTokenizer",
+     {"marian"},
+     {NULL, "</s>", "<unk>", "<pad>", NULL, false},
+     .read = read_marian,
+     .end_key = "eos_token",
+     .one_type = true,
+     .pairs_joined = true},
     {"DebertaV2Tokenizer", {"deberta-v2"}, BERT_NAMES, .read = read_sentencepiece, .kind = DEBERTA},
     {"EsmTokenizer",
      {"esm"},

@@ -28,6 +28,7 @@ static const hs__part_type *const types[] = {
     &hs__nfkd,
     &hs__nmt,
     &hs__precompiled,
+    &hs__sentencepiece_normalizer,
     &hs__prepend,
     &hs__replace,
     &hs__strip,

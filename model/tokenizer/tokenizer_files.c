@@ -345,6 +345,7 @@ static hs_status check_sizes(const hs_tokenizer_files *files, hs_error *err)
                 {&files->vocab_json, "vocab.json"},
                 {&files->merges_txt, "merges.txt"},
                 {&files->sentencepiece, "the sentencepiece model"},
+                {&files->target_sentencepiece, "target.spm"},
                 {&files->added_tokens, "added_tokens.json"},
                 {&files->special_tokens_map, "special_tokens_map.json"}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -386,12 +387,14 @@ static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_
 {
     *ret = (hs__description){.vocab_file = HS__TOKENIZER_JSON, .vocab_size = vocab_size};
     bool generic = false;
+    /* transformers has Marian's tokenizer in Python, which does not read tokenizer.json */
+    const bool complete = files->tokenizer_json.data && !files->target_sentencepiece.data;
     hs_status st = read_documents(files, ret, err);
-    if (!st && files->tokenizer_json.data)
+    if (!st && complete)
         st = hs__json_parse(&files->tokenizer_json, HS__TOKENIZER_JSON, &ret->json, err);
     else if (!st)
         st = hs__older_files_read(files, ret, err);
-    if (!st && files->tokenizer_json.data)
+    if (!st && complete)
         st = check_class(ret, &generic, err);
     if (!st)
         st = apply_config(ret, generic, err);

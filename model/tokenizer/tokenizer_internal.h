@@ -5,6 +5,7 @@
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
  *     tokenizer_encode.c   texts -> hs_encoding, which begins with finding added tokens
+ *     sentencepiece.c      the messages of sentencepiece models
  *     vocabulary.c         ids and texts of tokens, the tries that find them, and added tokens
  *     aligned_text.c       texts and words on their way through the parts
  *     normalizer_*.c, pre_tokenizer*.c, model_*.c, post_processors.c   the parts */
@@ -202,6 +203,7 @@ typedef struct hs__pieces {
     size_t capacity;
     int32_t word; /* the number of the current word */
     bool keeps_last;
+    float score; /* of the pieces before the current word, in models that sum over a text */
 } hs__pieces;
 
 /* Returns piece k, or NULL if it is not stored. */
@@ -244,6 +246,12 @@ typedef struct hs__token_entry {
 
 #define HS__TRIE_ROOT 0
 #define HS__TRIE_NONE UINT32_MAX
+
+/* Sorts the entries and builds a trie. Among equal strings the highest id counts. The lengths must sum to
+ * less than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
+HS_MUST_USE hs_status hs__trie_build(hs__token_entry *entries, size_t n_entries, hs__trie *ret_trie,
+                                     hs_error *err);
+void hs__trie_finish(hs__trie *trie);
 
 /* Walks from a node along a string. Returns the last node, or HS__TRIE_NONE. */
 uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
@@ -378,6 +386,41 @@ HS_MUST_USE hs_status hs__token_id_read(const json_t *json, const char *key, con
 HS_MUST_USE hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries *ret_entries,
                                        hs_error *err);
 
+/* ---- SentencePiece models (sentencepiece.c) ---- */
+
+typedef enum hs__piece_type {
+    HS__PIECE_NORMAL = 1,
+    HS__PIECE_UNKNOWN,
+    HS__PIECE_CONTROL,
+    HS__PIECE_USER_DEFINED,
+    HS__PIECE_UNUSED,
+    HS__PIECE_BYTE
+} hs__piece_type;
+
+/* A piece. The file's bytes own its text. */
+typedef struct hs__sentencepiece {
+    const char *text; /* [n_bytes], not NUL-terminated, possibly not UTF-8 */
+    size_t n_bytes;
+    float score;
+    uint32_t type; /* hs__piece_type */
+} hs__sentencepiece;
+
+typedef struct hs__sentencepiece_model {
+    hs__sentencepiece *pieces; /* [n_pieces] */
+    size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
+    hs_bytes charsmap;         /* the normalizer's table; may be empty */
+    bool is_unusual;           /* white space is not handled as by default, or unknown characters are bytes */
+} hs__sentencepiece_model;
+
+/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, not a Unigram, or has more than
+ * pieces_max pieces. The caller finishes *ret_model, even after an error. */
+HS_MUST_USE hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max,
+                                              hs__sentencepiece_model *ret_model, hs_error *err);
+void hs__sentencepiece_finish(hs__sentencepiece_model *model);
+
+/* Checks that a piece has a valid text and a finite score. */
+HS_MUST_USE hs_status hs__sentencepiece_check(const hs__sentencepiece *piece, hs_error *err);
+
 /* ---- the template ----
  *
  * The positions of the special tokens, as steps for one text and for two. */
@@ -510,8 +553,8 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
     hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
     hs__byte_level_post_processor, hs__lowercase, hs__nfc, hs__nfd, hs__nfkc, hs__nfkd, hs__nmt,
-    hs__precompiled, hs__replace, hs__strip, hs__strip_accents, hs__metaspace, hs__whitespace_split,
-    hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer;
+    hs__precompiled, hs__sentencepiece_normalizer, hs__replace, hs__strip, hs__strip_accents, hs__metaspace,
+    hs__whitespace_split, hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer;
 
 /* ---- a tokenizer ---- */
 

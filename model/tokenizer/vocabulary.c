@@ -65,9 +65,7 @@ static uint32_t expand(hs__trie *trie, const ranges *r, const hs__token_entry *e
     return n_nodes;
 }
 
-/* Sorts the entries and builds a trie. Among equal strings the highest id counts. The lengths must sum to
- * less than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
-static hs_status build_trie(hs__token_entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err)
+hs_status hs__trie_build(hs__token_entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err)
 {
     if (n_entries)
         qsort(entries, n_entries, sizeof *entries, compare_entries);
@@ -103,7 +101,7 @@ out:
     return st;
 }
 
-static void finish_trie(hs__trie *trie)
+void hs__trie_finish(hs__trie *trie)
 {
     free(trie->nodes);
     free(trie->label);
@@ -152,7 +150,7 @@ static hs_status set_build(hs__token_entry *entries, size_t n, hs__added_set *re
     for (size_t i = 0; i < n; i++)
         ret_set->starts[(unsigned char)entries[i].text[0]] = true;
     ret_set->any = n > 0;
-    return build_trie(entries, n, &ret_set->trie, err);
+    return hs__trie_build(entries, n, &ret_set->trie, err);
 }
 
 static hs_status normalized_build(const hs__added_list *list, const hs__parts *normalizers,
@@ -220,8 +218,8 @@ static hs_status added_tokens_build(const hs__added_list *list, const hs__parts 
 
 static void added_tokens_finish(hs__added_tokens *added)
 {
-    finish_trie(&added->raw.trie);
-    finish_trie(&added->normalized.trie);
+    hs__trie_finish(&added->raw.trie);
+    hs__trie_finish(&added->normalized.trie);
     free(added->flags);
 }
 
@@ -311,7 +309,7 @@ static hs_status names_build(hs__vocabulary *vocabulary, const hs__added_list *a
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < added->n; i++)
         names[i] = added->items[i].entry;
-    const hs_status st = build_trie(names, added->n, &vocabulary->added_names, err);
+    const hs_status st = hs__trie_build(names, added->n, &vocabulary->added_names, err);
     free(names);
     return st;
 }
@@ -320,7 +318,7 @@ hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, cons
                                size_t size, const char *file, hs__vocabulary *ret_vocabulary, hs_error *err)
 {
     *ret_vocabulary = (hs__vocabulary){.size = size, .file = file};
-    hs_status st = build_trie(entries->items, entries->n, &ret_vocabulary->entries, err);
+    hs_status st = hs__trie_build(entries->items, entries->n, &ret_vocabulary->entries, err);
     if (!st)
         st = added_resolve(ret_vocabulary, entries, added, err);
     if (!st)
@@ -332,8 +330,8 @@ hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, cons
 
 void hs__vocabulary_finish(hs__vocabulary *vocabulary)
 {
-    finish_trie(&vocabulary->entries);
-    finish_trie(&vocabulary->added_names);
+    hs__trie_finish(&vocabulary->entries);
+    hs__trie_finish(&vocabulary->added_names);
     added_tokens_finish(&vocabulary->added);
     free(vocabulary->texts);
     free(vocabulary->text_at);

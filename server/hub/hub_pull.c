@@ -304,6 +304,8 @@ static hs_status small_files_pull(pull *p, hs_error *err)
         "vocab.json",
         "merges.txt",
         "spm.model",
+        "source.spm",
+        "target.spm",
         "spiece.model",
         "sentencepiece.bpe.model",
     };

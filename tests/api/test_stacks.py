@@ -28,6 +28,7 @@ MODELS = {
     "bart": (family_bart, dict(seed=3, decoder=True)),
     "bart_scaled": (family_bart, dict(seed=6, decoder=True, scaled=True, prefix="model.", activation="swish")),
     "mbart": (family_bart, dict(seed=7, decoder=True, kind="mbart", scaled=True)),
+    "marian": (family_bart, dict(seed=9, decoder=True, kind="marian", scaled=True, activation="swish")),
     "m2m_100": (family_bart, dict(seed=8, decoder=True, kind="m2m_100", scaled=True)),
 }
 TEXT = "The war of the city was at the airport for many police. " * 4

@@ -1,5 +1,5 @@
-"""The encoders and decoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020) and M2M100 (Fan et al. 2021): BERT's layers, in
-the latter two with norms before; positions from a table or from sinusoids."""
+"""The encoders and decoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and Marian
+(Junczys-Dowmunt et al. 2018): BERT's layers, in mBART and M2M100 with norms before; positions from a table or from sinusoids."""
 
 import math
 
@@ -25,6 +25,8 @@ VARIANTS = {
     "own_words": dict(words="encoder.embed_tokens", n_heads=5, hidden=35, dtype="F16"),
     "mbart": dict(kind="mbart", scaled=True, prefix="model.", activation="relu"),
     "m2m_100": dict(kind="m2m_100", scaled=True, prefix="model.", activation="relu"),
+    "marian": dict(kind="marian", scaled=True, prefix="model.", activation="swish", pad=299, decoder=True),
+    "marian_odd": dict(kind="marian", n_heads=5, hidden=35, n_layers=1, pad=299),
     "m2m_100_odd": dict(kind="m2m_100", n_heads=5, hidden=35, n_layers=1, pad=4),
 }
 
@@ -35,10 +37,10 @@ def write_random(folder, seed=0, kind="bart", n_layers=3, n_heads=4, hidden=48, 
     weights = Weights(seed)
     weights.table(words, vocab, hidden)
     for stack in ("encoder", "decoder") if decoder else ("encoder",):
-        if kind != "m2m_100":
+        if kind in ("bart", "mbart"):
             weights.table(f"{stack}.embed_positions", positions + 2, hidden)
             weights.norm(f"{stack}.layernorm_embedding", hidden)
-        if kind != "bart":
+        if kind in ("mbart", "m2m_100"):
             weights.norm(f"{stack}.layer_norm", hidden)
         for number in range(n_layers):
             name = f"{stack}.layers.{number}."
@@ -68,17 +70,25 @@ def sinusoids(positions, width, padding):
     return rows
 
 
+def marian_sinusoids(n_positions, width):
+    """Rows of Marian's positions: float32 of angles in float64, as in transformers."""
+    angles = np.arange(n_positions)[:, None] / 10000 ** (2 * (np.arange(width) // 2) / width)
+    return np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], 1).astype(np.float32).astype(float)
+
+
 EPS = 1e-5
 
 
 def norms_before(config):
-    return config["model_type"] != "bart"
+    return config["model_type"] in ("mbart", "m2m_100")
 
 
 def embed(config, weights, stack, ids):
     hidden = config["d_model"]
     words = weights["shared.weight" if "shared.weight" in weights else f"{stack}.embed_tokens.weight"]
     x = words[ids] * (math.sqrt(hidden) if config["scale_embedding"] else 1)
+    if config["model_type"] == "marian":
+        return x + marian_sinusoids(len(ids), hidden)
     if config["model_type"] == "m2m_100":
         return x + sinusoids(padded_positions(ids, config["pad_token_id"]), hidden, config["pad_token_id"])
     x = x + weights[f"{stack}.embed_positions.weight"][2 : 2 + len(ids)]

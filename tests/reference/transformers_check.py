@@ -49,7 +49,7 @@ LIMIT = 1e-5
 
 # Model types of which the program reads the encoder, with transformers' class for it, or for the whole model.
 ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel, "bart": transformers.BartModel,
-            "mbart": transformers.MBartModel, "m2m_100": transformers.M2M100Model}
+            "mbart": transformers.MBartModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel}
 
 
 def huggingface(folder, ids, types):
@@ -157,6 +157,9 @@ SAVED = {
     "bart scaled": {**BART_SIZES, "scale_embedding": True, "activation_function": "relu"},
     "mbart": {**BART_SIZES, "scale_embedding": True},
     "m2m_100": BART_SIZES,
+    "marian": {**BART_SIZES, "scale_embedding": True, "activation_function": "swish", "pad_token_id": 299, "decoder_start_token_id": 299},
+    "marian odd": {**BART_SIZES, "d_model": 33, "encoder_attention_heads": 3, "decoder_attention_heads": 3, "pad_token_id": 299,
+                   "decoder_start_token_id": 299},
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }

@@ -160,9 +160,14 @@ static double activate(hs_activation activation, double x)
     return NAN;
 }
 
-/* Returns element i of the sinusoids at a position, whose angle is rounded to float. */
-static double sinusoid(size_t width, size_t position, size_t i)
+/* Returns element i of the sinusoids at a position, whose angle is rounded to float but for Marian. */
+static double sinusoid(hs_sinusoids kind, size_t width, size_t position, size_t i)
 {
+    if (kind == HS_SINUSOIDS_MARIAN) {
+        const size_t n_sines = (width + 1) / 2, k = i < n_sines ? i : i - n_sines;
+        const double angle = (double)position / pow(10000, (double)(2 * k) / (double)width);
+        return i < n_sines ? sin(angle) : cos(angle);
+    }
     const size_t half = width / 2;
     const float step = (float)(-log(10000) / (double)(half - 1));
     const float angle = (float)position * (float)exp((double)((float)(i % half) * step));
@@ -186,7 +191,7 @@ static double *embed(const hs_architecture *architecture, const hs_sequence *s)
                     s->ids[t] == e->mask_id ? 0 : (1 - e->token_dropout) / (1 - n_masked / (double)T);
             x[t * E + i] +=
                 e->position.data ? at(&e->position, padding ? e->position_offset - 1 : position, i) : 0;
-            x[t * E + i] += e->sinusoids && !padding ? sinusoid(E, position, i) : 0;
+            x[t * E + i] += e->sinusoids && !padding ? sinusoid(e->sinusoids, E, position, i) : 0;
             x[t * E + i] += e->type.data ? at(&e->type, s->types ? s->types[t] : 0, i) : 0;
         }
         position += !padding;

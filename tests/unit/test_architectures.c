@@ -227,9 +227,17 @@ static hs_architecture architecture_sinusoids(void)
 {
     hs_architecture architecture = architecture_plain();
     architecture.embedding.position = (hs_tensor){0};
-    architecture.embedding.sinusoids = true;
+    architecture.embedding.sinusoids = HS_SINUSOIDS_M2M;
     architecture.embedding.position_offset = 4;
     architecture.embedding.norm = (hs_norm){0};
+    return architecture;
+}
+
+static hs_architecture architecture_sinusoids_of_marian(void)
+{
+    hs_architecture architecture = architecture_sinusoids();
+    architecture.embedding.sinusoids = HS_SINUSOIDS_MARIAN;
+    architecture.embedding.position_offset = 0;
     return architecture;
 }
 
@@ -454,6 +462,7 @@ static const struct {
     {"padding", architecture_padding},
     {"counted padding", architecture_counted_padding},
     {"sinusoids", architecture_sinusoids},
+    {"Marian's sinusoids", architecture_sinusoids_of_marian},
     {"token dropout", architecture_token_dropout},
     {"distance bias", architecture_distance_bias},
     {"t5", architecture_t5},

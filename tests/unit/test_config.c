@@ -201,6 +201,10 @@ START_TEST(bart_keys)
     ck_assert_uint_eq(architecture.embedding.position_offset, 5);
     ck_assert(architecture.embedding.sinusoids && !architecture.embedding.counts_padding);
     ck_assert(architecture.embedding.scale == 8 && architecture.activation == HS_RELU);
+    accept("{\"model_type\":\"marian\",\"scale_embedding\":true,\"activation_function\":\"swish\"," BART_SIZES
+           "}");
+    ck_assert(architecture.embedding.sinusoids == HS_SINUSOIDS_MARIAN && !architecture.norms_before);
+    ck_assert(architecture.embedding.position_offset == 0 && architecture.activation == HS_SILU);
 }
 END_TEST
 
@@ -481,6 +485,10 @@ static const struct {
     {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\", "},
     {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "not supported: \"xlnet\""},
     {"{\"model_type\":\"bart\"," BERT_SIZES "}", "encoder_layers is missing"},
+    {"{\"model_type\":\"marian\",\"share_encoder_decoder_embeddings\":false," BART_SIZES "}",
+     "share_encoder_decoder_embeddings must be true"},
+    {"{\"model_type\":\"marian\",\"decoder_vocab_size\":299," BART_SIZES "}",
+     "decoder_vocab_size must be vocab_size (300)"},
     {"{\"model_type\":\"m2m_100\",\"pad_token_id\":null," BART_SIZES "}", "pad_token_id must be"},
     {"{\"model_type\":\"mbart\",\"activation_function\":\"glu\"," BART_SIZES "}", "not supported: \"glu\""},
     {"{\"model_type\":\"bart\",\"is_decoder\":true," BART_SIZES "}", "is_decoder is not supported"},

@@ -361,6 +361,48 @@ START_TEST(every_case_of_unigram)
 }
 END_TEST
 
+/* Checks the ids of a case, and that offsets are in order. */
+static void check_ids(const hs_tokenizer *tokenizer, uint32_t which, cursor *c)
+{
+    const hs_text text = take_text(c);
+    const uint32_t n = take_u32(c);
+    const unsigned char *want = take(c, 4 * (size_t)n);
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    hs_encoding got = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &got, NULL), HS_OK);
+    ck_assert_msg(got.n_tokens == n, "case %u: %zu tokens, not %u", which, got.n_tokens, n);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_msg(got.ids[i] == (int32_t)u32_at(want + 4 * i), "case %u, token %zu: %d, not %u", which, i,
+                      got.ids[i], u32_at(want + 4 * i));
+        ck_assert(got.starts[i] <= got.ends[i]);
+        ck_assert(i == 0 || got.special[i] || got.starts[i] >= got.starts[i - 1]);
+    }
+    hs_encoding_finish(&got);
+}
+
+/* tokenizer_marian_fixtures.py */
+START_TEST(every_case_of_marian)
+{
+    static const char config[] = "{\"model_type\":\"marian\"}";
+    size_t size;
+    unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_marian_oracle.xz", &size);
+    cursor c = {file, file + size};
+    for (uint32_t n_tokenizers = take_u32(&c); n_tokenizers > 0; n_tokenizers--) {
+        const hs_text vocab = take_text(&c), model = take_text(&c);
+        hs_tokenizer *tokenizer =
+            create_from(&(hs_tokenizer_files){.config = {config, sizeof config - 1},
+                                              .vocab_json = {vocab.bytes, vocab.n_bytes},
+                                              .sentencepiece = {model.bytes, model.n_bytes}});
+        const uint32_t n_cases = take_u32(&c);
+        for (uint32_t k = 0; k < n_cases; k++)
+            check_ids(tokenizer, k, &c);
+        hs__tokenizer_destroy(tokenizer);
+    }
+    ck_assert_ptr_eq(c.at, c.end);
+    free(file);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tokenizer_oracle");
@@ -371,6 +413,7 @@ int main(void)
     tcase_add_test(oracle, every_case_of_causal_models);
     tcase_add_test(oracle, every_case_of_unigram);
     tcase_add_test(oracle, every_case_of_folders);
+    tcase_add_test(oracle, every_case_of_marian);
     suite_add_tcase(suite, oracle);
     return tests_run(suite);
 }
