@@ -1,10 +1,10 @@
 /* statistics.h - corpus statistics: every figure of docs/reference/formulas.md section 2, over any number of
  * texts.
  *
- * An hs_corpus_stats holds sums over texts. Its size depends on layers x heads x window^2 and does not
- * grow. All sums are integers: counts, and real numbers in fixed point. Integer addition is associative,
- * so the same texts give the same state, bit for bit, for any order, number of workers, shards and
- * interruptions. Addends are exact to 2^-28 for an attention and 2^-37 for other numbers. Within one
+ * An hs_corpus_stats holds sums over texts. Its size depends on layers x heads x (window / map_step)^2 and
+ * does not grow. All sums are integers: counts, and real numbers in fixed point. Integer addition is
+ * associative, so the same texts give the same state, bit for bit, for any order, number of workers, shards
+ * and interruptions. Addends are exact to 2^-28 for an attention and 2^-37 for other numbers. Within one
  * text, S and N are summed over a layer's heads in float, as the maps are.
  *
  *     st = hs_corpus_stats_create(&options, &stats, &err);
@@ -49,6 +49,7 @@ typedef struct hs_corpus_options {
     size_t n_parts;               /* of the stability check: text number mod n_parts */
     hs_corpus_distance distances; /* to count; then every map of a text is kept until its last */
     bool masked;                  /* hs_corpus_masked_add is called */
+    size_t map_step; /* maps are sums over cells of map_step x map_step positions; 0 counts as 1 */
 } hs_corpus_options;
 
 typedef struct hs_corpus_stats hs_corpus_stats;
@@ -69,6 +70,8 @@ HS_MUST_USE hs_status hs_corpus_stats_measure(const hs_corpus_options *options, 
 /* Returns the options given to create. Borrowed from stats. */
 hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats);
 uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats); /* added so far */
+/* Returns the length of text number 0 if map_step is above 1; else, or without this text, 0. */
+size_t hs_corpus_first_tokens(const hs_corpus_stats *stats);
 /* Returns true if create would make statistics of the same shape from these options: those of a file that was
  * loaded may have another. */
 bool hs_corpus_stats_match(const hs_corpus_stats *stats, const hs_corpus_options *options);

@@ -62,15 +62,35 @@ static HS_CLONES void corpus_attention_add(const float *attention, const hs__sta
         map_add(attention, facts, window, false, batch);
 }
 
-/* Adds the sums of a batch to sums and high_columns. */
-static HS_CLONES void corpus_attention_move(const uint32_t *batch, size_t window, int64_t *restrict sums,
-                                            int64_t *restrict high_columns)
+/* Adds the sums of n positions to a field of as many cells. */
+static HS_CLONES void batch_add(const uint32_t *restrict batch, size_t n, int64_t *restrict sums)
 {
-    const uint32_t *high = batch + window * window;
-    for (size_t j = 0; j < window * window; j++) {
+    for (size_t j = 0; j < n; j++)
         sums[j] += batch[j];
-        high_columns[j] += high[j];
+}
+
+/* Adds the sums of a batch to a field's cells. */
+static void corpus_attention_move(const uint32_t *batch, const hs__cells *cells, int64_t *field)
+{
+    const size_t window = cells->window;
+    if (cells->step == 1) {
+        batch_add(batch, window * window, field);
+        return;
     }
+    for (size_t i = 0; i < window; i++) {
+        batch_add(batch + i * window, window, cells->strips[0]);
+        if ((i + 1) % cells->step == 0 || i + 1 == window)
+            hs__cells_fold(cells, cells->strips[0], field + i / cells->step * cells->n);
+    }
+}
+
+/* Adds the diagonal of A, less the columns of H, to a head's cells. */
+static void diagonal_move(const uint32_t *batch, const hs__cells *cells, int64_t *diagonal)
+{
+    const size_t window = cells->window;
+    const uint32_t *high = batch + window * window;
+    for (size_t i = 0; i < window; i++)
+        diagonal[i / cells->step] += (int64_t)batch[i * (window + 1)] - (int64_t)high[i * (window + 1)];
 }
 
 _Static_assert(((int64_t)HS_CORPUS_BATCH << HS__ATTENTION_BITS) <= INT64_C(1) << 31,
@@ -141,6 +161,7 @@ struct hs__stats_scratch {
     hs__stats_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][window][window]: its attention */
+    hs__cells cells;    /* of the state's maps */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: of ids, at their first positions */
     uint8_t *ends;      /* [stride]: tokens that end a sentence of the text at hand */
@@ -178,6 +199,9 @@ static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header,
     s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->locations = hs__arena_take(arena, W * P);
     s->batch = hs__arena_take(arena, 2 * W * W * sizeof(uint32_t));
+    s->cells = (hs__cells){.window = W, .step = hs__stats_step(header), .n = hs__stats_cells(header)};
+    for (size_t k = 0; k < 2; k++)
+        s->cells.strips[k] = hs__arena_take(arena, P * sizeof(int64_t));
     s->focal = hs__arena_take(arena, HS_CORPUS_BATCH * n_thresholds * header->n_heads * sizeof(int32_t));
     s->seen = hs__arena_take(arena, P * sizeof(uint32_t));
     s->ends = hs__arena_take(arena, P);
@@ -603,6 +627,8 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
         s->texts[k] = texts[k];
         facts_fill(stats, &texts[k], &s->facts[k]);
         chance_add(stats, &s->facts[k]);
+        if (texts[k].number == 0 && s->cells.step > 1)
+            stats->fields[HS__F_FIRST_TOKENS][0] += (int64_t)texts[k].n_tokens;
     }
     return HS_OK;
 }
@@ -637,16 +663,16 @@ static HS_CLONES void band_sum(const hs__stats_facts *facts, size_t stride, doub
 /* After the last one. */
 static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 {
-    const size_t W = stats->header->tokens_max, stride = stats->scratch->stride;
+    const hs__cells *cells = &stats->scratch->cells;
+    const size_t stride = stats->scratch->stride, at = l * 2 * cells->n * cells->n;
     const hs__stats_facts *facts = &stats->scratch->facts[k];
-    int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
-    int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
-    hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
-    hs__stats_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
-    if (stats->scratch->texts[k].number == 0) {
-        int64_t *first = stats->fields[HS__F_FIRST_SIMILARITY] + l * 2 * W * W;
-        hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, first, first + W * W);
-    }
+    hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, cells,
+                       stats->fields[HS__F_SIMILARITY] + at);
+    hs__stats_sums_add(facts->normalized_sum, stride, facts->n_tokens, cells,
+                       stats->fields[HS__F_NORMALIZED] + at);
+    if (stats->scratch->texts[k].number == 0)
+        hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, cells,
+                           stats->fields[HS__F_FIRST_SIMILARITY] + at);
     for (size_t t = 0; t < stats->header->n_thresholds; t++) {
         const size_t n = unique_focal_add(stats, k, t, l);
         if (t == stats->header->threshold_main)
@@ -654,6 +680,18 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
     }
     band_sum(facts, stride, &stats->scratch->layer.near, &stats->scratch->layer.all);
     segmentation_add(stats, k, l);
+}
+
+/* After a head's last text. */
+static void head_maps_move(hs_corpus_stats *stats, size_t index)
+{
+    hs__stats_scratch *s = stats->scratch;
+    const size_t W = s->cells.window, n = s->cells.n, at = index * n * n;
+    corpus_attention_move(s->batch, &s->cells, stats->fields[HS__F_ATTENTION] + at);
+    corpus_attention_move(s->batch + W * W, &s->cells, stats->fields[HS__F_HIGH_COLUMNS] + at);
+    if (s->cells.step > 1)
+        diagonal_move(s->batch, &s->cells, stats->fields[HS__F_DIAGONAL] + index * n);
+    hs__stats_counts_move(s->locations, s->stride, &s->cells, stats->fields[HS__F_LOCATION] + at);
 }
 
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
@@ -669,12 +707,8 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
     if (stats->header->distances)
         corpus_distances_add(stats, &s->kept, hs__stats_index(stats, l, h), s->texts[k].n_tokens, head);
     corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
-    if (k + 1 == s->n_texts) {
-        const size_t offset = hs__stats_index(stats, l, h) * W * W;
-        corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,
-                              stats->fields[HS__F_HIGH_COLUMNS] + offset);
-        hs__stats_counts_move(s->locations, s->stride, W, stats->fields[HS__F_LOCATION] + offset);
-    }
+    if (k + 1 == s->n_texts)
+        head_maps_move(stats, hs__stats_index(stats, l, h));
     if (h + 1 == stats->header->n_heads)
         layer_end(stats, k, l);
 }

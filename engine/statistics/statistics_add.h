@@ -73,12 +73,21 @@ void hs__stats_strata_find(hs__stats_map *map, const float *similarity, const hs
 void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
                             uint8_t *ret_counts);
 
-/* Adds counts[i][j], i < j, to sums [window][window], and clears them. counts is [window][stride]. */
-void hs__stats_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums);
+/* A map of cells, each the sum of step x step positions. */
+typedef struct hs__cells {
+    size_t window, step, n; /* positions; of a cell's edge; n x n cells */
+    int64_t *strips[2];     /* [stride]: zeros, sums of the rows that become a row of cells */
+} hs__cells;
 
-/* Adds sums[i][j], i < j, to the whole and fraction words of a layer's [window][window] field. */
-void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
-                        int64_t *fraction);
+/* Adds a strip to a row of cells, and clears it. */
+void hs__cells_fold(const hs__cells *cells, int64_t *strip, int64_t *row);
+
+/* Adds counts[i][j], i < j, to a field's cells, and clears them. counts is [window][stride]. */
+void hs__stats_counts_move(uint8_t *counts, size_t stride, const hs__cells *cells, int64_t *field);
+
+/* Adds sums[i][j], i < j, to the whole and fraction words of a layer's field, [2][n][n]. */
+void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, const hs__cells *cells,
+                        int64_t *field);
 
 /* Adds a real number to a pair of words: integer and fraction. */
 static inline void hs__stats_fixed_add(int64_t fixed[2], double value)

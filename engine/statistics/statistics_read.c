@@ -20,6 +20,7 @@ typedef enum source {
     FROM_FOCUS_COUNTS,
     FROM_THRESHOLDS,
     FROM_LAYERS,
+    FROM_MAP_STEP,
     FROM_PROFILES, /* figures of them, in the order of HS__PROFILE_..., as means over texts */
     FROM_OFFSETS,
     FROM_LABELS,
@@ -37,6 +38,7 @@ static const struct array_source {
 } sources[] = {
     {"thresholds", "t", FROM_THRESHOLDS, HS__N_FIELDS, true},
     {"layers", "l", FROM_LAYERS, HS__N_FIELDS, false},
+    {"map_step", "", FROM_MAP_STEP, HS__N_FIELDS, false},
     {"texts", "", FROM_COUNTS, HS__F_TEXTS, false},
     {"tokens", "", FROM_COUNTS, HS__F_TOKENS, false},
     {"all_pairs", "", FROM_COUNTS, HS__F_ALL_PAIRS, false},
@@ -54,16 +56,16 @@ static const struct array_source {
     {"focal_hist", "tlhs", FROM_COUNTS, HS__F_FOCAL_HIST, false},
     {"texts_with_high", "tlh", FROM_PARTS, HS__F_TEXTS_WITH_HIGH, false},
     {"distance", "tlhw", FROM_COUNTS, HS__F_DISTANCE, false},
-    {"location", "lhww", FROM_COUNTS, HS__F_LOCATION, false},
+    {"location", "lhbb", FROM_COUNTS, HS__F_LOCATION, false},
     {"focal_share_sum", "tlh", FROM_PARTS_SHARES, HS__F_FOCAL_SHARE_SUM, true},
     {"unique_focal", "tlu", FROM_COUNTS, HS__F_UNIQUE_FOCAL, false},
-    {"attention_sum", "lhww", FROM_ATTENTION, HS__F_ATTENTION, true},
-    {"attention_sum_no_columns", "lhww", FROM_OTHER_COLUMNS, HS__F_ATTENTION, true},
-    {"attention_sum_no_columns_no_diagonal", "lhww", FROM_OFF_DIAGONAL, HS__F_ATTENTION, true},
+    {"attention_sum", "lhbb", FROM_ATTENTION, HS__F_ATTENTION, true},
+    {"attention_sum_no_columns", "lhbb", FROM_OTHER_COLUMNS, HS__F_ATTENTION, true},
+    {"attention_sum_no_columns_no_diagonal", "lhbb", FROM_OFF_DIAGONAL, HS__F_ATTENTION, true},
     {"reached", "w", FROM_COUNTS, HS__F_REACHED, false},
-    {"similarity_sum", "lww", FROM_MIRRORED, HS__F_SIMILARITY, true},
-    {"normalized_sum", "lww", FROM_MIRRORED, HS__F_NORMALIZED, true},
-    {"first_similarity", "lww", FROM_MIRRORED, HS__F_FIRST_SIMILARITY, true},
+    {"similarity_sum", "lbb", FROM_MIRRORED, HS__F_SIMILARITY, true},
+    {"normalized_sum", "lbb", FROM_MIRRORED, HS__F_NORMALIZED, true},
+    {"first_similarity", "lbb", FROM_MIRRORED, HS__F_FIRST_SIMILARITY, true},
     {"normalized_hist", "lhn", FROM_BOTH_HISTS, HS__F_SIGNAL_HIST, false},
     {"column_hist", "lhc", FROM_COUNTS, HS__F_COLUMN_HIST, false},
     {"signal_hist", "lhn", FROM_COUNTS, HS__F_SIGNAL_HIST, false},
@@ -152,6 +154,11 @@ size_t hs_corpus_arrays_of(const hs_corpus_options *options, hs_corpus_array ret
 
 /* ---- elements ---- */
 
+size_t hs_corpus_first_tokens(const hs_corpus_stats *stats)
+{
+    return hs__stats_step(stats->header) > 1 ? (size_t)stats->fields[HS__F_FIRST_TOKENS][0] : 0;
+}
+
 static int64_t parts_sum(const hs_corpus_stats *stats, hs__field field, size_t index)
 {
     const hs__stats_header *h = stats->header;
@@ -169,19 +176,23 @@ static double fixed_read(const int64_t *words, size_t whole, size_t fraction)
 
 static double attention_read(const hs_corpus_stats *stats, source from, size_t index)
 {
-    const size_t W = stats->header->tokens_max;
-    if (from == FROM_OFF_DIAGONAL && index / W % W == index % W)
+    const size_t n = hs__stats_cells(stats->header);
+    const bool without = from == FROM_OFF_DIAGONAL && index / n % n == index % n;
+    if (without && hs__stats_step(stats->header) == 1)
         return 0;
     const uint64_t high = from == FROM_ATTENTION ? 0 : (uint64_t)stats->fields[HS__F_HIGH_COLUMNS][index];
-    return (double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high) * HS__ATTENTION_UNIT;
+    const uint64_t diagonal = without ? (uint64_t)stats->fields[HS__F_DIAGONAL][index / n] : 0;
+    return (double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high - diagonal) *
+           HS__ATTENTION_UNIT;
 }
 
+/* A cell on the diagonal has both halves of its square. */
 static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_t index)
 {
-    const size_t W = stats->header->tokens_max;
-    const size_t l = index / (W * W), i = index / W % W, j = index % W;
-    const size_t at = l * 2 * W * W + (i < j ? i * W + j : j * W + i);
-    return fixed_read(stats->fields[field], at, at + W * W);
+    const size_t n = hs__stats_cells(stats->header);
+    const size_t l = index / (n * n), i = index / n % n, j = index % n;
+    const size_t at = l * 2 * n * n + (i < j ? i * n + j : j * n + i);
+    return fixed_read(stats->fields[field], at, at + n * n) * (i == j ? 2 : 1);
 }
 
 /* ---- profiles, distances ---- */
@@ -291,6 +302,8 @@ static int64_t count_read(const hs_corpus_stats *stats, const struct array_sourc
     case FROM_BOTH_HISTS:
         return (int64_t)((uint64_t)stats->fields[HS__F_SIGNAL_HIST][index] +
                          (uint64_t)stats->fields[HS__F_NOISE_HIST][index]);
+    case FROM_MAP_STEP:
+        return (int64_t)hs__stats_step(stats->header);
     case FROM_LAYERS:
         return stats->header->layers[index];
     case FROM_LABELS:

@@ -590,12 +590,39 @@ void hs__stats_levels_count(const uint8_t *levels, uint8_t level, size_t n_token
         }
 }
 
-HS_CLONES
-void hs__stats_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums)
+/* ---- cells ---- */
+
+static HS_CLONES void fold(size_t window, size_t step, size_t n, int64_t *restrict strip,
+                           int64_t *restrict row)
 {
-    for (size_t i = 0; i < window; i++)
-        for (size_t j = i + 1; j < window; j++)
-            sums[i * window + j] += counts[i * stride + j];
+    for (size_t b = 0; b + 1 < n; b++)
+        for (size_t k = 0; k < step; k++)
+            row[b] += strip[b * step + k];
+    for (size_t j = (n - 1) * step; j < window; j++)
+        row[n - 1] += strip[j];
+    memset(strip, 0, window * sizeof *strip);
+}
+
+void hs__cells_fold(const hs__cells *cells, int64_t *strip, int64_t *row)
+{
+    fold(cells->window, cells->step, cells->n, strip, row);
+}
+
+static HS_CLONES void counts_row_add(const uint8_t *restrict counts, size_t n, int64_t *restrict sums)
+{
+    for (size_t j = 0; j < n; j++)
+        sums[j] += counts[j];
+}
+
+void hs__stats_counts_move(uint8_t *counts, size_t stride, const hs__cells *cells, int64_t *field)
+{
+    const size_t window = cells->window;
+    for (size_t i = 0; i < window; i++) {
+        int64_t *row = cells->step > 1 ? cells->strips[0] : field + i * window;
+        counts_row_add(counts + i * stride + i + 1, window - i - 1, row + i + 1);
+        if (cells->step > 1 && ((i + 1) % cells->step == 0 || i + 1 == window))
+            hs__cells_fold(cells, row, field + i / cells->step * cells->n);
+    }
     memset(counts, 0, window * stride);
 }
 
@@ -655,29 +682,53 @@ void hs__stats_strata_find(hs__stats_map *map, const float *similarity, const hs
  * int64 that vectorises everywhere. Numbers within 2^51. */
 #define ROUNDER 0x1.8p52
 
-HS_CLONES
-void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
-                        int64_t *fraction)
+static inline __attribute__((always_inline)) void fixed_split(half values, longs *ret_whole,
+                                                              longs *ret_fraction)
 {
     const doubles rounder = (doubles){0} + ROUNDER;
-    for (size_t i = 0; i < n_tokens; i++)
-        for (size_t j = (i + 1) / 8 * 8; j < n_tokens; j += 8) {
-            const half values = *(const half *)(sums + i * stride + j);
-            doubles v = __builtin_convertvector(values, doubles);
-            const doubles size = (doubles)((longs)v & INT64_MAX);
-            const longs sane = size < HS__FIXED_MAX;
-            v = (doubles)((longs)v & sane);
-            const doubles rounded = v + rounder;
-            const doubles rest = (v - (rounded - rounder)) * (1 / HS__FRACTION_UNIT) + rounder;
-            const longs v_whole = (longs)rounded - (longs)rounder, v_fraction = (longs)rest - (longs)rounder;
-            if (j + 8 <= window) {
-                *(longs *)(whole + i * window + j) += v_whole;
-                *(longs *)(fraction + i * window + j) += v_fraction;
-                continue;
-            }
-            for (size_t k = 0; j + k < n_tokens; k++) {
-                whole[i * window + j + k] += v_whole[k];
-                fraction[i * window + j + k] += v_fraction[k];
-            }
+    doubles v = __builtin_convertvector(values, doubles);
+    const doubles size = (doubles)((longs)v & INT64_MAX);
+    const longs sane = size < HS__FIXED_MAX;
+    v = (doubles)((longs)v & sane);
+    const doubles rounded = v + rounder;
+    const doubles rest = (v - (rounded - rounder)) * (1 / HS__FRACTION_UNIT) + rounder;
+    *ret_whole = (longs)rounded - (longs)rounder;
+    *ret_fraction = (longs)rest - (longs)rounder;
+}
+
+/* Adds values[from] to values[n - 1], of a row. */
+static HS_CLONES void sums_row_add(const float *values, size_t from, size_t n, int64_t *whole,
+                                   int64_t *fraction)
+{
+    longs v_whole, v_fraction;
+    for (size_t j = from / 8 * 8; j < n; j += 8) {
+        fixed_split(*(const half *)(values + j), &v_whole, &v_fraction);
+        if (j >= from && j + 8 <= n) {
+            *(longs *)(whole + j) += v_whole;
+            *(longs *)(fraction + j) += v_fraction;
+            continue;
         }
+        for (size_t k = j < from ? from - j : 0; k < 8 && j + k < n; k++) {
+            whole[j + k] += v_whole[k];
+            fraction[j + k] += v_fraction[k];
+        }
+    }
+}
+
+void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, const hs__cells *cells,
+                        int64_t *field)
+{
+    const size_t n = cells->n;
+    for (size_t i = 0; i < n_tokens; i++) {
+        int64_t *whole = field + i / cells->step * n, *fraction = whole + n * n;
+        if (cells->step == 1) {
+            sums_row_add(sums + i * stride, i + 1, n_tokens, whole, fraction);
+            continue;
+        }
+        sums_row_add(sums + i * stride, i + 1, n_tokens, cells->strips[0], cells->strips[1]);
+        if ((i + 1) % cells->step && i + 1 < n_tokens)
+            continue;
+        hs__cells_fold(cells, cells->strips[0], whole);
+        hs__cells_fold(cells, cells->strips[1], fraction);
+    }
 }

@@ -43,6 +43,9 @@ enum {
  *     u  0 .. heads            s  bins of a fraction    n  bins of N
  *     c  bins of c             m  roles                 q  figures of a profile
  *     d  heads of all layers; 0 without distances of heads
+ *     b  cells of positions: sums of map_step x map_step of them
+ *     x  cells, or 0 where each is one position
+ *     y  1, or 0 where each cell is one position
  *     e  figures of masked tokens; 0 without them: tokens, right ones, loss as integer and fraction
  *     2  integer and fraction
  *     3  three figures */
@@ -68,12 +71,12 @@ enum {
     X(FOCAL_HIST, "tlhs")                                                                                    \
     X(DISTANCE, "tlhw")                                                                                      \
     X(UNIQUE_FOCAL, "tlu")                                                                                   \
-    X(LOCATION, "lhww")         /* i < j */                                                                  \
-    X(ATTENTION, "lhww")        /* sum of A */                                                               \
-    X(HIGH_COLUMNS, "lhww")     /* sum of A in the columns of H */                                           \
-    X(SIMILARITY, "l2ww")       /* i < j */                                                                  \
-    X(NORMALIZED, "l2ww")       /* i < j */                                                                  \
-    X(FIRST_SIMILARITY, "l2ww") /* of text number 0 alone */                                                 \
+    X(LOCATION, "lhbb")         /* i < j */                                                                  \
+    X(ATTENTION, "lhbb")        /* sum of A */                                                               \
+    X(HIGH_COLUMNS, "lhbb")     /* sum of A in the columns of H */                                           \
+    X(SIMILARITY, "l2bb")       /* i < j */                                                                  \
+    X(NORMALIZED, "l2bb")       /* i < j */                                                                  \
+    X(FIRST_SIMILARITY, "l2bb") /* of text number 0 alone */                                                 \
     X(SIGNAL_HIST, "lhn")                                                                                    \
     X(NOISE_HIST, "lhn")                                                                                     \
     X(SIGNAL_MOMENTS, "lh32")                                                                                \
@@ -87,7 +90,9 @@ enum {
     X(EVEN_SAME_SENTENCE, "2") /* of attention, where it is spread evenly */                                 \
     X(PROFILES, "lhq2")                                                                                      \
     X(DISTANCES, "dd2") /* HSIC or JS, on and above the diagonal */                                          \
-    X(MASKED, "e")
+    X(MASKED, "e")                                                                                           \
+    X(DIAGONAL, "lhx") /* of A - HIGH_COLUMNS */                                                             \
+    X(FIRST_TOKENS, "y")
 
 typedef enum hs__field {
 #define X(name, axes) HS__F_##name,
@@ -102,7 +107,7 @@ typedef struct hs__stats_header {
     uint64_t checksum; /* of everything after this word */
     uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts;
     uint64_t distances, masked; /* hs_corpus_distance; 1: masked tokens are predicted */
-    uint32_t zero;
+    uint32_t map_step;          /* positions of a cell's edge; 0: one */
     float attention_threshold;
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
     uint16_t layers[HS_LAYERS_MAX];
@@ -129,6 +134,17 @@ size_t hs__stats_scratch_bytes(const hs__stats_header *header);
 /* NULL when memory is short. */
 hs__stats_scratch *hs__stats_scratch_create(const hs__stats_header *header);
 void hs__stats_scratch_destroy(hs__stats_scratch *scratch);
+
+static inline size_t hs__stats_step(const hs__stats_header *header)
+{
+    return header->map_step ? header->map_step : 1;
+}
+
+/* Cells of a map's edge. */
+static inline size_t hs__stats_cells(const hs__stats_header *header)
+{
+    return (header->tokens_max + hs__stats_step(header) - 1) / hs__stats_step(header);
+}
 
 /* Heads of all layers, where their distances are counted; else 0. */
 static inline size_t hs__stats_distance_heads(const hs__stats_header *header)

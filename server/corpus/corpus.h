@@ -28,6 +28,7 @@ typedef struct hs__corpus_settings {
     hs_fields *reader;                          /* owned */
     float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
     size_t n_thresholds;
+    size_t map_bins; /* cells of a map's edge, at most; 0: each position has its own */
     hs_corpus_distance distances;
     hs__input_format input;
     bool windows;                    /* texts longer than max_tokens become several: hs_windows_plan */

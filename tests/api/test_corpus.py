@@ -65,6 +65,20 @@ def test_figures_follow_from_the_arrays(plain_run):
     assert head["mean_distance"]["value"] == pytest.approx((distances * np.arange(24)).sum() / distances.sum())
 
 
+def test_cells_of_maps_are_sums_of_squares(headscope, plain_run, tmp_path):
+    done = corpus(headscope, plain_run / "texts.jsonl", "-o", tmp_path / "out", "--map-bins", "5")  # of 24 positions
+    assert done.returncode == 0, done.stderr
+    whole, pooled = arrays(plain_run / "out"), arrays(tmp_path / "out")
+    assert whole["map_step"] == 1 and pooled["map_step"] == 5 == report(tmp_path / "out")["map_step"]
+    for name in ["location", "attention_sum", "attention_sum_no_columns_no_diagonal", "similarity_sum", "first_similarity"]:
+        full = np.pad(whole[name], [(0, 0)] * (whole[name].ndim - 2) + [(0, 1)] * 2)
+        squares = full.reshape(*full.shape[:-2], 5, 5, 5, 5).sum((-3, -1))
+        np.testing.assert_allclose(pooled[name], squares, rtol=1e-9, atol=1e-9, err_msg=name)
+    np.testing.assert_array_equal(pooled["distance"], whole["distance"])
+    page = [(folder / "out" / "report.html").stat().st_size for folder in (plain_run, tmp_path)]
+    assert page[1] < page[0]
+
+
 def test_examples_are_the_extremes_of_the_sample(plain_run):
     examples = report(plain_run / "out")["examples"]
     assert len(examples["texts"]) == 128
@@ -771,7 +785,7 @@ def half_done(interrupted, tmp_path):
 @pytest.mark.parametrize(("arguments", "what"), [
     (["--attention-threshold", "0.4"], "attention_threshold"), (["--split-special-tokens"], "split_special_tokens"), (["--special-tokens", "mask"], "special_tokens"),
     (["--sentence-ends", "!"], "sentence_ends"), (["--field", "body"], "field"), (["--no-quotes"], "no_quotes"), (["--input-format", "text"], "input_format"),
-    (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--thresholds", "0.3"], "thresholds"),
+    (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--map-bins", "8"], "map_step"), (["--thresholds", "0.3"], "thresholds"),
     (["--shard", "0/2"], "n_shards"), (["--backend", "openblas"], "backend"),
 ])
 def test_resume_refuses_other_options(headscope, long_run, half_done, arguments, what):

@@ -80,7 +80,7 @@ class Corpus:
         o, w = options, options.window
         l, h, t = o.n_layers, o.n_heads, len(o.thresholds)
         shapes = {
-            "texts": (), "tokens": (), "all_pairs": (), "all_repeated": (), "all_same_sentence": (),
+            "texts": (), "map_step": (), "tokens": (), "all_pairs": (), "all_repeated": (), "all_same_sentence": (),
             "all_repeated_same_sentence": (), "all_distance": (w,), "reached": (w,),
             "high": (t, l, h), "repeated": (t, l, h), "same_sentence": (t, l, h),
             "repeated_same_sentence": (t, l, h), "texts_with_high": (t, l, h), "focal_share_sum": (t, l, h),
@@ -147,6 +147,7 @@ class Corpus:
     def add_chance(self, n_tokens, pairs):
         a = self.arrays
         a["texts"] += 1
+        a["map_step"] = np.ones(())
         a["tokens"] += n_tokens
         a["reached"][:n_tokens] += 1
         a["all_pairs"] += len(pairs.i)

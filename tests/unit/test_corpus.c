@@ -471,6 +471,7 @@ static void naive_all(void)
                 naive_profile(&x, l, h);
         }
     }
+    *at("map_step", 0, 0, 0, 0) = 1;
     for (size_t l = 0; l < N_LAYERS; l++) {
         *at("layers", l, 0, 0, 0) = layers[l];
         naive_focus("focus_ids", "focus_counts", l, focus[l]);
@@ -510,6 +511,67 @@ START_TEST(every_array_is_that_of_naive_loops)
         free(expected[k]);
     }
     hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+/* Returns all values of an array; free them. */
+static double *values_of(const hs_corpus_stats *stats, const hs_corpus_array *array)
+{
+    double *values = calloc(array->n_elements, sizeof *values);
+    for (size_t k = 0; k < array->n_elements; k++) {
+        int64_t count;
+        hs_corpus_array_read(stats, array, k, 1, array->is_float ? (void *)&values[k] : (void *)&count);
+        values[k] = array->is_float ? values[k] : (double)count;
+    }
+    return values;
+}
+
+/* Compares a map of cells with the sums of a full map's squares. */
+static void assert_pooled(const hs_corpus_array *full, const double *positions, const hs_corpus_array *pooled,
+                          const double *cells, size_t step)
+{
+    const size_t W = full->axes[full->n_axes - 1], n = pooled->axes[pooled->n_axes - 1];
+    double *sums = calloc(pooled->n_elements, sizeof *sums);
+    ck_assert_uint_eq(n, (W + step - 1) / step);
+    for (size_t k = 0; k < full->n_elements; k++)
+        sums[k / (W * W) * n * n + k / W % W / step * n + k % W / step] += positions[k];
+    for (size_t k = 0; k < pooled->n_elements; k++)
+        ck_assert_msg(fabs(sums[k] - cells[k]) <= 1e-9 * fmax(1, fabs(sums[k])), "%s[%zu]: %.12g, not %.12g",
+                      full->name, k, cells[k], sums[k]);
+    free(sums);
+}
+
+/* Without regard to batches and merging; all other arrays are the same. */
+START_TEST(cells_are_sums_of_squares)
+{
+    const size_t steps[] = {2, 4, 7, 33, WINDOW};
+    hs_corpus_stats *full = stats_of(0, n_texts, 8), *stats, *rest;
+    hs_corpus_array of_full[HS_CORPUS_ARRAYS_MAX], of_cells[HS_CORPUS_ARRAYS_MAX];
+    hs_corpus_options with = options;
+    with.map_step = steps[_i];
+    ck_assert_int_eq(hs_corpus_stats_create(&with, &stats, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_stats_create(&with, &rest, NULL), HS_OK);
+    for (size_t k = 0; k < n_texts; k += 3)
+        batch_add(k % 2 ? stats : rest, k, n_texts - k < 3 ? n_texts - k : 3);
+    ck_assert_int_eq(hs_corpus_stats_merge(stats, rest, NULL), HS_OK);
+    ck_assert_uint_eq(hs_corpus_first_tokens(stats), texts[0].n_tokens);
+    const size_t n = hs_corpus_arrays(full, of_full);
+    ck_assert_uint_eq(hs_corpus_arrays(stats, of_cells), n);
+    for (size_t k = 0; k < n; k++) {
+        double *positions = values_of(full, &of_full[k]), *cells = values_of(stats, &of_cells[k]);
+        if (of_full[k].n_elements != of_cells[k].n_elements)
+            assert_pooled(&of_full[k], positions, &of_cells[k], cells, with.map_step);
+        else if (strcmp(of_full[k].name, "map_step") == 0)
+            ck_assert_double_eq(cells[0], (double)with.map_step);
+        else
+            ck_assert_mem_eq(cells, positions, of_full[k].n_elements * sizeof *cells);
+        free(positions);
+        free(cells);
+    }
+    ck_assert_int_eq(hs_corpus_stats_merge(full, stats, NULL), HS_INVALID);
+    hs_corpus_stats_destroy(full);
+    hs_corpus_stats_destroy(stats);
+    hs_corpus_stats_destroy(rest);
 }
 END_TEST
 
@@ -987,6 +1049,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown); /* some tests break what they are given */
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
+    tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);

@@ -30,6 +30,7 @@
 static const hs__described_array rows[] = {
     {"thresholds", "threshold", "similarity", "similarity thresholds, ascending"},
     {"layers", "layer", "layer", "the model's numbers of the layers"},
+    {"map_step", "", "tokens", "edge of a map's cell, which is a sum over its positions"},
     {"texts", "", "texts", "texts counted, without empty ones"},
     {"tokens", "", "tokens", "tokens of all texts"},
     {"all_pairs", "", "pairs", "pairs i < j of all texts"},

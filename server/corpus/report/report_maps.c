@@ -1,5 +1,5 @@
-/* report_maps.c - sums become means over the texts that reached a cell, squares of cells become pixels, and
- * pixels bytes. */
+/* report_maps.c - sums become means over the texts that reached a position, squares of positions become
+ * pixels, and pixels bytes. */
 #include "server/corpus/report/report_maps.h"
 
 #include <math.h>
@@ -54,9 +54,10 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 typedef struct maker {
     const hs_corpus_stats *stats;
     hs_corpus_options o;
-    size_t factor, side; /* factor: tokens of a pixel's edge */
+    size_t cells;        /* of an array's edge, each of o.map_step positions */
+    size_t factor, side; /* factor: tokens of a pixel's edge, a multiple of map_step */
     double *reached;     /* [T] texts with more than i tokens */
-    double *values;      /* [T][T] */
+    double *values;      /* [cells][cells] */
     double *pooled;      /* [side][side]; NAN where nothing is */
     double *sorted;      /* [side * side] */
 } maker;
@@ -64,41 +65,50 @@ typedef struct maker {
 /* Adds map number `map` of an array to values. */
 static void values_add(maker *m, const hs_corpus_array *array, size_t map)
 {
-    const size_t T = m->o.tokens_max;
+    const size_t n = m->cells;
     union {
         double real[HS_CORPUS_WINDOW_MAX];
         int64_t count[HS_CORPUS_WINDOW_MAX];
     } row;
-    for (size_t i = 0; i < T; i++) {
-        hs_corpus_array_read(m->stats, array, (map * T + i) * T, T, &row);
-        for (size_t j = 0; j < T; j++)
-            m->values[i * T + j] += array->is_float ? row.real[j] : (double)row.count[j];
+    for (size_t i = 0; i < n; i++) {
+        hs_corpus_array_read(m->stats, array, (map * n + i) * n, n, &row);
+        for (size_t j = 0; j < n; j++)
+            m->values[i * n + j] += array->is_float ? row.real[j] : (double)row.count[j];
     }
 }
 
 /* The length of the text whose values these are: beyond it all are 0. */
 static size_t first_length(const maker *m)
 {
-    const size_t T = m->o.tokens_max;
-    for (size_t n = T; n > 1; n--)
+    for (size_t n = m->cells; n > 1 && m->o.map_step == 1; n--)
         for (size_t i = 0; i + 1 < n; i++)
-            if (m->values[i * T + n - 1] != 0)
+            if (m->values[i * m->cells + n - 1] != 0)
                 return n;
-    return 0;
+    return hs_corpus_first_tokens(m->stats);
 }
 
-/* The mean over one pixel's cells and the texts that reached them; n_first is the length of a single text. */
+static double pixel_sum(const maker *m, size_t y, size_t x)
+{
+    const size_t n = m->cells, cells = m->factor / m->o.map_step;
+    double sum = 0;
+    for (size_t i = y * cells; i < (y + 1) * cells && i < n; i++)
+        for (size_t j = x * cells; j < (x + 1) * cells && j < n; j++)
+            sum += m->values[i * n + j];
+    return sum;
+}
+
+/* The mean over one pixel's positions and the texts that reached them; n_first is the length of a single
+ * text. */
 static double pixel(const maker *m, size_t y, size_t x, size_t n_first)
 {
     const size_t T = m->o.tokens_max;
-    double sum = 0, texts = 0;
+    double texts = 0;
     for (size_t i = y * m->factor; i < (y + 1) * m->factor && i < T; i++)
         for (size_t j = x * m->factor; j < (x + 1) * m->factor && j < T; j++) {
-            sum += m->values[i * T + j];
             const size_t end = i > j ? i : j;
             texts += n_first ? end < n_first : m->reached[end];
         }
-    return texts > 0 ? sum / texts : NAN;
+    return texts > 0 ? pixel_sum(m, y, x) / texts : NAN;
 }
 
 /* The first pixel of row y that is kept: pixels of one token have nothing on the diagonal. */
@@ -147,12 +157,12 @@ static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsig
 {
     hs_corpus_array array;
     const bool there = hs_corpus_array_find(m->stats, k->array, &array);
-    const size_t T = m->o.tokens_max, n_parts = k->summed ? m->o.n_heads : 1;
+    const size_t n_parts = k->summed ? m->o.n_heads : 1;
     const bool headed = k->per_head && !k->summed;
     hs__report_map map = {.name = k->name, .triangle = k->triangle, .bytes = bytes};
     map.layer = headed ? number / m->o.n_heads : number;
     map.head = headed ? number % m->o.n_heads : HS__NO_HEAD;
-    memset(m->values, 0, T * T * sizeof *m->values);
+    memset(m->values, 0, m->cells * m->cells * sizeof *m->values);
     for (size_t part = 0; there && part < n_parts; part++)
         values_add(m, &array, number * n_parts + part);
     const size_t n_first = k->single ? first_length(m) : 0;
@@ -174,12 +184,14 @@ static size_t n_maps(const maker *m, const map_kind *k)
 static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
 {
     *m = (maker){.stats = stats, .o = hs_corpus_stats_options(stats)};
-    const size_t T = m->o.tokens_max, L = m->o.n_layers, A = m->o.n_heads;
+    const size_t T = m->o.tokens_max, L = m->o.n_layers, A = m->o.n_heads, step = m->o.map_step;
     /* attention and half of location for each head; three maps and three halves for each layer */
     const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4.5 * (double)L));
-    m->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
+    const size_t least = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
+    m->factor = (least + step - 1) / step * step;
+    m->cells = (T + step - 1) / step;
     m->side = (T + m->factor - 1) / m->factor;
-    m->values = malloc(T * T * sizeof *m->values);
+    m->values = malloc(m->cells * m->cells * sizeof *m->values);
     m->pooled = malloc(m->side * m->side * sizeof *m->pooled);
     m->sorted = malloc(m->side * m->side * sizeof *m->sorted);
     m->reached = calloc(T, sizeof *m->reached);

@@ -76,7 +76,8 @@ static uint64_t json_memory(const dimensions *d)
 
 static uint64_t maps_memory(const hs_corpus_options *o)
 {
-    return MAPS_BYTES + (uint64_t)o->tokens_max * o->tokens_max * sizeof(double);
+    const uint64_t side = (o->tokens_max + o->map_step - 1) / o->map_step;
+    return MAPS_BYTES + side * side * sizeof(double);
 }
 
 static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, uint64_t statistics)

@@ -39,6 +39,23 @@ static hs_status read_thresholds(const char *text, const hs_model *model, hs__co
     }
 }
 
+static hs_status read_map_bins(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                               void *options, hs_error *err)
+{
+    int64_t n;
+    (void)model, (void)options;
+    if (hs_integer_read(text, NULL, 2, HS_CORPUS_WINDOW_MAX, &n))
+        return hs_fail(err, HS_INVALID, "an integer from 2 to %d", HS_CORPUS_WINDOW_MAX);
+    ret->map_bins = (size_t)n;
+    return HS_OK;
+}
+
+size_t hs__corpus_map_step(const hs__corpus_settings *settings)
+{
+    const size_t T = settings->fields.max_tokens, n = settings->map_bins ? settings->map_bins : T;
+    return T > n ? (T + n - 1) / n : 1;
+}
+
 /* In the order of hs_corpus_distance. */
 #define DISTANCE_NAMES "none|cka|js"
 static const char *const distance_names[] = {"none", "cka", "js"};
@@ -103,6 +120,10 @@ static const hs__setting_row rows[] = {
                "similarity thresholds (0.1,0.2,0.3,0.4,0.5); maps use the one nearest 0.3"},
      .read = read_thresholds,
      .default_text = "0.1,0.2,0.3,0.4,0.5"},
+    {.field = {"map_bins", HS_FIELD_TEXT, "N",
+               "maps of more positions are summed into N x N cells at most (128)"},
+     .read = read_map_bins,
+     .default_text = "128"},
     {.field = {"attention_threshold", HS_FIELD_FRACTION, "T", "threshold of high attention, in (0, 1] (0.3)",
                .high = 1}},
     {.field = {"special_tokens", HS_FIELD_ENUM, "HOW",
@@ -324,6 +345,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
     json_object_set_new(identity, "max_tokens", json_integer((json_int_t)fields->max_tokens));
     json_object_set_new(identity, "thresholds", thresholds);
     json_object_set_new(identity, "layers", numbers_json(fields->layers, fields->n_layers));
+    if (hs__corpus_map_step(s) > 1)
+        json_object_set_new(identity, "map_step", json_integer((json_int_t)hs__corpus_map_step(s)));
     if (fields->attention_threshold != 0.3f)
         json_object_set_new(identity, "attention_threshold",
                             json_real(hs__report_decimal(fields->attention_threshold)));

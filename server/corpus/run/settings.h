@@ -18,6 +18,9 @@ size_t hs__settings_count(void);
 /* Returns the number of the setting of this name, which exists. */
 size_t hs__setting_find(const char *name);
 
+/* Returns how many positions are the edge of a cell of the run's maps. */
+size_t hs__corpus_map_step(const hs__corpus_settings *settings);
+
 /* Returns the JSON of a setting's default that the report's provenance shows; NULL: it does not show the
  * setting. */
 const char *hs__setting_default_json(size_t k);

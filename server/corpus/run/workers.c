@@ -229,7 +229,8 @@ static hs_corpus_options options_base(const hs__corpus_job *job)
                                .threshold_main = threshold_main(job),
                                .attention_threshold = job->settings.fields.attention_threshold,
                                .n_parts = 4,
-                               .distances = job->settings.distances};
+                               .distances = job->settings.distances,
+                               .map_step = hs__corpus_map_step(&job->settings)};
 }
 
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
