@@ -3,6 +3,7 @@ installed."""
 import copy
 import html
 import http.server
+import inspect
 import io
 import json
 import os
@@ -677,6 +678,8 @@ def test_the_typed_fields_are_those_of_the_service(client):
     request = json.loads(client.request("GET", "/openapi.json"))["components"]["schemas"]["AnalyzeRequest"]["properties"]
     assert set(AnalyzeFields.__annotations__) == set(request) - {"text", "figure"}
     assert list(Output.__args__) == request["outputs"]["items"]["enum"]
+    documented_one_by_one = re.findall(r"(?m)^ {4}([a-z_]+)  ", inspect.getdoc(package.Client.analyze))
+    assert documented_one_by_one == ["text", *AnalyzeFields.__annotations__]
 
 
 def test_answers_and_errors_are_pickled(client):

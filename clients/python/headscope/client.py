@@ -92,7 +92,44 @@ class Client:
 
             client.analyze("a text", layers="all", outputs=["attentions", "pairs"], threshold=0.5)
 
-        Arrays come as float32; dtype="f2" halves the transfer. Raises HeadscopeError.
+        Arrays come as float32; dtype="f2" halves the transfer. Raises HeadscopeError. The
+        server's page /docs describes every argument in full.
+
+            text                  the text; or words or input_ids in place of it
+            text_pair             a second segment, of token type 1
+            prompt_name           the prompt of a sentence encoder before the text, by its name in models(); "": none
+            words                 in place of text: words that are already split, each tokenized alone
+            input_ids             in place of text: token ids, special ones included
+            token_type_ids        with input_ids: the segment of each token; by default all 0
+            stack                 of an encoder-decoder model: the heads of the encoder, the decoder, or between both (cross)
+            text_target           with stack decoder or cross: the text that the decoder reads
+            target_ids            in place of text_target: its token ids without the start token
+            model                 a name of models(); by default the first
+            max_tokens            cuts the text to this many tokens, special ones included
+            window                cuts a longer text into windows of max_tokens and answers this one, from 0
+            stride                with window: tokens that neighbouring windows share
+            split_special_tokens  True: "[MASK]" and others in the text are ordinary text
+            sentence_ends         tokens that end a sentence, for regions and segments
+            layers                "last", "all" or numbers from 0; negative ones count from the end
+            heads                 "all" or numbers from 0; negative ones count from the end
+            outputs               what to compute and return; tokens are always there
+            interventions         changes to heads; all outputs describe the changed pass
+            predictions           what the model's head predicts, and where
+            pooling               of the output embedding: "mean", "cls" or "max"; by default the checkpoint's
+            head_scores           the sequences on which the scores of heads are computed
+            target                the number that effects and changes follow: of a class, a token, a loss and others
+            effects_of            the change that effects make to each head, and the text that patch_map takes states from
+            similarity_space      of all similarities: the head's output ("head") or what it adds to the state ("residual")
+            center                "text": similarities of outputs without their mean over the text
+            head_distance         of head_distances: "cka" or "js", between outputs or between attentions
+            normalize             "max": similarities are divided by their largest one off the diagonal
+            threshold             least normalised similarity of a pair
+            attention_threshold   least column sum of a high-attention token, of the largest one
+            max_pairs             most pairs; the strongest are kept, and pairs_total counts all
+            reduce                "sum" or "mean" of every array over the heads
+            special_tokens        "mask": special tokens count in no maximum, pair or figure
+            digits                significant digits of numbers in JSON, which analyze_batch() reads
+            dtype                 of arrays that are sent: "f4", "f2" or "u1" (bytes)
         """
         request = {**({} if text is None else {"text": text}), **_plain(fields)}
         return Analysis(read_arrays(self._post("/analyze?format=npz", request), check_answer), self)
