@@ -522,10 +522,13 @@ static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
     one.n_layers = one.n_heads = 1;
     const size_t head =
         job->observed ? observed_bytes(job) : hs_capture_bytes(hs__job_model(job)->shape, &one, T);
+    char keeping[400];
+    const bool keeps = *hs__outputs_keeping(&job->analysis, keeping, sizeof keeping);
     return hs__refuse(&job->problem, 422, NULL,
                       "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s. Of %zu "
-                      "tokens one head takes %.1f MB; --max-maps raises the limit",
-                      (double)n_bytes / 1e6, (double)limit / 1e6, hint, T, (double)head / 1e6);
+                      "tokens one head takes %.1f MB%s%s; --max-maps raises the limit",
+                      (double)n_bytes / 1e6, (double)limit / 1e6, hint, T, (double)head / 1e6,
+                      keeps ? ", and the maps of all heads are kept for " : "", keeping);
 }
 
 /* Refuses a request whose answer or heads could exceed the limits, before any pass. */

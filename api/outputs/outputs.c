@@ -402,6 +402,23 @@ size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observ
     return n_bytes;
 }
 
+const char *hs__outputs_keeping(const hs__analysis_request *analysis, char *ret, size_t n_ret)
+{
+    const hs__outputs keeping = analysis->outputs & ~hs__outputs_observing(analysis->outputs);
+    size_t used = 0;
+    ret[0] = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT && used < n_ret; i++) {
+        bool maps = false;
+        for (hs_tap tap = 0; tap < HS_N_TAPS; tap++) {
+            const hs_axis last = hs_tap_axes(tap)[3];
+            maps |= rows[i].taps >> tap & 1 && (last == HS_AXIS_KEY || last == HS_AXIS_TOKEN);
+        }
+        if (holds(keeping, i) && maps)
+            used += (size_t)snprintf(ret + used, n_ret - used, "%s%s", used ? ", " : "", hs__output_names[i]);
+    }
+    return ret;
+}
+
 bool hs__outputs_every_head(hs__outputs outputs)
 {
     bool every = false;

@@ -218,6 +218,8 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outp
 hs__outputs hs__outputs_observing(hs__outputs outputs);
 /* Returns an upper bound of the memory of their results. */
 size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing);
+/* Lists the request's outputs that need the maps of all heads at once, as far as ret has memory. */
+const char *hs__outputs_keeping(const hs__analysis_request *analysis, char *ret, size_t n_ret);
 /* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);

@@ -280,7 +280,7 @@ START_TEST(a_refusal_says_what_one_head_takes)
     ck_assert_int_eq(response.status, 422);
     ck_assert_ptr_nonnull(strstr(response.body, "the limit is 1.0 MB"));
     ck_assert_ptr_nonnull(strstr(response.body, "Of 400 tokens one head takes 1.3 MB"));
-    ck_assert_ptr_nonnull(strstr(response.body, "--max-maps"));
+    ck_assert_ptr_nonnull(strstr(response.body, "the maps of all heads are kept for segments; --max-maps"));
     hs_response_finish(&response);
     free(body);
     api_close(&f);
