@@ -6,7 +6,8 @@ import { FINENESS } from "../ui/fineness";
 
 const EDGE = 20; // around the picture
 const FOOT = 24; // below it, for its title
-const SANS = "IBM Plex Sans, Plex Sans, Helvetica, Arial, sans-serif";
+// Readers without textLength, such as rsvg-convert, need faces of about the same width: DejaVu Sans is a sixth wider.
+const SANS = "IBM Plex Sans, Plex Sans, Helvetica, Arial, DejaVu Sans Condensed, sans-serif";
 const MONO = "IBM Plex Mono, Plex Mono, Menlo, DejaVu Sans Mono, monospace";
 const BASELINE = 0.36; // below the middle of a line, in font sizes
 const FINE = 3; // pixels of a map in each CSS pixel
