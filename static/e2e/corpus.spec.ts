@@ -114,33 +114,37 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   const figures = view(page, "Corpus").getByRole("figure");
   await expect(figures).toHaveCount(22);
   for (const figure of await figures.all()) await expect(figure.getByRole("img")).toBeVisible(); // the server's charts
-  const rows = page.locator(".run-table tbody tr");
-  await expect(rows).toHaveCount(12);
-  const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
+  const figure = page.getByRole("region", { name: "Mean distance of high pairs", exact: true });
+  await figure.getByText("Numbers of layers").click();
+  const rows = figure.getByRole("row");
+  await expect(rows).toHaveCount(1 + 12);
+  const numbers = async (row: number): Promise<number[]> =>
+    (await rows.nth(1 + row).getByRole("cell").allTextContents()).map((t) => Number(t.replace("−", "-")));
   const [a, b] = reports.map((r) => r.layer_figures[2][4].mean_distance);
-  expect(Math.abs(cells[0]! - a)).toBeLessThan(0.006 * a);
-  expect(Math.abs(cells[1]! - b)).toBeLessThan(0.006 * b);
-  expect(Math.abs(cells[2]! - (a - b))).toBeLessThan(0.006 * Math.abs(a - b) + 1e-9);
-  await page.getByRole("radio", { name: "Every head" }).check();
-  await expect(rows).toHaveCount(144);
-  await page.getByRole("button", { name: "First − second" }).click();
-  await expect(page).toHaveURL(/rank=-difference/);
+  for (const [n, value] of [a, b, a - b].entries())
+    expect(Math.abs((await numbers(4))[n]! - value)).toBeLessThan(0.0011);
+  await figure.getByText("Numbers of layers").click();
+  await figure.getByText("Numbers of heads").click();
+  await expect(rows).toHaveCount(1 + 144);
+  await figure.getByRole("button", { name: "First − second" }).click();
+  await expect(figure.getByRole("columnheader", { name: "First − second" })).toHaveAttribute("aria-sort", "descending");
   const sizes = (await rows.locator("td:last-child").allTextContents())
     .filter((t) => t !== "–")
     .map((t) => Math.abs(Number(t.replace("−", "-"))));
   expect(sizes).toEqual([...sizes].sort((p, q) => q - p));
-  await page.getByRole("button", { name: "Attention on the next token" }).click();
-  await expect(rows.locator("td:last-child", { hasText: /^<\s0.1\spp$/ }).first()).toBeAttached(); // without a sign
-  await expect(page.getByRole("region", { name: "Attention on the next token", exact: true }).getByRole("img")).toHaveCount(2);
   await page.getByRole("combobox", { name: "Threshold", exact: true }).selectOption("0.5");
   await expect(page).toHaveURL(/level=0.5/);
-  await page.getByRole("radio", { name: "Layers" }).check();
-  await page.getByRole("button", { name: "Mean distance of high pairs" }).click();
   const t = reports[0].thresholds.findIndex((tau: number) => Math.abs(tau - 0.5) < 1e-6);
-  const place = page.getByRole("row", { name: "layer 4 " }).locator("td").first();
-  await expect.poll(async () => Math.abs(Number(await place.textContent()) / reports[0].layer_figures[t][4].mean_distance - 1)).toBeLessThan(0.006);
+  await figure.getByText("Numbers of layers").click();
+  await expect.poll(async () => Math.abs((await numbers(4))[0]! - reports[0].layer_figures[t][4].mean_distance)).toBeLessThan(0.0006);
+  await page.getByRole("button", { name: "Attention on the next token" }).click();
+  await expect(page.getByRole("region", { name: "Attention on the next token", exact: true }).getByRole("img")).toHaveCount(2);
   const [header] = (await saved(page, "CSV")).bytes.toString().split("\r\n");
-  expect(header).toBe("figure,threshold,layer,head,first,second,difference");
+  expect(header).toBe("figure,threshold,layer,head,first,second");
+  const next = page.getByRole("region", { name: "Attention on the next token", exact: true });
+  await next.getByText("Numbers of heads").click();
+  await next.getByRole("button", { name: "3·5", exact: true }).click();
+  await expect(page).toHaveURL(/view=head.*layer=3&head=5/);
 });
 
 // A run by the API, done.
@@ -274,15 +278,15 @@ test(
     await page.getByRole("checkbox", { name: "later-1.txt" }).check();
     await expect(page).toHaveURL(new RegExp(`runs=${ids[1]}`));
     await expect(page.locator(".run-legend strong")).toHaveText(names);
-    const rows = page.locator(".run-table tbody tr");
-    await expect(page.locator(".run-table thead th")).toHaveText(["Place", ...names, "Last − first"]);
-    const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
+    const figure = page.getByRole("region", { name: "Mean distance of high pairs", exact: true });
+    await expect(figure.getByRole("img")).toHaveCount(3); // by layer, over the runs, heads
+    await figure.getByText("Numbers of layers").click();
+    await expect(figure.getByRole("columnheader")).toHaveText(["Layer", ...names, "Last − first"]);
+    const cells = (await figure.getByRole("row").nth(5).getByRole("cell").allTextContents()).map((t) => Number(t.replace("−", "-")));
     const expected = reports.map((r) => r.layer_figures[2][4].mean_distance);
-    expected.forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.006 * value));
-    expect(Math.abs(cells[3]! - (expected[2] - expected[0]))).toBeLessThan(0.02);
-    await expect(page.getByRole("region", { name: "Mean distance of high pairs", exact: true }).getByRole("img")).toHaveCount(3); // by layer, over the runs, heads
-    await page.getByRole("radio", { name: "Every head" }).check();
-    await expect(rows).toHaveCount(144);
+    [...expected, expected[2] - expected[0]].forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.0011));
+    await figure.getByText("Numbers of heads").click();
+    await expect(figure.getByRole("row")).toHaveCount(1 + 12 + 1 + 144);
     const opened = context.waitForEvent("page");
     await page.getByRole("link", { name: "Open the comparison" }).click();
     const comparison = await opened;
@@ -291,69 +295,28 @@ test(
   },
 );
 
-// This test puts known figures for every head into the report of a run.
-test(
-  "which head does what, over a run: label, sort, filter and search",
-  { tag: "@slow" },
-  async ({ watched: page, home }) => {
-    const share = (l: number, h: number, k: number): number => (((l * 12 + h) * (k + 7)) % 97) / 200;
-    const grid = (value: (l: number, h: number) => number): number[][] =>
-      Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));
-    const names = [
-      "previous",
-      "next",
-      "self",
-      "first",
-      "separator",
-      "punctuation",
-      "same_token",
-      "same_sentence",
-      "entropy",
-    ];
-    const profiles = {
-      ...Object.fromEntries(names.map((name, k) => [`profiles_${name}`, grid((l, h) => share(l, h, k))])),
-      profiles_label: grid((l, h) => (l === 3 && h === 5 ? 0 : l === 4 ? 2 : 3)),
-      profiles_previous: grid((l, h) => (l === 3 && h === 5 ? 0.9 : share(l, h, 0))),
-      profiles_same_sentence: grid((l, h) => (l === 6 && h === 2 ? 0.95 : share(l, h, 7))),
-      even_same_sentence_sum: 0,
-    };
-    await withRuns(page, home);
-    await page.route("**/report?format=json", async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
-    });
-    await reload(page);
-    await page.getByText("Patterns of all heads over the texts of").click();
-    const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
-    await expect(rows).toHaveCount(144);
-    await expect(rows.first()).toContainText(/^L3 H5previous90/);
-    await expect(page.locator(".ranked button").first()).toHaveText("Layer 3 head 5");
-    await expect(page.locator(".head-map td")).toHaveCount(144);
-    await expect(
-      page.locator(".ranked").locator("xpath=ancestor::details//*[contains(@class,'colour-bar')]").first(),
-    ).toContainText(/linear, 0\s% to 90\s%/); // as the cells
-    await page.getByRole("button", { name: "Entropy, nats" }).click();
-    await expect(page).toHaveURL(/runcolumn=-broad/);
-    const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);
-    expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
-    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("broad");
-    await expect(rows).toHaveCount(12);
-    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("sentence");
-    await expect(rows).toHaveCount(1);
-    await expect(rows.first()).toContainText(/^L6 H2sentence/);
-    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
-    await page
-      .getByRole("region", { name: "Patterns of all heads" })
-      .getByRole("button", { name: "Sentence", exact: true })
-      .click();
-    await expect(page).toHaveURL(/runcolumn=-sentence/);
-    await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
-    await page.getByLabel("Find heads").fill("token before");
-    await expect(rows).toHaveCount(1);
-    await expect(page).toHaveURL(/runseek=token/);
-    await reload(page);
-    await expect(rows).toHaveCount(1);
-    await rows.getByRole("button", { name: "L3 H5" }).click();
-    await expect(page).toHaveURL(/view=head.*layer=3&head=5/);
-  },
-);
+test("which head does what, over a run: a map, and a table to sort and to search", { tag: "@slow" }, async ({ watched: page, home }) => {
+  await withRuns(page, home);
+  await page.getByLabel("First run").selectOption({ label: "stories.jsonl" });
+  await page.getByText("Patterns of all heads over the texts of").click();
+  const part = page.getByRole("group").filter({ has: page.getByText("Patterns of all heads over the texts of") });
+  const rows = part.getByRole("group", { name: "Table" }).getByRole("row");
+  await expect(rows).toHaveCount(1 + 144);
+  await part.getByRole("button", { name: "Previous", exact: true }).click();
+  const strongest = await rows.nth(1).getByRole("rowheader").textContent();
+  const [layer, head] = strongest!.split("·");
+  await expect(part.getByRole("list", { name: "Heads, strongest first" }).getByRole("button").first()).toHaveText(`Layer ${layer} head ${head}`);
+  await expect(part.locator(".colour-bar")).toContainText(/linear, 0\s% to \d+\s%/); // as the cells
+  await part.getByLabel("Map of").selectOption("broad");
+  await expect(page).toHaveURL(/runcolumn=broad/);
+  await expect(part.locator(".colour-bar")).toContainText("Entropy");
+  const names = await rows.getByRole("rowheader").allTextContents();
+  await part.getByLabel("Find heads").fill(strongest!);
+  const found = names.filter((name) => name.startsWith(strongest!)).length; // "1·1" finds "1·10", too
+  await expect(rows).toHaveCount(1 + found);
+  await expect(page).toHaveURL(/runseek=/);
+  await reload(page);
+  await expect(rows).toHaveCount(1 + found);
+  await part.getByRole("button", { name: strongest!, exact: true }).click();
+  await expect(page).toHaveURL(new RegExp(`view=head.*layer=${layer}&head=${head}`));
+});

@@ -1,17 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { orderOf } from "../src/ui/sort-table.ts";
 import { linesOf } from "../src/views/corpus/api.ts";
-import { columnOfRun, commonThresholds, rankRows, rowsOf } from "../src/views/corpus/figures.ts";
-import { chooseHeads, runHeads, sortHeads } from "../src/views/corpus/patterns.tsx";
+import { commonThresholds } from "../src/views/corpus/compare.tsx";
+import { runHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
-
-// A comparison of runs, two heads a layer; figures that differ by run, layer and head.
-const comparison = (layers, ...runs) => ({
-  layers,
-  runs: runs.map(() => ({ provenance: { options: { thresholds: [0.1, 0.30000001] } } })),
-  layer_figures: { mean_distance: runs.map((run) => layers.map((_, l) => run[l])) },
-  head_figures: { mean_distance: runs.map((run) => layers.map((_, l) => [run[l], run[l] === null ? null : run[l] + 0.5])) },
-});
 
 test("runs: the file's beginning decides what a line is", () => {
   assert.equal(linesOf('\n{"text": "a"}\n', "x"), "application/x-ndjson");
@@ -26,41 +19,17 @@ test("runs: the file's beginning decides what a line is", () => {
   assert.equal(linesOf("\x1f\x8b", "x.jsonl.gz"), "application/octet-stream");
 });
 
-test("runs: two beside each other, ranked by difference, what one lacks last", () => {
-  const both = comparison([0, 5, 11], [3, null, 4], [5, 6, 7]);
-  assert.deepEqual(commonThresholds(both), [0.1, 0.3]);
-  const other = { provenance: { options: { thresholds: [0.3] } } };
-  assert.deepEqual(commonThresholds({ runs: [...both.runs, other] }), [0.3]);
-  const rows = rowsOf(both, "mean_distance", "layers");
-  assert.deepEqual(
-    rows.map(({ layer, head, values, difference }) => [layer, head, ...values, difference]),
-    [
-      [0, null, 3, 5, -2],
-      [5, null, null, 6, null],
-      [11, null, 4, 7, -3],
-    ],
-  );
-  const order = (rank) => rankRows(rows, rank).map(({ layer }) => layer);
-  assert.deepEqual(order("-difference"), [11, 0, 5]);
-  assert.deepEqual(order("difference"), [0, 11, 5]);
-  assert.deepEqual(order("-place"), [11, 5, 0]);
-  assert.deepEqual(order("second"), [0, 5, 11]);
+test("runs: thresholds that all of them counted at", () => {
+  const run = (...thresholds) => ({ provenance: { options: { thresholds } } });
+  assert.deepEqual(commonThresholds({ runs: [run(0.1, 0.30000001), run(0.3)] }), [0.3]);
 });
 
-test("runs: more than two, with the last minus the first; heads; a figure that only layers have", () => {
-  const three = comparison([0, 11], [3, 4], [9, 10], [5, 6]);
-  const rows = rowsOf(three, "mean_distance", "layers");
-  assert.deepEqual(rows.map(({ values, difference }) => [...values, difference]), [[3, 9, 5, 2], [4, 10, 6, 2]]);
-  const heads = rowsOf(three, "mean_distance", "heads");
-  assert.deepEqual(heads.map(({ layer, head, values }) => [layer, head, ...values]), [
-    [0, 0, 3, 9, 5],
-    [0, 1, 3.5, 9.5, 5.5],
-    [11, 0, 4, 10, 6],
-    [11, 1, 4.5, 10.5, 6.5],
-  ]);
-  assert.deepEqual(rankRows(rows, "-run3").map(({ layer }) => layer), [11, 0]);
-  assert.deepEqual([0, 1, 2].map(columnOfRun), ["first", "second", "run3"]);
-  assert.deepEqual(rowsOf({ ...three, head_figures: {} }, "mean_distance", "heads"), []);
+test("tables of the server: a column's order", () => {
+  assert.deepEqual(orderOf(["12.3 %", "–", "1,204.5", "−2"], true), [2, 0, 3, 1]);
+  assert.deepEqual(orderOf(["12.3 %", "–", "1,204.5", "−2"], false), [3, 0, 2, 1]);
+  assert.deepEqual(orderOf(["+0.2 pp", "−0.7 pp", "0.0 pp"], true), [1, 0, 2]); // differences by their size
+  assert.deepEqual(orderOf(["7·10", "7·9", "10·0"], false), [1, 0, 2]); // heads
+  assert.deepEqual(orderOf(["special", "broad", "special"], true), [0, 2, 1]);
 });
 
 test("runs: progress in words", () => {
@@ -73,7 +42,7 @@ test("runs: progress in words", () => {
   assert.deepEqual([0.2, 59, 3600].map(duration), ["1 s", "59 s", "1 h 0 min"]);
 });
 
-test("a run's heads: pattern by label, chosen and sorted", () => {
+test("a run's heads: pattern by label", () => {
   const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "same_sentence", "entropy"];
   const arrays = Object.fromEntries(names.map((name, k) => [`profiles_${name}`, [[0.1 * k, 0.6, 0.2, 0.9 - 0.1 * k]]]));
   const heads = runHeads({ ...arrays, layers: [4], heads: 4, profiles_label: [[0, 1, 2, 3]] });
@@ -85,14 +54,5 @@ test("a run's heads: pattern by label, chosen and sorted", () => {
     });
   assert.deepEqual(patterns(4).map(({ pattern }) => pattern), ["self", "first", "broad", "sentence"]);
   assert.deepEqual(patterns(5).map(({ pattern }) => pattern), ["self", "first", "broad", ""]); // 1.5 times chance is more
-  assert.deepEqual(chooseHeads(patterns(4), "sentence", "same sentence").map(({ head }) => head), [3]);
-  assert.deepEqual(sortHeads(patterns(4), "-sentence").map(({ head }) => head), [2, 1, 0, 3]);
   assert.deepEqual(runHeads({ layers: [0], heads: 1 }), []); // of a version without them
-  const of = (list) => list.map(({ head }) => head);
-  assert.deepEqual(of(chooseHeads(heads, "none", "")), [3]);
-  assert.deepEqual(of(chooseHeads(heads, "all", "first token")), [1]);
-  assert.deepEqual(of(chooseHeads(heads, "all", "4·2")), [2]);
-  assert.deepEqual(of(sortHeads(heads, "-previous")), [3, 1, 2, 0]);
-  assert.deepEqual(of(sortHeads(heads, "-head")), [3, 2, 1, 0]);
-  assert.deepEqual(of(sortHeads(heads, "pattern")), [2, 1, 0, 3]);
 });

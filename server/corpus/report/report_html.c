@@ -411,6 +411,7 @@ static const hs__column profile_columns[] = {
     {"Separators", HEAD("separator"), "%.1f %%"},
     {"Punctuation", HEAD("punctuation"), "%.1f %%"},
     {"Same token", HEAD("same_token"), "%.1f %%"},
+    {"Same sentence", HEAD("same_sentence"), "%.1f %%"},
     {"Entropy, nats", HEAD("entropy"), "%.2f"},
     {"Mean distance, tokens", HEAD("mean_distance"), "%.1f"},
 };

@@ -1,6 +1,5 @@
 // A table whose column heads sort it. An order is a column's key, with a leading minus for descending.
 import type { ComponentChildren } from "preact";
-import { classes } from "./classes";
 import { Button } from "./controls";
 
 export interface Column<Row> {
@@ -8,7 +7,6 @@ export interface Column<Row> {
   name: string;
   title?: string;
   words?: boolean; // text sorts from A to Z at first, numbers from the largest down
-  number?: boolean; // set in the style of numbers
   cell(this: void, row: Row): ComponentChildren;
   weak?(this: void, row: Row): boolean; // says little: shown in a muted colour
 }
@@ -51,8 +49,6 @@ export function Sortable<Row>(props: {
   onSort: (order: string) => void;
   keyOf: (row: Row) => string;
 }) {
-  const classOf = ({ number, weak }: Column<Row>, row?: Row): string =>
-    classes(number && "number", row && weak?.(row) && "muted");
   const [first, ...others] = props.columns;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={props.label}>
@@ -61,13 +57,7 @@ export function Sortable<Row>(props: {
         <thead>
           <tr>
             {props.columns.map((column) => (
-              <ColumnHead
-                key={column.key}
-                column={column}
-                order={props.order}
-                class={classOf(column)}
-                onSort={props.onSort}
-              />
+              <ColumnHead key={column.key} column={column} order={props.order} onSort={props.onSort} />
             ))}
           </tr>
         </thead>
@@ -76,7 +66,7 @@ export function Sortable<Row>(props: {
             <tr key={props.keyOf(row)}>
               <th scope="row">{first?.cell(row)}</th>
               {others.map((column) => (
-                <td key={column.key} class={classOf(column, row)}>
+                <td key={column.key} class={column.weak?.(row) ? "muted" : undefined}>
                   {column.cell(row)}
                 </td>
               ))}

@@ -1,15 +1,11 @@
-// The figures of runs side by side: the server's charts of all, one figure in full, and its numbers as a table.
+// The figures of runs side by side: the server's charts of all, and one figure in full, with tables.
 import type { CorpusComparison } from "../../../../build/openapi";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
-import { HeadLink } from "../../heads/head-map";
-import { StateSegmented } from "../../ui/state-controls";
-import { Sortable, type Column } from "../../ui/sortable";
 import { comparisonAddress, type Compared, type Report, type Run } from "./api";
-import { columnOfRun, commonThresholds, rankRows, rowsOf, type Row } from "./figures";
 import { RunLabels } from "./labels";
 import { FileLink, useAttempt } from "./list";
 import { fileName, nameOfRun } from "./names";
@@ -17,12 +13,12 @@ import { Part } from "./pages";
 import { openInRun, patternNumbers, RunPatterns } from "./patterns";
 import { RunPruning } from "./pruning";
 
-// With its sign, unless it is too small to write; the difference of two fractions is in percentage points.
-function signed(value: number | null, write: (v: number | null) => string): string {
-  if (value === null) return "–";
-  const size = write(Math.abs(value)).replace("%", "pp");
-  if (value === 0 || size.startsWith("<")) return size;
-  return value < 0 ? `−${size}` : `+${size}`;
+// Thresholds that all runs counted at.
+export function commonThresholds({ runs }: CorpusComparison): number[] {
+  const lists = runs.map(({ provenance }) =>
+    (provenance as { options: { thresholds: number[] } }).options.thresholds.map((tau) => Number(tau.toPrecision(6))),
+  );
+  return (lists[0] ?? []).filter((tau) => lists.every((list) => list.includes(tau)));
 }
 
 interface Props {
@@ -51,6 +47,7 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
     also: also.current,
   }));
   const [first] = runs;
+  const open = (layer: number, head: number): void => void (first && openInRun(app, first, layer, head));
   const thresholds = commonThresholds(numbers);
   return (
     <div class="run-compare">
@@ -76,20 +73,19 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
             >
               {title}
             </Button>
-            <Part page={drawn} select={`#figure-${name} .panels > svg:first-child`} />
+            <Part page={drawn} select={`#figure-${name} .panels > svg:first-child`} onOpen={open} />
           </figure>
         ))}
       </div>
       {figure && (
         <section class="run-figure" aria-label={figure.title}>
           <h3>{figure.title}</h3>
-          <Part page={drawn} select={`#figure-${figure.name} > :is(.panels, figcaption)`} />
-          <FigureTable runs={runs} numbers={numbers} figure={figure} />
+          <Part page={drawn} select={`#figure-${figure.name} > :not(h2)`} onOpen={open} />
         </section>
       )}
       {first && <RunLabels run={first} report={report} page={page} />}
       {first && <RunPruning run={first} report={report} page={page} />}
-      {first && <RunPatterns run={first} report={report} />}
+      {first && <RunPatterns run={first} report={report} page={page} />}
     </div>
   );
 }
@@ -147,68 +143,28 @@ const COMPARISON_FORMATS = [
   ["csv", "CSV"],
 ] as const;
 
-const differenceName = (count: number): string => (count > 2 ? "Last − first" : "First − second");
-const placeName = ({ layer, head }: Row): string => (head === null ? `layer ${layer}` : `layer ${layer} head ${head}`);
-
-function FigureTable(props: {
-  runs: readonly Run[];
-  numbers: CorpusComparison;
-  figure: CorpusComparison["figures"][number];
-}) {
-  const app = useApp();
-  const { runs, numbers, figure } = props;
-  const { by, rank } = app.state;
-  const write = figure.unit === "share" ? percent : format;
-  const names = runs.map(nameOfRun);
-  const alike = new Set(names).size < names.length;
-  const open = (layer: number, head: number): void => void (runs[0] && openInRun(app, runs[0], layer, head));
-  const columns: Column<Row>[] = [
-    {
-      key: "place",
-      name: "Place",
-      words: true,
-      cell: (row) =>
-        row.head === null ? placeName(row) : <HeadLink layer={row.layer} head={row.head} onOpen={open} />,
-    },
-    ...names.map((name, n) => ({
-      key: columnOfRun(n),
-      name: alike ? `${n}. ${name}` : name,
-      number: true,
-      cell: ({ values }: Row) => write(values[n] ?? null),
-    })),
+// All figures of layers and heads, a column for each run.
+function tableOf({ figures, threshold, layers, runs, ...of }: CorpusComparison): (string | number)[][] {
+  const row = (place: (string | number)[], values: (number | null | undefined)[]): (string | number)[] => [
+    ...place,
+    ...values.map((value) => value ?? ""),
   ];
-  if (names.length > 1)
-    columns.push({
-      key: "difference",
-      name: differenceName(names.length),
-      number: true,
-      cell: (row) => signed(row.difference, write),
-    });
-  return (
-    <div class="run-table">
-      <StateSegmented field="by" help="head" />
-      <Sortable
-        label={`${figure.title} as a table`}
-        caption={`${figure.title}, ${figure.unit}`}
-        columns={columns}
-        rows={rankRows(rowsOf(numbers, figure.name, by), rank)}
-        order={rank}
-        onSort={app.setter("rank")}
-        keyOf={placeName}
-      />
-    </div>
-  );
-}
-
-// All figures of layers and heads.
-function tableOf(numbers: CorpusComparison): (string | number)[][] {
   return [
-    ["figure", "threshold", "layer", "head", ...numbers.runs.map((_, n) => columnOfRun(n)), "difference"],
-    ...numbers.figures.flatMap(({ name }) =>
-      [...rowsOf(numbers, name, "layers"), ...rowsOf(numbers, name, "heads")].map((row) => [
-        ...[name, numbers.threshold, row.layer, row.head ?? ""],
-        ...[...row.values, row.difference].map((value) => value ?? ""),
-      ]),
-    ),
+    ["figure", "threshold", "layer", "head", ...runs.map((_, n) => ["first", "second"][n] ?? `run${n + 1}`)],
+    ...figures.flatMap(({ name }) => {
+      const [ofLayers, ofHeads] = [of.layer_figures[name] ?? [], of.head_figures?.[name] ?? []];
+      return layers.flatMap((layer, l) => [
+        row(
+          [name, threshold, layer, ""],
+          ofLayers.map((run) => run[l]),
+        ),
+        ...(ofHeads[0]?.[l] ?? []).map((_, head) =>
+          row(
+            [name, threshold, layer, head],
+            ofHeads.map((run) => run[l]?.[head]),
+          ),
+        ),
+      ]);
+    }),
   ];
 }

@@ -16,8 +16,9 @@ import { nameOfRun } from "./names";
 import { Runs, RUNS_MOST } from "./runs";
 import { Typical } from "./typical";
 
-// The report has parts that the page shows as the server drew them.
-const hasPart = (report: Report): boolean => "labels" in report || "pruning" in report;
+// The view shows parts of the report as the server drew them.
+const needsPage = (report: Report, { runheads }: State): boolean =>
+  runheads || "labels" in report || "pruning" in report;
 
 const NONE = "-"; // in place of a second run
 
@@ -139,7 +140,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   const ids = chosen.map(({ id }) => id);
   const report = chosen[0] && runs.report(chosen[0].id);
   const compared = runs.comparison(ids, state.level);
-  const page = report?.value && hasPart(report.value) && chosen[0] ? runs.page(chosen[0].id) : null;
+  const page = report?.value && needsPage(report.value, state) && chosen[0] ? runs.page(chosen[0].id) : null;
   const problem = report?.problem ?? compared.problem ?? page?.problem;
   const ready = report?.value && compared.value;
   return (

@@ -9,9 +9,8 @@ import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Select } from "../../ui/controls";
 import { StateDisclosure } from "../../ui/state-controls";
-import { StatusLine } from "../../ui/status";
 import type { Report, Run } from "./api";
-import { Part } from "./pages";
+import { PagePart, type OpenHead } from "./pages";
 import { openInRun } from "./patterns";
 
 type Labelled = Report & { labels: CorpusLabels; label_effect_sum: number[][][] };
@@ -19,19 +18,21 @@ type Labelled = Report & { labels: CorpusLabels; label_effect_sum: number[][][] 
 const isLabelled = (report: Report): report is Labelled => "labels" in report;
 
 export function RunLabels({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
+  const app = useApp();
   if (!isLabelled(report)) return null;
+  const open = (layer: number, head: number): void => openInRun(app, run, layer, head);
   return (
     <StateDisclosure field="runlabels" title={`Labelled texts of ${run.name}`}>
       <div class="labels">
-        {page ? <Part page={page} select="#labels > :not(h2)" /> : <StatusLine>Reading the report…</StatusLine>}
-        <Heads run={run} report={report} />
+        <PagePart page={page} select="#labels > :not(h2)" onOpen={open} />
+        <Heads report={report} onOpen={open} />
       </div>
     </StateDisclosure>
   );
 }
 
 // The mean effect of each head on the logit of one label.
-function Heads({ run, report }: { run: Run; report: Labelled }) {
+function Heads({ report, onOpen }: { report: Labelled; onOpen: OpenHead }) {
   const app = useApp();
   const known = report.labels.classes.filter((one) => one.effect_texts > 0);
   const chosen = known.find(({ label }) => label === app.state.runlabel) ?? known[0];
@@ -50,7 +51,7 @@ function Heads({ run, report }: { run: Run; report: Labelled }) {
         options={known.map(({ label }) => [label, escapeBidi(label)] as const)}
         onChange={app.setter("runlabel")}
       />
-      <HeadMap of={numbersOf(app, report, chosen)} onOpen={(layer, head) => openInRun(app, run, layer, head)} />
+      <HeadMap of={numbersOf(app, report, chosen)} onOpen={onOpen} />
     </>
   );
 }

@@ -1,19 +1,21 @@
 // The pruning curve of a run: how the loss rises as heads go. The server draws it.
+import { useApp } from "../../ui/context";
 import { StateDisclosure } from "../../ui/state-controls";
-import { StatusLine } from "../../ui/status";
 import type { Report, Run } from "./api";
 import { nameOfRun } from "./names";
-import { Part } from "./pages";
+import { PagePart } from "./pages";
+import { openInRun } from "./patterns";
 
 export function RunPruning({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
+  const app = useApp();
   if (!("pruning" in report)) return null;
   return (
     <StateDisclosure field="runpruning" title={`Pruning curve of ${nameOfRun(run)}`}>
-      {page ? (
-        <Part page={page} select="#figure-pruning-curve > :is(.panels, figcaption), #pruning > :not(h2)" />
-      ) : (
-        <StatusLine>Reading the report…</StatusLine>
-      )}
+      <PagePart
+        page={page}
+        select="#figure-pruning-curve > :is(.panels, figcaption), #pruning > :not(h2)"
+        onOpen={(layer, head) => openInRun(app, run, layer, head)}
+      />
     </StateDisclosure>
   );
 }

@@ -1,8 +1,8 @@
 // The corpus view's part of the state: the runs compared and what is shown of them.
 import { flag, fraction, oneOf, text, type ValuesOf } from "../../app/fields";
 import { addFields } from "../../app/state";
-import { ONLY } from "../../heads/figures";
-import { BYS } from "./figures";
+import { PATTERN_NAMES } from "../../heads/figures";
+import { PATTERNS } from "../../heads/patterns";
 
 // A text is typical of a head by the head's own pattern, or by a figure that the server keeps texts for.
 export const TYPICAL_BYS = [
@@ -22,18 +22,19 @@ export const TYPICAL_BYS = [
 ] as const;
 export type TypicalBy = (typeof TYPICAL_BYS)[number];
 
+// Reports have a number of each of these.
+export const RUN_PATTERNS = PATTERNS.filter((name) => name !== "nearby");
+export type RunPattern = (typeof RUN_PATTERNS)[number];
+
 const FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
   runs: text(), // more runs, separated by dots
   level: fraction(0), // one of the runs' thresholds; 0: the first run's main one
-  by: oneOf(BYS, "layers", "Show", { heads: "Every head" }),
   figure: text(), // a name of the comparison's; "": the first
-  rank: text("place"),
   runheads: flag(), // the patterns of all heads over the first run
-  runonly: oneOf(ONLY, "all", "Pattern"),
-  runseek: text(),
-  runcolumn: text("-previous"),
+  runseek: text(), // the beginning of a cell of their table
+  runcolumn: oneOf(RUN_PATTERNS, "previous", "Map of", { ...PATTERN_NAMES, broad: "entropy" }),
   runpruning: flag(true), // how the loss rises as heads go
   runlabels: flag(true), // what a run of labelled texts found
   runlabel: text(), // the label whose heads are mapped; "": the first with effects
