@@ -24,11 +24,11 @@ coverage: packages-test packages-coverage
 	    --json-summary build/coverage/summary.json --html-details build/coverage/lines.html --print-summary
 	$(PYTHON) tests/coverage/table.py build/coverage/summary.json docs/explanation/reliability.md
 
-## make mutants FOLDER=engine/statistics SAMPLE=30   changes the code in one place after the other; lists what no test notices
+## make mutants FOLDER="api model" SAMPLE=30   changes the code of folders in one place after the other; lists what no test notices
 FOLDER ?= engine/statistics
 SAMPLE ?= 30
 .PHONY: mutants
-mutants: packages-test $(BINARY)
+mutants: packages-test $(BINARY) test-programs
 	$(PYTHON) tests/mutants/mutants.py $(FOLDER) --sample $(SAMPLE)
 
 ## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients

@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""Changes the C code of a folder in one place after the other, and lists the changes that no test notices.
+"""Changes the C code of folders in one place after the other, and lists the changes that no test notices.
 
-    mutants.py FOLDER [--sample N] [--seed N] [--json FILE]
+    mutants.py FOLDER... [--sample N] [--seed N] [--json FILE] [--processes N] [--suites]
 
-A mutant has one operator, comparison, constant or statement changed. It is built in a copy of the tree; the suites and
-test files of its folder run until one fails. A mutant that does not compile is not counted. One that runs ten times as
-long as the unchanged program counts as noticed. Survivors are printed as they were and as they are: each is a missing
-test, or it is equivalent to the original."""
+A mutant has one operator, comparison, constant or statement changed. Only its file is compiled and linked before the
+library, in a copy of the tree. The suites of tests/unit that reach the changed line run first, the fast ones before the
+slow ones, until one fails; then the files of tests/api that reach it. Both are found by running each once with counters
+of gcov in the folders' objects. A mutant that does not compile is not counted. One whose object is the unchanged one's
+to the byte is equivalent. One that takes more than four times the CPU time of the unchanged program counts as killed.
+Survivors are printed as they were and as they are: each is a missing test, or it is equivalent to the original.
+
+Each folder has a sample of its own. --suites leaves the API tests out. Mutants that FILE has as killed are not run again."""
 import argparse
+import concurrent.futures
 import json
 import os
+import queue
 import random
 import re
+import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,23 +28,25 @@ import time
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-
-# Suites of tests/unit and files of tests/api that are about a folder. All suites run where a folder is not here.
-TESTS = {
-    "engine/statistics": (["blocks", "corpus"],
-                          ["test_reference_corpus", "test_inference", "test_syntax", "test_corpus_labels"]),
-    "engine/analysis": (["analysis", "corpus"],
-                        ["test_attributions", "test_distances", "test_head_scores", "test_methods", "test_experiments"]),
-    "api": (["api_cache", "api_convert", "api_jobs", "api_npz", "api_number", "api_pictures", "api_refusals", "api_tables"],
-            ["test_answer", "test_formats", "test_figures", "test_patching", "test_target"]),
-    "server/corpus": (["corpus_input", "corpus_run", "corpus", "store"],
-                      ["test_corpus", "test_corpora", "test_corpus_labels", "test_examples", "test_search"]),
+BUILT = "build/plain"
+# Files of tests/api that are about a folder; all other folders: none. Suites of tests/unit are all tried.
+API = {
+    "engine/statistics": ["reference_corpus", "inference", "syntax", "corpus_labels", "signal_noise"],
+    "engine/analysis": ["attributions", "distances", "head_scores", "methods", "experiments", "patching"],
+    "api": ["answer", "formats", "figures", "patching", "target", "predictions", "classes", "embedding", "methods", "lines"],
+    "model/tokenizer": ["byte_pairs", "prompts", "families"],
+    "model": ["families", "causal", "model_names"],
+    "server/corpus": ["examples", "corpus_labels", "search", "comparison", "corpus", "corpus_pruning", "corpus_windows",
+                      "corpus_text_pairs", "signal_noise", "syntax"],
+    "server": ["corpora", "server_routes", "server_limits", "cli"],
 }
 CHANGES = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
            (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "), (r" / ", " * "), (r" && ", " || "), (r" \|\| ", " && "),
            (r" \+= ", " -= "), (r"\+\+", "--"), (r"\b0\b(?![.x])", "1"), (r"\b1\b(?![.x])", "2"), (r"\btrue\b", "false"),
            (r"\bfalse\b", "true"), (r"\bif \((?=.*\)$)", "if (!"), (r"^(\s+)[a-z][\w>.\[\]-]*( [-+*/|&]?= |\().*;$", r"\1;")]
 NOT_CODE = re.compile(r"^\s*(#|/\*|\*|//|static const|enum|typedef|hs_fail|const char)|hs_fail\(|assert\(")
+# A mutant may ask for everything: bytes of address space and of a file.
+MEMORY, FILE = 12 << 30, 2 << 30
 
 
 def mutations(path):
@@ -59,106 +69,243 @@ def mutations(path):
                     yield number, changed
 
 
-class Copy:
-    """A copy of the tree, built once, in which one file changes at a time."""
+class Test:
+    """A suite or a file of API tests: its command, what the unchanged program takes, and the lines that it reaches."""
 
-    def __init__(self, folder, scratch):
-        self.top = Path(scratch) / "headscope"
+    def __init__(self, name, suite):
+        self.name, self.suite = name, suite
+        self.seconds, self.cpu, self.lines = 0, 0, {}
+
+    def reaches(self, path, number):
+        """Returns true if it executes the line; of a statement of several lines gcov counts the first."""
+        counts = self.lines.get(path, {})
+        listed = next((n for n in range(number + 1, max(0, number - 10), -1) if n in counts), None)
+        return listed is not None and counts[listed] > 0
+
+
+class Copy:
+    """A copy of the tree with its objects, in which mutants are linked and tests run."""
+
+    def __init__(self, folders, scratch):
+        self.folders, self.scratch, self.top = folders, Path(scratch), Path(scratch) / "headscope"
         names = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, check=True, capture_output=True).stdout.split(b"\0")
         for name in (os.fsdecode(n) for n in names if n):
             if (TREE / name).exists():
                 (self.top / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(TREE / name, self.top / name)
-        for built in ("build/viewer", "build/viewer_files.c", "build/openapi.ts", "static/node_modules"):
-            if (TREE / built).exists():
-                (self.top / built).parent.mkdir(parents=True, exist_ok=True)
-                (self.top / built).symlink_to((TREE / built).resolve())
-        suites, files = next((t for f, t in TESTS.items() if folder.startswith(f)), ([], []))
-        self.programs = [f"build/plain/tests/test_{s}" for s in suites]
-        self.commands = [[f"./{p}"] for p in self.programs] or [["make", "unit"]]
-        if files:
-            self.commands.append([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow",
-                                  *(f"tests/api/{f}.py" for f in files)])
+        for built in (TREE / BUILT).rglob("*"):
+            if built.suffix in (".o", ".a"):
+                (self.top / built.relative_to(TREE)).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(built, self.top / built.relative_to(TREE))
+        self.compile_commands, self.link_commands = {}, {}
+        self.suites = [Test(p.stem, True) for p in sorted(self.top.glob("tests/unit/test_*.c"))]
+        files = {f for folder in folders for f in next((f for start, f in API.items() if f"{folder}/".startswith(f"{start}/")), [])}
+        self.files = [Test(f"test_{f}", False) for f in sorted(files)]
 
-    def build(self):
-        make = ["make", "-s", f"-j{os.cpu_count()}", "WERROR=", "build/headscope", *(self.programs or ["test-programs"])]
-        return subprocess.run(make, cwd=self.top, capture_output=True).returncode == 0
+    def _last_command(self, *arguments):
+        """Returns the last command that make would run, its dependencies taken for built."""
+        out = subprocess.run(["make", "-n", "V=1", "WERROR=", *arguments], cwd=self.top, check=True, capture_output=True, text=True)
+        return out.stdout.splitlines()[-1]
 
-    def passes(self, limit=None):
-        """Returns whether all tests pass within `limit` seconds."""
-        end = time.monotonic() + limit if limit else None
-        for command in self.commands:
-            environment = {**os.environ, "HEADSCOPE": str(self.top / "build/headscope")}
-            process = subprocess.Popen(command, cwd=self.top, env=environment, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, start_new_session=True)
-            try:
-                if process.wait(end and max(1, end - time.monotonic())) != 0:
-                    return False
-            except subprocess.TimeoutExpired:
-                return False
-            finally:
-                try:
-                    os.killpg(process.pid, 9)
-                except ProcessLookupError:
-                    pass
-        return True
+    def compile(self, path, text, output, flags="-O1 -g0"):
+        """Compiles text as if it were the file. Returns false if it does not compile."""
+        if path not in self.compile_commands:
+            target = f"{BUILT}/{path[:-2]}.o"
+            command = self._last_command("-W", path, target, "WARN=-w", "CFLAGS=@FLAGS@ -fno-math-errno -fno-trapping-math")
+            self.compile_commands[path] = re.sub(r"-MMD -MP -c \S+ -o \S+$", "", command)
+        command = self.compile_commands[path].replace("@FLAGS@", flags) + f" -x c -c - -o {output}"
+        # gcov names a file by its source.
+        return subprocess.run(["sh", "-c", command], cwd=self.top, input=f'# 1 "{path}"\n' + text, text=True,
+                              capture_output=True).returncode == 0
 
-    def result(self, path, number, changed, limit):
-        file = self.top / path
-        before = file.read_text()
-        lines = before.splitlines()
-        lines[number] = changed
-        file.write_text("\n".join(lines) + "\n")
+    def link(self, test, objects, output, flags=""):
+        """Links a suite, or the program for a file of API tests, with these objects in place of the library's."""
+        key = test.name if test.suite else "headscope"
+        if key not in self.link_commands:
+            main = f"tests/unit/{test.name}.c" if test.suite else "server/commands/main.c"
+            target = f"{BUILT}/tests/{test.name}" if test.suite else "build/headscope"
+            self.link_commands[key] = self._last_command("-W", main, target)
+        command = re.sub(r"-o \S+", f"{flags} -o {output}", self.link_commands[key], count=1)
+        command = command.replace(f" {BUILT}/libheadscope.a", f" {shlex.join(map(str, objects))} {BUILT}/libheadscope.a", 1)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["sh", "-c", command], cwd=self.top, check=True, capture_output=True)
+
+    def run(self, test, program, folder, limited=True, **variables):
+        """Runs a test with this program; returns whether it passes. Each of its processes has four times the CPU time."""
+        temporary = folder / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+
+        def limits():
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if limited:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(4 * test.cpu) + 2,) * 2)
+
+        command = [program] if test.suite else [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow",
+                                                f"tests/api/{test.name}.py"]
+        process = subprocess.Popen(command, cwd=self.top, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                   preexec_fn=limits, env={**os.environ, "HEADSCOPE": str(program), "TMPDIR": str(temporary), **variables})
         try:
-            return "survived" if self.build() and self.passes(limit) else "noticed"
+            return process.wait(20 * test.seconds + 60 if limited else None) == 0
+        except subprocess.TimeoutExpired:
+            return False
         finally:
-            file.write_text(before)
+            try:
+                os.killpg(process.pid, 9)
+            except ProcessLookupError:
+                pass
+            process.wait()
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def count_lines(self, tests):
+        """Runs tests once with counters in the folder's objects; fills in what each takes and reaches. Stops if one fails."""
+        objects = self.scratch / "counted"
+        if not objects.exists():
+            objects.mkdir()
+            for name in (n for folder in self.folders for n in sources(folder)):
+                assert self.compile(name, (self.top / name).read_text(), objects / (name.replace("/", "+") + ".o"),
+                                    "-O1 -g0 --coverage -fprofile-update=atomic")
+        compiled = sorted(objects.glob("*.o"))
+        for test in tests:
+            folder = self.scratch / "count"
+            program = folder / "build" / "headscope"
+            self.link(test, compiled, program, "--coverage")
+            for counts in objects.glob("*.gcda"):
+                counts.unlink()
+            before, begin = os.times(), time.monotonic()
+            if not self.run(test, program, folder, limited=False):
+                sys.exit(f"the unchanged tree does not pass {test.name}")
+            after = os.times()
+            test.seconds = time.monotonic() - begin
+            test.cpu = after.children_user + after.children_system - before.children_user - before.children_system
+            test.lines = read_counts(objects)
+            shutil.rmtree(folder)
+            print(f"  {test.name}: {test.seconds:.1f} s, {test.cpu:.1f} s of CPU time", file=sys.stderr, flush=True)
+        tests.sort(key=lambda t: t.cpu)
 
 
-def compiles(copy, path, number, changed):
-    lines = (copy.top / path).read_text().splitlines()
-    lines[number] = changed
-    command = ["gcc", "-std=c17", "-fsyntax-only", "-w", "-I.", "-Ibuild/plain", "-D_GNU_SOURCE", "-x", "c", "-"]
-    flags = subprocess.run(["pkg-config", "--cflags", "libmicrohttpd", "jansson", "libuv", "sqlite3"], capture_output=True,
-                           text=True).stdout.split()
-    return subprocess.run(command + flags, cwd=copy.top, input="\n".join(lines), text=True,
-                          capture_output=True).returncode == 0
+def sources(folder):
+    return sorted(str(path.relative_to(TREE)) for path in (TREE / folder).rglob("*.c"))
+
+
+def read_counts(objects):
+    """Returns {path: {line: how often it was executed}} of all counters in a folder."""
+    found = [f.name for f in sorted(objects.glob("*.gcda"))]
+    lines = {}
+    if found:
+        out = subprocess.run(["gcov", "--json-format", "--stdout", *found], cwd=objects, check=True, capture_output=True, text=True)
+        for document in out.stdout.splitlines():
+            for file in json.loads(document)["files"]:
+                counts = lines.setdefault(file["file"], {})
+                for line in file["lines"]:
+                    counts[line["line_number"]] = max(counts.get(line["line_number"], 0), line["count"])
+    return lines
+
+
+class Mutant:
+    def __init__(self, path, number, changed):
+        self.path, self.number, self.changed = path, number, changed
+        self.was = (TREE / path).read_text().splitlines()[number]
+        self.state, self.by, self.object = None, None, None
+
+    def text(self):
+        lines = (TREE / self.path).read_text().splitlines()
+        lines[self.number] = self.changed
+        return "\n".join(lines) + "\n"
+
+    def row(self):
+        return {"file": self.path, "line": self.number + 1, "was": self.was.strip(), "is": self.changed.strip(), "state": self.state,
+                "by": self.by}
+
+
+class Hunt:
+    """A sample of mutants, and the folders in which they are linked, one for each process."""
+
+    def __init__(self, copy, processes):
+        self.copy, self.processes, self.slots = copy, processes, queue.Queue()
+        for n in range(processes):
+            self.slots.put(copy.scratch / f"slot{n}")
+        self.originals = {}
+
+    def sample(self, every, count):
+        """Returns the first `count` that compile, with equivalent ones marked."""
+        sample = []
+        for mutant in every:
+            if len(sample) == count:
+                break
+            name = mutant.path.replace("/", "+")
+            if mutant.path not in self.originals:
+                original = self.copy.scratch / f"{name}.o"
+                assert self.copy.compile(mutant.path, (TREE / mutant.path).read_text(), original)
+                self.originals[mutant.path] = original.read_bytes()
+            mutant.object = self.copy.scratch / f"{name}-{len(sample)}.o"
+            if self.copy.compile(mutant.path, mutant.text(), mutant.object):
+                mutant.state = "equivalent" if mutant.object.read_bytes() == self.originals[mutant.path] else None
+                sample.append(mutant)
+        return sample
+
+    def attack(self, mutant, tests):
+        folder = self.slots.get()
+        program = folder / "build" / "headscope"
+        try:
+            for test in (t for t in tests if t.reaches(mutant.path, mutant.number)):
+                if test.suite or not program.exists():
+                    self.copy.link(test, [mutant.object], program)
+                if not self.copy.run(test, program, folder):
+                    mutant.state, mutant.by = "killed", test.name
+                    return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            self.slots.put(folder)
+
+    def all(self, mutants, tests, report):
+        with concurrent.futures.ThreadPoolExecutor(self.processes) as pool:
+            for _ in pool.map(lambda m: (self.attack(m, tests), report()), (m for m in mutants if m.state is None)):
+                pass
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--sample", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--suites", action="store_true")
     options = parser.parse_args()
-    every = [(path.relative_to(TREE), *m) for path in sorted((TREE / options.folder).rglob("*.c")) for m in mutations(path)]
-    random.Random(options.seed).shuffle(every)
+    folders = [folder.rstrip("/") for folder in options.folders]
     with tempfile.TemporaryDirectory(prefix="headscope-mutants-") as scratch:
-        copy = Copy(options.folder, scratch)
-        begin = time.monotonic()
-        if not copy.build():
-            sys.exit("the unchanged tree does not build")
-        begin = time.monotonic()
-        if not copy.passes():
-            sys.exit("the unchanged tree does not pass its tests")
-        limit = 10 * (time.monotonic() - begin) + 10
-        counts, survivors = {"noticed": 0, "survived": 0}, []
-        for path, number, changed in every:
-            if sum(counts.values()) == options.sample:
-                break
-            if not compiles(copy, path, number, changed):
-                continue
-            result = copy.result(path, number, changed, limit)
-            counts[result] += 1
-            if result == "survived":
-                was = (TREE / path).read_text().splitlines()[number].strip()
-                survivors.append({"file": str(path), "line": number + 1, "was": was, "is": changed.strip()})
-                print(f"{path}:{number + 1}\n  - {was}\n  + {changed.strip()}", flush=True)
-    n = sum(counts.values())
-    print(f"{options.folder}: {counts['noticed']} of {n} changes noticed, of {len(every)} possible (seed {options.seed})")
-    if options.json:
-        Path(options.json).write_text(json.dumps({"folder": options.folder, **counts, "survivors": survivors}, indent=2))
+        copy = Copy(folders, scratch)
+        hunt = Hunt(copy, options.processes)
+        samples, n_possible = {}, {}
+        for folder in folders:
+            every = [Mutant(path, *change) for path in sources(folder) for change in mutations(TREE / path)]
+            random.Random(options.seed).shuffle(every)
+            samples[folder], n_possible[folder] = hunt.sample(every, options.sample), len(every)
+        sample = [mutant for mutants in samples.values() for mutant in mutants]
+
+        def report():
+            if options.json:
+                Path(options.json).write_text(json.dumps([m.row() for m in sample], indent=1))
+
+        if options.json and Path(options.json).exists():
+            killed = {(r["file"], r["line"], r["is"]): r["by"] for r in json.loads(Path(options.json).read_text()) if r["state"] == "killed"}
+            for mutant in sample:
+                if by := killed.get((mutant.path, mutant.number + 1, mutant.changed.strip())):
+                    mutant.state, mutant.by = "killed", by
+        for tests in [copy.suites] + [copy.files] * (not options.suites):
+            copy.count_lines(tests)
+            hunt.all(sample, tests, report)
+        for mutant in (m for m in sample if m.state is None):
+            reached = any(t.reaches(mutant.path, mutant.number) for t in copy.suites + copy.files)
+            mutant.state = "survived" if reached else "not reached"
+            print(f"{mutant.path}:{mutant.number + 1} {mutant.state}\n  - {mutant.was.strip()}\n  + {mutant.changed.strip()}", flush=True)
+        report()
+    for folder, mutants in samples.items():
+        states = [m.state for m in mutants]
+        print(f"{folder}: {len(states)} of {n_possible[folder]} possible changes (seed {options.seed}): "
+              + ", ".join(f"{states.count(s)} {s}" for s in ("killed", "equivalent", "survived", "not reached")))
 
 
 if __name__ == "__main__":
