@@ -224,13 +224,18 @@ class Server:
         return self.wait()
 
 
-def served_models(folders, *arguments):
-    """For fixtures: yields a server of {name: folder}, and sees that it stops in order, also where the loop is left early."""
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()), *arguments)
+def served(*arguments, **more):
+    """For fixtures: yields a server with these options, and sees that it stops in order, also where the loop is left early."""
+    running = Server(*arguments, **more)
     try:
         yield running
     finally:
         assert running.stop() == 0
+
+
+def served_models(folders, *arguments):
+    """The same for {name: folder}."""
+    yield from served(*(f"--model={name}={folder}" for name, folder in folders.items()), *arguments)
 
 
 def reserved_port():

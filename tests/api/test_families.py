@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -194,14 +194,22 @@ def test_addends_of_some_heads_in_every_format(folder_of, start_server):
     assert_close(mean[:, 0], whole["scores_p2c"].mean(1), 1e-5)
 
 
+@pytest.fixture(scope="module")
+def zoo(folder_of):
+    """A server of models with every kind of position, named by family and variant."""
+    variants = [("bert", "relu"), ("mpnet", "base"), ("t5", "base"), ("bart", "m2m_100"), ("modernbert", "old_keys"),
+                *(("deberta-v2", variant) for variant in ("v3", "own_keys", "c2p_alone", "p2c_alone", "absolute"))]
+    yield from served_models({f"{family}-{variant}": folder_of(family, variant) for family, variant in variants})
+
+
 @pytest.mark.parametrize("family, variant, kind", [
     ("bert", "relu", "c2c"), ("mpnet", "base", "c2p"), ("modernbert", "old_keys", "p2c"),
     ("deberta-v2", "c2p_alone", "p2c"), ("deberta-v2", "p2c_alone", "c2p"), ("deberta-v2", "absolute", "c2c")])
-def test_addends_that_a_model_lacks(folder_of, start_server, family, variant, kind):
-    server = start_server("--model", f"x={folder_of(family, variant)}")
-    answer = server.post("/analyze", {"text": "a", "outputs": ["pairs", f"scores_{kind}"]})
+def test_addends_that_a_model_lacks(zoo, family, variant, kind):
+    name = f"{family}-{variant}"
+    answer = zoo.post("/analyze", {"text": "a", "model": name, "outputs": ["pairs", f"scores_{kind}"]})
     assert answer.status == 422 and answer.json()["pointer"] == "/outputs"
-    assert f"the scores of x have no term scores_{kind}" in answer.json()["detail"]
+    assert f"the scores of {name} have no term scores_{kind}" in answer.json()["detail"]
 
 
 def test_deberta_as_transformers_5_saves_its_tokenizer(start_server, tmp_path):
@@ -419,9 +427,9 @@ def test_a_protein_is_read_letter_by_letter(tmp_path):
     ("deberta-v2", "v3", ["relative"], [None] * 3),
     ("deberta-v2", "own_keys", ["learned", "relative"], [None] * 3),
 ])
-def test_models_tells_positions_and_windows(folder_of, start_server, family, variant, positions, windows):
-    server = start_server("--model", f"x={folder_of({'m2m_100': 'bart'}.get(family, family), variant)}")
-    model, = server.get("/models").json()["models"]
+def test_models_tells_positions_and_windows(zoo, family, variant, positions, windows):
+    name = f"{'bart' if family == 'm2m_100' else family}-{variant}"
+    model, = (model for model in zoo.get("/models").json()["models"] if model["name"] == name)
     assert (model["type"], model["positions"], model["windows"]) == (family, positions, windows)
 
 

@@ -1,13 +1,15 @@
 """Access: bearer tokens, and pages of other sites."""
 import pytest
+from conftest import served
 
 TOKEN = "s3cret-token-of-the-tests"
 
 
-@pytest.fixture
-def guarded(start_server, tmp_path):
-    (tmp_path / "tokens").write_text(f"{TOKEN}\nanother-one\n")
-    return start_server("--token-file", str(tmp_path / "tokens"))
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    tokens = tmp_path_factory.mktemp("guarded") / "tokens"
+    tokens.write_text(f"{TOKEN}\nanother-one\n")
+    yield from served("--token-file", str(tokens))
 
 
 @pytest.mark.parametrize("path", ["/models", "/metrics", "/analyze", "/tokenize"])
@@ -45,9 +47,14 @@ ORIGIN = "https://lab.example"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
 
 
-def test_preflight(start_server):
-    server = start_server("--cors", ORIGIN)
-    answer = server.request("OPTIONS", "/analyze", headers={"Origin": ORIGIN, **PREFLIGHT})
+@pytest.fixture(scope="module")
+def shared():
+    """A server that pages of ORIGIN may use."""
+    yield from served("--cors", ORIGIN)
+
+
+def test_preflight(shared):
+    answer = shared.request("OPTIONS", "/analyze", headers={"Origin": ORIGIN, **PREFLIGHT})
     assert answer.status == 204
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "POST" in answer.headers["Access-Control-Allow-Methods"]
@@ -55,10 +62,9 @@ def test_preflight(start_server):
     assert "Origin" in answer.headers["Vary"]
 
 
-def test_cors_answers_and_refusals(start_server):
-    server = start_server("--cors", ORIGIN)
+def test_cors_answers_and_refusals(shared):
     for body in [{"text": "a"}, {"text": 1}]:
-        answer = server.post("/analyze", body, {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"})
+        answer = shared.post("/analyze", body, {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"})
         assert answer.status in (200, 422)
         assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
         assert "Server-Timing" in answer.headers["Access-Control-Expose-Headers"]
@@ -70,11 +76,10 @@ def test_cors_for_all(start_server):
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://lab.example.evil.example", "null", ""])
-def test_other_origins_get_nothing(start_server, origin):
-    server = start_server("--cors", ORIGIN)
-    answer = server.request("OPTIONS", "/analyze", headers={"Origin": origin, **PREFLIGHT})
+def test_other_origins_get_nothing(shared, origin):
+    answer = shared.request("OPTIONS", "/analyze", headers={"Origin": origin, **PREFLIGHT})
     assert "Access-Control-Allow-Origin" not in answer.headers
-    answer = server.post("/analyze", {"text": "a"}, {"Origin": origin, "Sec-Fetch-Site": "cross-site"})
+    answer = shared.post("/analyze", {"text": "a"}, {"Origin": origin, "Sec-Fetch-Site": "cross-site"})
     assert answer.status == 403
     assert "Access-Control-Allow-Origin" not in answer.headers
 

@@ -341,18 +341,21 @@ def test_json_log_from_the_first_line(start_server, tmp_path):
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
-@pytest.mark.parametrize(("header", "known"), [
-    (f"00-{TRACE}-{PARENT}-01", True), (f"00-{TRACE}-{PARENT}-00", True), (f"cc-{TRACE}-{PARENT}-01-what-is-to-come", True),
-    (f"00-{TRACE}-{PARENT}-01-more", False), (f"ff-{TRACE}-{PARENT}-01", False), (f"00-{'0' * 32}-{PARENT}-01", False),
-    (f"00-{TRACE}-{'0' * 16}-01", False), (f"00-{TRACE.upper()}-{PARENT}-01", False), (f"00-{TRACE}-{PARENT}", False),
-    (f"00-{TRACE[1:]}-{PARENT}0-01", False), ('"' * 55, False), ("", False),
-])
-def test_a_request_is_logged_with_its_trace(start_server, header, known):
+def test_requests_are_logged_with_their_traces(start_server):
+    headers = [
+        (f"00-{TRACE}-{PARENT}-01", True), (f"00-{TRACE}-{PARENT}-00", True), (f"cc-{TRACE}-{PARENT}-01-what-is-to-come", True),
+        (f"00-{TRACE}-{PARENT}-01-more", False), (f"ff-{TRACE}-{PARENT}-01", False), (f"00-{'0' * 32}-{PARENT}-01", False),
+        (f"00-{TRACE}-{'0' * 16}-01", False), (f"00-{TRACE.upper()}-{PARENT}-01", False), (f"00-{TRACE}-{PARENT}", False),
+        (f"00-{TRACE[1:]}-{PARENT}0-01", False), ('"' * 55, False), ("", False),
+    ]
     server = start_server("--log", "json")
-    assert server.get("/models", {"traceparent": header}).status == 200
+    for number, (header, _) in enumerate(headers):
+        assert server.get("/models", {"traceparent": header, "X-Request-Id": f"n{number}"}).status == 200
     assert server.stop() == 0
-    line = next(line for line in map(json.loads, server.log().splitlines()) if line.get("path") == "/models")
-    assert (line.get("trace_id"), line.get("parent_id")) == ((TRACE, PARENT) if known else (None, None))
+    lines = {line.get("id"): line for line in map(json.loads, server.log().splitlines())}
+    for number, (header, known) in enumerate(headers):
+        line = lines[f"n{number}"]
+        assert (line.get("trace_id"), line.get("parent_id")) == ((TRACE, PARENT) if known else (None, None)), header
 
 
 def test_a_request_cannot_write_lines_of_the_log(start_server, tmp_path):
