@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, TEST_PATIENCE, slow_if, slow_unless_sanitized, until
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, TEST_PATIENCE, served, slow_if, slow_unless_sanitized, until
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -59,6 +59,24 @@ def wait_reading(server, path):
 @pytest.fixture
 def keeping(start_server, tmp_path):
     return start_server("--state", str(tmp_path / "state"))
+
+
+def with_state(folder):
+    for server in served("--state", str(folder / "state")):
+        server.state = folder / "state"
+        yield server
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """A server of all tests whose uploads are refused: it never has a run."""
+    yield from with_state(tmp_path_factory.mktemp("refusing"))
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory):
+    """A server of all tests that look at runs of their own, which have ended when they return."""
+    yield from with_state(tmp_path_factory.mktemp("sharing"))
 
 
 def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
@@ -110,25 +128,25 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     ("special_tokens=drop", 422, "/special_tokens"), ("split_special_tokens=perhaps", 422, "/split_special_tokens"), ("sentence_ends=nowordofit", 422, "/sentence_ends"),
     ("input_format=xml", 422, "/input_format"), ("field=%ff", 422, "/field"), ("a/b=1", 422, None),
 ])
-def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
-    answer = send(keeping, b'"a"\n', query)
+def test_an_option_that_is_wrong_is_pointed_at(refusing, query, status, pointer):
+    answer = send(refusing, b'"a"\n', query)
     problem = answer.json()
     assert answer.status == status and problem["status"] == status and problem.get("pointer") == pointer
-    assert keeping.get("/corpora").json() == NO_RUNS
+    assert refusing.get("/corpora").json() == NO_RUNS
 
 
 @pytest.mark.parametrize("headers", [{"Content-Type": "image/png"}, {}])
-def test_other_media_types_are_refused(keeping, headers):
-    assert send(keeping, b'"a"\n', "", headers).status == 415
-    assert keeping.get("/corpora").json() == NO_RUNS
+def test_other_media_types_are_refused(refusing, headers):
+    assert send(refusing, b'"a"\n', "", headers).status == 415
+    assert refusing.get("/corpora").json() == NO_RUNS
 
 
 @pytest.mark.parametrize(("kind", "body", "texts_done", "bad_lines"), [
     ("text/plain; charset=utf-8", b'"To be," he said.\n"Not to be."\n{braces}\n\nprose\n', 4, []),
     ("text/plain", b'"quoted"\nprose\n', 2, []), ("application/x-ndjson", b'prose\n{"text": "a"}\n"b"\n', 2, [1]),
 ])
-def test_the_media_type_says_what_the_lines_are(keeping, kind, body, texts_done, bad_lines):
-    run = wait(keeping, send(keeping, body, headers={"Content-Type": kind}).headers["Location"])
+def test_the_media_type_says_what_the_lines_are(sharing, kind, body, texts_done, bad_lines):
+    run = wait(sharing, send(sharing, body, headers={"Content-Type": kind}).headers["Location"])
     assert (run["state"], run["texts_done"], run["bad_lines"]) == ("done", texts_done, bad_lines)
 
 
@@ -140,10 +158,10 @@ def test_the_media_type_says_what_the_lines_are(keeping, kind, body, texts_done,
     ("application/octet-stream", "input_format=paragraphs", b"one\nmore\n\ntwo\n", "paragraphs"),
     ("text/plain", "input_format=conllu", b"# text = one\n1\t_\n\n# text = two\n1\t_\n", "conllu"),
 ])
-def test_uploads_have_every_format(keeping, kind, query, body, named):
-    run = wait(keeping, send(keeping, body, f"{OPTIONS}&{query}", {"Content-Type": kind}).headers["Location"])
+def test_uploads_have_every_format(sharing, kind, query, body, named):
+    run = wait(sharing, send(sharing, body, f"{OPTIONS}&{query}", {"Content-Type": kind}).headers["Location"])
     assert (run["state"], run["texts_done"], run["bad_lines"]) == ("done", 2, [])
-    assert keeping.get(f"/corpora/{run['id']}/report").json()["provenance"]["input"]["formats"] == [named]
+    assert sharing.get(f"/corpora/{run['id']}/report").json()["provenance"]["input"]["formats"] == [named]
 
 
 @pytest.mark.parametrize(("kind", "body", "why"), [
@@ -151,31 +169,31 @@ def test_uploads_have_every_format(keeping, kind, query, body, named):
     ("application/x-ndjson", b"no JSON\n" * 3, "line 1: not JSON"), ("text/csv", b"a,b\n1,2\n", "no column 'text'"),
     ("application/zstd", b"\x28\xb5\x2f\xfd", "cut short"),
 ])
-def test_uploads_without_a_text_are_refused(keeping, tmp_path, kind, body, why):
-    answer = send(keeping, body, headers={"Content-Type": kind})
-    assert answer.status == 422 and why in answer.json()["detail"] and str(tmp_path) not in answer.json()["detail"]
-    assert keeping.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
+def test_uploads_without_a_text_are_refused(refusing, kind, body, why):
+    answer = send(refusing, body, headers={"Content-Type": kind})
+    assert answer.status == 422 and why in answer.json()["detail"] and str(refusing.state.parent) not in answer.json()["detail"]
+    assert refusing.get("/corpora").json() == NO_RUNS and not list((refusing.state / "runs").iterdir())
 
 
-def test_an_unclosed_quotation_mark_costs_its_own_line(keeping):
+def test_an_unclosed_quotation_mark_costs_its_own_line(sharing):
     rows = ["id,text", *(f"{n},the river" for n in range(1, 100))]
     rows[5] = '5,"never closed'
     for query, done, bad in (("", 98, [6]), ("&no_quotes=true", 99, []), ("&no_quotes=false", 98, [6])):
-        sent = send(keeping, "\n".join(rows).encode(), OPTIONS + query, {"Content-Type": "text/csv"})
-        run = wait(keeping, sent.headers["Location"])
+        sent = send(sharing, "\n".join(rows).encode(), OPTIONS + query, {"Content-Type": "text/csv"})
+        run = wait(sharing, sent.headers["Location"])
         assert (run["state"], run["texts_done"], run["bad_lines"], run["bad_lines_total"]) == ("done", done, bad, len(bad))
-    assert send(keeping, b"text\na", OPTIONS + "&no_quotes=no", {"Content-Type": "text/csv"}).json()["pointer"] == "/no_quotes"
+    assert send(sharing, b"text\na", OPTIONS + "&no_quotes=no", {"Content-Type": "text/csv"}).json()["pointer"] == "/no_quotes"
 
 
-def test_a_bad_record_counts_with_all_its_lines(keeping):
+def test_a_bad_record_counts_with_all_its_lines(sharing):
     body = b'["one text",\n{"text":\n"a second",\n"never closed: 3\n}, {"text": "lost"}\n]\n'
-    run = wait(keeping, send(keeping, body, OPTIONS, {"Content-Type": "application/json"}).headers["Location"])
+    run = wait(sharing, send(sharing, body, OPTIONS, {"Content-Type": "application/json"}).headers["Location"])
     assert (run["texts_done"], run["bad_lines"], run["bad_lines_total"]) == (1, [2], 5)
 
 
-def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
+def test_what_all_lines_are_is_not_looked_for_without_end(sharing):
     body = gzip.compress(b"bad\n" * 20000)
-    run = wait(keeping, send(keeping, body).headers["Location"])
+    run = wait(sharing, send(sharing, body).headers["Location"])
     assert run["state"] == "failed" and "none with a text" in run["error"]
 
 
@@ -183,11 +201,11 @@ def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
     ("sentence_ends=of,the", "sentence_ends", ["the", "of"]), slow_if(True, "attention_threshold=0.5", "attention_threshold", 0.5),
     slow_if(True, "special_tokens=mask", "special_tokens", "mask"), slow_if(True, "split_special_tokens=true", "split_special_tokens", True),
 ])
-def test_settings_change_figures_and_are_reported(keeping, query, key, value):
+def test_settings_change_figures_and_are_reported(sharing, query, key, value):
     body, said = body_of(texts(60, seed=30) + ["the [MASK] of the boat. and [MASK], the boat."] * 9), []
     for settings in (OPTIONS, f"{OPTIONS}&{query}"):
-        run = wait(keeping, send(keeping, body, settings).headers["Location"])
-        said.append(keeping.get(f"/corpora/{run['id']}/report").json())
+        run = wait(sharing, send(sharing, body, settings).headers["Location"])
+        said.append(sharing.get(f"/corpora/{run['id']}/report").json())
     assert said[0]["provenance"]["options"][key] != value == said[1]["provenance"]["options"][key]
     assert said[0]["layer_figures"] != said[1]["layer_figures"]
 
@@ -200,14 +218,14 @@ def test_a_window_smaller_than_the_papers_is_the_default_then(start_server, tmp_
     assert server.get(f"/corpora/{run['id']}/report").json()["provenance"]["options"]["max_tokens"] == 20
 
 
-def test_unknown_runs_and_methods(keeping):
+def test_unknown_runs_and_methods(refusing):
     for path in ("/corpora/0123456789abcdef", "/corpora/..%2f..", "/corpora/" + "x" * 300):
-        assert keeping.get(path).status == 404
-        assert keeping.get(path + "/report").status == 404
-        assert keeping.get(path + "/events").status == 404
-        assert keeping.request("POST", path + "/cancel", b"").status == 404
-        assert keeping.request("DELETE", path).status == 404
-    answer = keeping.request("PUT", "/corpora", b"")
+        assert refusing.get(path).status == 404
+        assert refusing.get(path + "/report").status == 404
+        assert refusing.get(path + "/events").status == 404
+        assert refusing.request("POST", path + "/cancel", b"").status == 404
+        assert refusing.request("DELETE", path).status == 404
+    answer = refusing.request("PUT", "/corpora", b"")
     assert answer.status == 405 and "POST" in answer.headers["Allow"] and "GET" in answer.headers["Allow"]
 
 
@@ -526,11 +544,11 @@ def test_a_stop_does_not_wait_for_texts_that_are_still_to_be_counted(start_serve
     wait(server, path)
 
 
-def test_answers_hide_where_the_server_keeps_its_files(keeping, tmp_path):
-    run = wait(keeping, send(keeping, gzip.compress(b'"a"\n' * 99)[:-6]).headers["Location"])
-    assert run["state"] == "failed" and str(tmp_path) not in run["error"] and "'input'" in run["error"]
-    problem = send(keeping, gzip.compress(b"no JSON\n" * 99)[:-6]).json()
-    assert problem["status"] == 422 and str(tmp_path) not in problem["detail"] and "cut short" in problem["detail"]
+def test_answers_hide_where_the_server_keeps_its_files(sharing):
+    run = wait(sharing, send(sharing, gzip.compress(b'"a"\n' * 99)[:-6]).headers["Location"])
+    assert run["state"] == "failed" and str(sharing.state.parent) not in run["error"] and "'input'" in run["error"]
+    problem = send(sharing, gzip.compress(b"no JSON\n" * 99)[:-6]).json()
+    assert problem["status"] == 422 and str(sharing.state.parent) not in problem["detail"] and "cut short" in problem["detail"]
 
 
 @pytest.mark.parametrize("n_path", [180, 300, 440, 480])
@@ -547,18 +565,18 @@ def test_nor_where_that_is_so_far_down_that_messages_are_cut(start_server, tmp_p
 
 
 @pytest.mark.parametrize("first", [1, 2, 100])
-def test_gzip_is_known_however_its_bytes_come(keeping, first):
+def test_gzip_is_known_however_its_bytes_come(sharing, first):
     packed = gzip.compress(b"\n".join(b"%d" % (n * 7919) for n in range(300)))
-    with keeping.socket() as client:
+    with sharing.socket() as client:
         client.sendall(b"POST /corpora?%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" %
                        (OPTIONS.encode(), len(packed)) + packed[:first])
-        keeping.wait_read(client)
+        sharing.wait_read(client)
         client.sendall(packed[first:])
         answer = b""
         while b"}" not in answer:
             answer += client.recv(65536)
     run = json.loads(answer.split(b"\r\n\r\n")[1])
-    assert run["texts_total"] is None and wait(keeping, f"/corpora/{run['id']}")["texts_done"] == 300
+    assert run["texts_total"] is None and wait(sharing, f"/corpora/{run['id']}")["texts_done"] == 300
 
 
 def small_files():
@@ -623,24 +641,24 @@ def test_the_number_of_runs_is_bounded(start_server, tmp_path):
     assert send(server, b'"a"\n').status == 202
 
 
-def test_client_that_leaves_in_the_middle(keeping, tmp_path):
-    with keeping.socket() as client:
+def test_client_that_leaves_in_the_middle(refusing):
+    with refusing.socket() as client:
         client.sendall(b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n" + b"a text\n" * 99)
-        until(lambda: list((tmp_path / "state" / "runs").iterdir()))
-    until(lambda: not list((tmp_path / "state" / "runs").iterdir()))
-    assert keeping.get("/corpora").json() == NO_RUNS
+        until(lambda: list((refusing.state / "runs").iterdir()))
+    until(lambda: not list((refusing.state / "runs").iterdir()))
+    assert refusing.get("/corpora").json() == NO_RUNS
 
 
-def test_head_of_events_has_no_body(keeping):
-    path = send(keeping, b'"a"\n').headers["Location"] + "/events"
-    answer = keeping.send(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+def test_head_of_events_has_no_body(sharing):
+    path = send(sharing, b'"a"\n').headers["Location"] + "/events"
+    answer = sharing.send(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 200 ") and b"text/event-stream" in answer
     assert answer.endswith(b"\r\n\r\n") and answer.count(b"\r\n\r\n") == 1
 
 
-def test_events_tell_the_run_to_its_end(keeping):
-    answer = send(keeping, body_of(texts(3000, seed=12)))
-    connection = keeping.connect()
+def test_events_tell_the_run_to_its_end(sharing):
+    answer = send(sharing, body_of(texts(3000, seed=12)))
+    connection = sharing.connect()
     connection.request("GET", answer.headers["Location"] + "/events")
     response = connection.getresponse()
     assert response.status == 200 and response.headers["Content-Type"] == "text/event-stream"
@@ -651,12 +669,12 @@ def test_events_tell_the_run_to_its_end(keeping):
     assert done == sorted(done) and len({json.dumps(run) for run in runs}) == len(runs)
 
 
-def test_bad_lines_are_reported_as_they_are_found(keeping):
-    path = send(keeping, b"{}\n" * 1200 + body_of(texts(20000, seed=15))).headers["Location"]
-    run = until(lambda: keeping.get(path).json(), lambda run: run["bad_lines_total"] >= 1200)
+def test_bad_lines_are_reported_as_they_are_found(sharing):
+    path = send(sharing, b"{}\n" * 1200 + body_of(texts(20000, seed=15))).headers["Location"]
+    run = until(lambda: sharing.get(path).json(), lambda run: run["bad_lines_total"] >= 1200)
     assert run["state"] == "running" and run["bad_lines"] == list(range(1, 1001)) and run["bad_lines_total"] == 1200
-    keeping.request("POST", f"{path}/cancel", b"")
-    ended = wait(keeping, path)
+    sharing.request("POST", f"{path}/cancel", b"")
+    ended = wait(sharing, path)
     assert ended["bad_lines"] == run["bad_lines"] and ended["bad_lines_total"] == 1200
 
 
@@ -704,43 +722,43 @@ def test_a_run_says_when_it_was_sent(start_server, tmp_path):
     assert again.get(path).json()["created"] is None
 
 
-def test_cancel_ends_a_run_and_delete_wants_that(keeping):
-    path = send(keeping, body_of(texts(20000, seed=13))).headers["Location"]
-    waiting = send(keeping, body_of(texts(10))).headers["Location"]
-    wait(keeping, path, ("running",))
-    assert keeping.request("DELETE", path).status == 409
-    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
-    assert keeping.request("POST", f"{waiting}/cancel", b"").status == 202
-    assert wait(keeping, path)["state"] == wait(keeping, waiting)["state"] == "cancelled"
-    assert keeping.get(f"{waiting}/report").status == 404
-    assert keeping.request("DELETE", path).status == 204
+def test_cancel_ends_a_run_and_delete_wants_that(sharing):
+    path = send(sharing, body_of(texts(20000, seed=13))).headers["Location"]
+    waiting = send(sharing, body_of(texts(10))).headers["Location"]
+    wait(sharing, path, ("running",))
+    assert sharing.request("DELETE", path).status == 409
+    assert sharing.request("POST", f"{path}/cancel", b"").status == 202
+    assert sharing.request("POST", f"{waiting}/cancel", b"").status == 202
+    assert wait(sharing, path)["state"] == wait(sharing, waiting)["state"] == "cancelled"
+    assert sharing.get(f"{waiting}/report").status == 404
+    assert sharing.request("DELETE", path).status == 204
 
 
-def test_a_cancelled_run_keeps_a_report_of_what_it_counted(keeping, headscope, tmp_path):
+def test_a_cancelled_run_keeps_a_report_of_what_it_counted(sharing, headscope, tmp_path):
     lines = texts(20000, seed=16)
-    path = send(keeping, body_of(lines)).headers["Location"]
-    until(lambda: keeping.get(path).json()["texts_done"], lambda n: n >= 200)
-    keeping.request("POST", f"{path}/cancel", b"")
-    run = wait(keeping, path)
-    said = keeping.get(f"{path}/report").json()
+    path = send(sharing, body_of(lines)).headers["Location"]
+    until(lambda: sharing.get(path).json()["texts_done"], lambda n: n >= 200)
+    sharing.request("POST", f"{path}/cancel", b"")
+    run = wait(sharing, path)
+    said = sharing.get(f"{path}/report").json()
     assert run["state"] == "cancelled" and 200 <= run["texts_done"] < 20000 and said["texts"] == run["texts_done"]
     assert said["provenance"]["input"]["complete"] is False and said["provenance"]["input"]["lines"] == run["texts_done"]
     assert {str(n) for layer in said["focus_ids"] for n in layer if n >= 0} == set(said["focus_tokens"])
-    assert b"</html>" in keeping.get(f"{path}/report?format=html").body
+    assert b"</html>" in sharing.get(f"{path}/report?format=html").body
 
     ndjson(tmp_path / "in", lines[:run["texts_done"]])
     corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
-    with np.load(io.BytesIO(keeping.get(f"{path}/report?format=npz").body)) as file:
+    with np.load(io.BytesIO(sharing.get(f"{path}/report?format=npz").body)) as file:
         for name, array in arrays(tmp_path / "out").items():
             assert file[name].tobytes() == array.tobytes(), name
 
 
-def test_cancel_does_not_wait_for_the_end_of_what_gzip_made_small(keeping):
-    path = send(keeping, gzip.compress(b"a text\n") + gzip.compress(b"\n" * (8 << 20)) * 400).headers["Location"]
-    wait_reading(keeping, path)
+def test_cancel_does_not_wait_for_the_end_of_what_gzip_made_small(sharing):
+    path = send(sharing, gzip.compress(b"a text\n") + gzip.compress(b"\n" * (8 << 20)) * 400).headers["Location"]
+    wait_reading(sharing, path)
     began = time.monotonic()
-    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
-    assert wait(keeping, path)["state"] == "cancelled" and time.monotonic() - began < 10
+    assert sharing.request("POST", f"{path}/cancel", b"").status == 202
+    assert wait(sharing, path)["state"] == "cancelled" and time.monotonic() - began < 10
 
 
 def test_a_cancelled_run_does_not_come_back_after_a_crash(start_server, tmp_path):
@@ -823,18 +841,18 @@ def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number
             assert file[name].tobytes() == array.tobytes(), name
 
 
-def test_analyze_is_answered_while_a_run_goes_on(keeping):
+def test_analyze_is_answered_while_a_run_goes_on(sharing):
     """Often, while the run gets a little further (it is the more polite): its texts are the clock, which a busy machine slows as well."""
-    path = send(keeping, body_of(["the old river and the bridge " * 8] * 20000), "max_tokens=128").headers["Location"]
-    until(lambda: keeping.get(path).json()["texts_done"], lambda n: n > 0)
-    first, now, answers = keeping.get(path).json()["texts_done"], 0, 0
+    path = send(sharing, body_of(["the old river and the bridge " * 8] * 20000), "max_tokens=128").headers["Location"]
+    until(lambda: sharing.get(path).json()["texts_done"], lambda n: n > 0)
+    first, now, answers = sharing.get(path).json()["texts_done"], 0, 0
     while now < first + 50 or answers < 50:
-        assert keeping.post("/analyze", {"text": f"The river flows past the old house number {answers}."}).status == 200
+        assert sharing.post("/analyze", {"text": f"The river flows past the old house number {answers}."}).status == 200
         answers += 1
-        now = keeping.get(path).json()["texts_done"]
-    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
+        now = sharing.get(path).json()["texts_done"]
+    assert sharing.request("POST", f"{path}/cancel", b"").status == 202
     assert (now - first) / answers < 50
-    wait(keeping, path)
+    wait(sharing, path)
 
 
 @pytest.fixture
