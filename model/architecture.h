@@ -295,13 +295,20 @@ typedef struct hs_sentence_head {
 
 /* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head. With a factor they
  * are divided by it. If original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only
- * where P / w < low. It stays where P / w > high, and is interpolated linearly between. */
+ * where P / w < low. It stays where P / w > high, and is interpolated linearly between.
+ *
+ * With by_column (YaRN) frequency m is divided by the factor for m >= high, stays for m <= low, and is
+ * interpolated linearly between. With divisors (LongRoPE) frequency m is divided by divisors[m], or in texts
+ * of more than P tokens by divisors[R / 2 + m]. Both multiply cosines and sines by an amplitude. */
 typedef struct hs_rotary {
     size_t width;     /* R, even; 0: the head's width */
     bool interleaved; /* columns 2m and 2m + 1 turn together (GPT-J), not m and R / 2 + m */
     double factor;    /* 0: none */
     double low, high;
     size_t original_positions;
+    bool by_column;
+    double amplitude; /* 0: 1 */
+    float *divisors;  /* [2][R / 2], owned; or NULL */
 } hs_rotary;
 
 typedef struct hs_architecture {

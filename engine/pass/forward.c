@@ -240,6 +240,15 @@ static ptrdiff_t layer_kept(const pass *p, const hs_capture *capture)
     return capture->cross == p->cross ? hs__list_find(capture->layers, capture->n_layers, p->index) : -1;
 }
 
+/* Returns the rotation for a text of so many tokens, or NULL. */
+static const hs__rotation *rotation_of(const pass *p, size_t n_tokens)
+{
+    const hs_rotary *rotary = &p->engine->architecture->rotary;
+    const hs__rotation *rotation = p->layer->rotation;
+    const bool is_long = rotation && rotary->divisors && n_tokens > rotary->original_positions;
+    return is_long && !rotation->unscaled ? rotation + 1 : rotation;
+}
+
 /* Computes one head of the sequence s, which begins at rows `at`. Returns false if nothing needs it. */
 static bool head_attend(const pass *p, size_t index, size_t s, row_start at, size_t slot, bool keys_are_ready)
 {
@@ -266,7 +275,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
         .cap = (float)architecture->score_cap,
-        .rotation = p->layer->rotation,
+        .rotation = rotation_of(p, capture->n_tokens),
         .window = p->layer->window,
         .streams = p->streams,
         .place = {sequence, p->index, index, p->cross},

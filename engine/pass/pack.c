@@ -150,6 +150,7 @@ static float frequency_scale(const hs_rotary *rotary, float frequency)
     const float turns = (float)((double)rotary->original_positions / 6.283185307179586) * frequency;
     if (rotary->factor <= 0)
         return frequency;
+    assert(!rotary->by_column);
     if (rotary->original_positions == 0 || turns < low)
         return frequency / factor;
     if (turns > high)
@@ -158,19 +159,38 @@ static float frequency_scale(const hs_rotary *rotary, float frequency)
     return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
+/* Scales frequency m of YaRN, whose inverse is `period`, in float32 as HuggingFace's models do. */
+static float frequency_of_column(const hs_rotary *rotary, size_t m, float period)
+{
+    const float ramp = ((float)m - (float)rotary->low) / (float)(rotary->high - rotary->low);
+    const float kept = 1 - fminf(fmaxf(ramp, 0), 1);
+    return 1 / ((float)rotary->factor * period) * (1 - kept) + 1 / period * kept;
+}
+
+/* Returns frequency m, whose inverse is `period` before it is scaled. */
+static float frequency_of(const hs__rotation *rotation, const hs_rotary *rotary, size_t m, size_t half,
+                          float period)
+{
+    if (rotation->unscaled)
+        return 1 / period;
+    if (rotary->divisors)
+        return 1 / (rotary->divisors[(rotation->is_long ? half : 0) + m] * period);
+    return rotary->by_column ? frequency_of_column(rotary, m, period) : frequency_scale(rotary, 1 / period);
+}
+
 /* Fills the table of angles in float32, as HuggingFace's models do. At position 8000 the rounding shows in
  * the fourth digit of a cosine. It rounds inv[m] = 1 / theta^(2m / d), then t * inv[m]. */
 static void rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_t n_positions, size_t width)
 {
     const size_t half = width / 2;
+    const float amplitude = rotation->unscaled || rotary->amplitude <= 0 ? 1 : (float)rotary->amplitude;
     for (size_t m = 0; m < half; m++) {
         const float exponent = (float)(2 * m) / (float)width;
-        const float frequency = 1 / (float)pow(rotation->base, exponent);
-        const float inverse = rotation->unscaled ? frequency : frequency_scale(rotary, frequency);
+        const float inverse = frequency_of(rotation, rotary, m, half, (float)pow(rotation->base, exponent));
         for (size_t t = 0; t < n_positions; t++) {
             const float angle = (float)t * inverse;
-            rotation->cosines[t * half + m] = (float)cos((double)angle);
-            rotation->sines[t * half + m] = (float)sin((double)angle);
+            rotation->cosines[t * half + m] = (float)cos((double)angle) * amplitude;
+            rotation->sines[t * half + m] = (float)sin((double)angle) * amplitude;
         }
     }
 }
@@ -522,10 +542,15 @@ static const hs__rotation *rotation_find(hs_engine *engine, const hs_layer *laye
     for (size_t r = 0; r < engine->n_rotations; r++)
         if (engine->rotations[r].base == base && engine->rotations[r].unscaled == layer->rotation_unscaled)
             return &engine->rotations[r];
-    engine->rotations[engine->n_rotations].unscaled = layer->rotation_unscaled;
-    engine->rotations[engine->n_rotations].base = base;
-    engine->rotations[engine->n_rotations].interleaved = engine->architecture->rotary.interleaved;
-    return &engine->rotations[engine->n_rotations++];
+    hs__rotation *rotation = &engine->rotations[engine->n_rotations++];
+    rotation->unscaled = layer->rotation_unscaled;
+    rotation->base = base;
+    rotation->interleaved = engine->architecture->rotary.interleaved;
+    if (engine->architecture->rotary.divisors) {
+        engine->rotations[engine->n_rotations] = *rotation;
+        engine->rotations[engine->n_rotations++].is_long = true;
+    }
+    return rotation;
 }
 
 static hs_status engine_allocate(hs_engine *engine, hs_error *err)
@@ -533,7 +558,7 @@ static hs_status engine_allocate(hs_engine *engine, hs_error *err)
     const hs_architecture *architecture = engine->architecture;
     hs__arena arena = {0};
     engine->layers = calloc(engine->n_blocks, sizeof *engine->layers);
-    engine->rotations = calloc(engine->n_blocks, sizeof *engine->rotations);
+    engine->rotations = calloc(2 * engine->n_blocks, sizeof *engine->rotations);
     if (!engine->layers || !engine->rotations)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
     for (size_t l = 0; l < engine->n_blocks; l++) {

@@ -37,6 +37,7 @@ typedef struct hs__packed_norm {
 typedef struct hs__rotation {
     double base; /* theta */
     bool interleaved, unscaled;
+    bool is_long;           /* of the texts for which LongRoPE has other divisors */
     float *cosines, *sines; /* [n_positions][R / 2] */
 } hs__rotation;
 
@@ -95,7 +96,8 @@ struct hs_engine {
     hs__packed_layer *layers; /* [n_blocks]; those with the same weights share products */
     bool gated, windowed;     /* true if any layer is */
     size_t inner_step;        /* floats between rows of the inner array of the feed-forward block */
-    hs__rotation *rotations;  /* at most [n_blocks], one for each base */
+    hs__rotation *rotations;  /* at most [2 n_blocks], one for each base; with divisors one for short texts
+                               * and behind it one for long ones */
     size_t n_rotations;
     float score_scale; /* 1 / sqrt(d), less for scores with several addends */
     hs__relative relative;

@@ -1,5 +1,5 @@
-/* config.c - reads the keys of config.json. Every reader of a key first checks for an earlier failure, then
- * the type and range of its key, so that no family can forget to. */
+/* config.c - reads the keys of config.json; rotation.c those of rotary positions. Every reader of a key first
+ * checks for an earlier failure, then the type and range of its key, so that no family can forget to. */
 #include "model/families/family.h"
 
 #include <stdarg.h>
@@ -127,83 +127,6 @@ void hs__config_padding(hs__config *config, size_t padding_id, hs_architecture *
     }
     architecture->embedding.position_offset = padding_id + 1;
     architecture->shape.n_positions = n_rows - architecture->embedding.position_offset;
-}
-
-double hs__config_theta_or(hs__config *config, const char *part, double otherwise)
-{
-    const json_t *all = look_up(config, "rope_parameters");
-    hs__config rope = {
-        .keys = part ? json_object_get(all, part) : all, .status = config->status, .err = config->err};
-    if (!rope.keys || json_is_null(rope.keys))
-        return otherwise;
-    if (!json_is_object(rope.keys))
-        hs__config_refuse(&rope, "rope_parameters must be an object");
-    hs__config_only(&rope, "rope_type", "default");
-    if (hs__config_number_or(&rope, "partial_rotary_factor", 0, 1, 1) != 1)
-        hs__config_refuse(&rope, "partial_rotary_factor must be 1");
-    const double theta = hs__config_number_or(&rope, "rope_theta", 1, 1e12, otherwise);
-    config->status = rope.status;
-    return theta;
-}
-
-/* Reads the scaling of frequencies from an object that names its type, as it is or in rope_scaling. "dynamic"
- * changes only texts of more than max_position_embeddings tokens, which are not read. */
-static void read_scaling(hs__config *rope, hs_rotary *rotary)
-{
-    const char *type = hs__config_text(rope, "rope_type");
-    if (!type)
-        type = hs__config_text(rope, "type");
-    if (!type || strcmp(type, "default") == 0)
-        return;
-    const bool dynamic = strcmp(type, "dynamic") == 0;
-    if (!dynamic && strcmp(type, "linear") != 0 && strcmp(type, "llama3") != 0) {
-        hs__config_refuse(rope,
-                          "rope_type must be \"default\", \"dynamic\", \"linear\" or \"llama3\"; not "
-                          "supported: \"%s\"",
-                          type);
-        return;
-    }
-    const double factor = hs__config_number_or(rope, "factor", 1, 1e6, 1);
-    if (dynamic)
-        return;
-    rotary->factor = factor;
-    if (strcmp(type, "linear") == 0)
-        return;
-    rotary->low = hs__config_number_or(rope, "low_freq_factor", 1e-6, 1e6, 1);
-    rotary->high = hs__config_number_or(rope, "high_freq_factor", 1e-6, 1e6, 4);
-    rotary->original_positions =
-        hs__config_size(rope, "original_max_position_embeddings", 1, (size_t)1 << 30);
-    if (rotary->high <= rotary->low)
-        hs__config_refuse(rope, "high_freq_factor must be greater than low_freq_factor");
-}
-
-void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architecture *architecture)
-{
-    static const char *const objects[] = {"rope_scaling", "rope_parameters"};
-    const hs_shape *shape = &architecture->shape;
-    double theta = hs__config_number_or(config, keys.theta, 1, 1e12, keys.base > 0 ? keys.base : 10000);
-    double fraction = keys.share > 0 ? keys.share : 1;
-    if (keys.fraction)
-        fraction = hs__config_number_or(config, keys.fraction, 1e-6, 1, fraction);
-    for (size_t i = 0; i < 2; i++) {
-        hs__config rope = {.keys = look_up(config, objects[i]), .err = config->err};
-        if (rope.keys && !json_is_null(rope.keys) && !json_is_object(rope.keys))
-            hs__config_refuse(config, "%s must be an object", objects[i]);
-        if (keys.part && i == 1)
-            rope.keys = json_object_get(rope.keys, keys.part);
-        if (!rope.keys || json_is_null(rope.keys) || config->status)
-            continue;
-        theta = hs__config_number_or(&rope, "rope_theta", 1, 1e12, theta);
-        fraction = hs__config_number_or(&rope, "partial_rotary_factor", 1e-6, 1, fraction);
-        read_scaling(&rope, &architecture->rotary);
-        config->status = rope.status;
-    }
-    architecture->rotary.width = (size_t)((double)shape->head_width * fraction);
-    if (architecture->rotary.width < 2)
-        hs__config_refuse(config, "rotary positions of %g of heads of width %zu leave nothing to rotate",
-                          fraction, shape->head_width);
-    for (size_t i = 0; i < shape->n_layers; i++)
-        architecture->layers[i].rotation_base = theta;
 }
 
 void hs__config_only(hs__config *config, const char *key, const char *only)

@@ -75,6 +75,7 @@ double hs__config_theta_or(hs__config *config, const char *part, double otherwis
 typedef struct hs__rotation_keys {
     const char *theta, *fraction, *part; /* fraction and part may be NULL */
     double base, share;                  /* of a config without the keys; 0: 10000, the whole head */
+    size_t original; /* original_max_position_embeddings of a config without it; 0: max_position_embeddings */
 } hs__rotation_keys;
 
 /* Reads rotary positions by their newer keys (rope_parameters) or their older ones (and rope_scaling) into

@@ -176,15 +176,16 @@ static const hs__module phi3_modules[] = {
 
 static const hs__layout phi3_layout = LAYOUT(phi3_modules);
 
-/* Reads Phi-3's config. Its long texts have a scaling of their own (longrope). */
+/* Reads Phi-3's config, whose only scaling is longrope. */
 static void configure_phi3(hs__config *config, hs_architecture *architecture)
 {
     configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(config,
-                        (hs__rotation_keys){.theta = "rope_theta", .fraction = "partial_rotary_factor"},
-                        architecture);
+    hs__config_rotation(
+        config,
+        (hs__rotation_keys){.theta = "rope_theta", .fraction = "partial_rotary_factor", .original = 4096},
+        architecture);
     if (architecture->rotary.factor > 0)
-        hs__config_refuse(config, "rope_type must be \"default\" for this family");
+        hs__config_refuse(config, "rope_type must be \"default\" or \"longrope\" for this family");
     read_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
 }
 

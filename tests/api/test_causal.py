@@ -238,15 +238,15 @@ def test_refusals(served):
 
 
 @pytest.mark.parametrize("module, change, message", [
-    (family_llama, {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, 'not supported: "yarn"'),
+    (family_llama, {"rope_parameters": {"rope_type": "su", "factor": 2.0}}, 'not supported: "su"'),
+    (family_llama, {"rope_parameters": {"rope_type": "yarn"}}, "factor is missing"),
+    (family_llama, {"rope_parameters": {"rope_type": "longrope", "short_factor": [1]}}, "short_factor must be a list of 6 numbers"),
     (family_llama, {"attention_bias": True}, "attention_bias is not supported"),
     (family_llama, {"num_key_value_heads": 3}, "is not a multiple of num_key_value_heads (3)"),
-    (family_llama, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "original_max_position_embeddings is missing"),
     (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),
     (family_gpt2, {"scale_attn_weights": False}, "scale_attn_weights must be true"),
-    (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "longrope"}}, 'not supported: "longrope"'),
     (family_llama, {"model_type": "phi3", "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
-     'rope_type must be "default" for this family'),
+     'rope_type must be "default" or "longrope" for this family'),
     (family_gemma, {"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported"),
     (family_gemma, {"attention_bias": True}, "attention_bias is not supported"),
     (family_gemma, {"attn_logit_softcapping": 0}, "attn_logit_softcapping must be a number from 1e-06 to 1e+06; it is 0"),

@@ -126,6 +126,16 @@ SAVED = {
         "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64}},
     "llama dynamic": {**SIZES, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 500.0, "factor": 4.0}},
+    "llama yarn": {**SIZES, "rope_parameters": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
+                                                 "original_max_position_embeddings": 32}},
+    "qwen2 yarn": {**SIZES, "num_key_value_heads": 2, "original_max_position_embeddings": 16, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 100.0, "factor": 3.0, "mscale": 0.7, "mscale_all_dim": 1.2, "beta_fast": 8, "beta_slow": 2,
+        "truncate": False, "original_max_position_embeddings": 32}},
+    "llama longrope": {**SIZES, "rope_parameters": {"rope_type": "longrope", "rope_theta": 500.0, "short_factor": [1, 1.5, 2, 3],
+                                                     "long_factor": [2, 3, 5, 9], "original_max_position_embeddings": 64}},
+    "phi3 longrope": {**SIZES, "num_key_value_heads": 2, "original_max_position_embeddings": 160, "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 500.0, "short_factor": [1, 1.5, 2], "long_factor": [2, 3, 5],
+        "partial_rotary_factor": 0.75}},
     "mistral": {**SIZES, "num_key_value_heads": 1, "sliding_window": 9},
     "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},

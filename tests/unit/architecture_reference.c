@@ -241,6 +241,20 @@ static void softmax(size_t K, const double *scores, double *ret)
         ret[j] /= sum;
 }
 
+/* Returns the frequency of column m of a head, for a text of T tokens. */
+static float frequency(const hs_architecture *architecture, double base, size_t T, size_t m)
+{
+    const hs_rotary *rotary = &architecture->rotary;
+    const size_t D = architecture->shape.head_width;
+    const float period = powf((float)base, (float)(2 * m) / (float)D);
+    if (rotary->divisors)
+        return 1 / (rotary->divisors[(T > rotary->original_positions ? D / 2 : 0) + m] * period);
+    if (!rotary->by_column)
+        return 1 / period;
+    const double part = fmin(fmax(((double)m - rotary->low) / (rotary->high - rotary->low), 0), 1);
+    return (float)((part / rotary->factor + 1 - part) / (double)period);
+}
+
 /* q or k [T][H], every head turned by its positions. Angles are float32, as in HuggingFace's models. */
 static void rotate(const hs_architecture *architecture, double base, size_t T, double *x)
 {
@@ -249,11 +263,11 @@ static void rotate(const hs_architecture *architecture, double base, size_t T, d
     for (size_t t = 0; base > 0 && t < T; t++)
         for (size_t h = 0; h < architecture->shape.n_heads; h++)
             for (size_t m = 0; m < D / 2; m++) {
-                const float inverse = 1 / powf((float)base, (float)(2 * m) / (float)D),
-                            angle = (float)t * inverse;
+                const float angle = (float)t * frequency(architecture, base, T, m);
+                const double more = architecture->rotary.amplitude > 0 ? architecture->rotary.amplitude : 1;
                 double *a = x + t * H + h * D + step * m, *b = a + between;
-                const double turned = *a * cos((double)angle) - *b * sin((double)angle);
-                *b = *b * cos((double)angle) + *a * sin((double)angle);
+                const double turned = (*a * cos((double)angle) - *b * sin((double)angle)) * more;
+                *b = (*b * cos((double)angle) + *a * sin((double)angle)) * more;
                 *a = turned;
             }
 }

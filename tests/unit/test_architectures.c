@@ -306,6 +306,24 @@ static hs_architecture architecture_rotated(void)
     return architecture;
 }
 
+static hs_architecture architecture_yarn(void)
+{
+    hs_architecture architecture = architecture_rotated();
+    architecture.rotary = (hs_rotary){.factor = 4, .low = 1, .high = 4, .by_column = true, .amplitude = 1.2};
+    return architecture;
+}
+
+/* Some texts of the tests have more tokens than the positions of the training. */
+static hs_architecture architecture_longrope(void)
+{
+    static float divisors[256];
+    hs_architecture architecture = architecture_rotated();
+    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++)
+        divisors[i] = 1 + (float)i / 8;
+    architecture.rotary = (hs_rotary){.original_positions = 20, .amplitude = 1.1, .divisors = divisors};
+    return architecture;
+}
+
 static hs_architecture architecture_interleaved(void)
 {
     hs_architecture architecture = architecture_rotated();
@@ -462,6 +480,8 @@ static const struct {
     {"padding", architecture_padding},
     {"counted padding", architecture_counted_padding},
     {"sinusoids", architecture_sinusoids},
+    {"YaRN", architecture_yarn},
+    {"LongRoPE", architecture_longrope},
     {"Marian's sinusoids", architecture_sinusoids_of_marian},
     {"token dropout", architecture_token_dropout},
     {"distance bias", architecture_distance_bias},

@@ -3,6 +3,7 @@
 #include "tests/unit/suite.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,9 @@ START_TEST(absent_keys)
     ck_assert(architecture.norm_eps == 1e-5F);
     accept(DECODER("llama", "16", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4.0}"));
     ck_assert(architecture.norm_eps == 1e-6F && architecture.rotary.factor == 0);
+    accept(DECODER("llama", "16", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}"));
+    ck_assert(architecture.rotary.by_column && architecture.rotary.factor == 4);
+    ck_assert(fabs(architecture.rotary.amplitude - (0.1 * log(4) + 1)) < 1e-12);
 #define CLASSIFIER ",\"architectures\":[\"XForSequenceClassification\"]"
     accept(DECODER("gemma2", "16", CLASSIFIER));
     ck_assert_int_eq(architecture.task_head.padding_id, 0);
