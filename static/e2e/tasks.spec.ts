@@ -68,7 +68,7 @@ for (const [what, fragment, target, words] of [
     await open(page, home, `${fragment}&tone=target_change`);
     expect((await requested).postDataJSON().target).toEqual(target);
     await expect(page.getByText(words)).toBeVisible();
-    await expect(page.locator(".effects-progress")).toHaveCount(0);
+    await expect(page.getByText("Heads switched off one by one")).toHaveCount(0);
   });
 
 test("labels stand under the tokens, none where the label is O", async ({ watched: page, home, request }) => {

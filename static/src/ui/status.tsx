@@ -4,6 +4,7 @@ import type { Problem } from "../app/api";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
 import { canRetry, fieldOf, inWords } from "../app/problems";
+import { useApp } from "./context";
 import { Button } from "./controls";
 
 const PATIENCE_MS = 150; // quicker answers show no progress
@@ -56,15 +57,23 @@ export function problemNotice(problem: Problem, again: ComponentChildren, marked
   );
 }
 
-// The progress of several requests, counted in layers.
-export const Progressing = ({ words, done, of }: { words: string; done: number; of: number }) => (
-  <div class="notice progress" role="status">
-    <p>
-      {words}: {done} of {of} layers
-    </p>
-    <progress max={of} value={done} aria-label="Layers done" />
-  </div>
-);
+// The progress of several requests, counted in layers. `next`: the one under way; null: all are here.
+export function LayersProgress(props: { words: string; done: number; of: number; next: Entry<unknown> | null }) {
+  const app = useApp();
+  const { words, done, of, next } = props;
+  if (!next) return null;
+  if (next.status === "failed") return statusOf(app, next);
+  const stopped = next.status === "cancelled";
+  return (
+    <div class="layers-progress" role="status">
+      <progress max={of} value={done} aria-label="Layers done" />
+      <span>
+        {words}: {done} of {of} layers{stopped && ", then cancelled"}
+      </span>
+      <Button onClick={stopped ? next.retry : next.cancel}>{stopped ? "Continue" : "Cancel"}</Button>
+    </div>
+  );
+}
 
 function progressOf(app: App, { progress, started, cancel }: Entry<unknown>): VNode {
   const { received, total } = progress;

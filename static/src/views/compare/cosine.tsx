@@ -17,6 +17,7 @@ import { PromptSelect } from "../../ui/prompt-select";
 import { statusOf } from "../../ui/status";
 import { TextFlow, type TokenLook } from "../../ui/text-flow";
 import { rowsOf } from "../../passes/effects";
+import { EffectsProgress } from "../../passes/effects-progress";
 import { tintOf, valuesOf } from "../../passes/tones";
 
 const TOP = 5; // tokens listed for a text
@@ -143,8 +144,8 @@ function HeadEffects({ vector }: { vector: readonly number[] }) {
   const { answer } = app.overview();
   if (!answer) return null;
   const target = { cosine: [...vector] };
-  const { rows, next } = rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, null, target));
-  const changes = valuesOf("target_change", undefined, rows, answer.heads.length) ?? [];
+  const effects = rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, null, target));
+  const changes = valuesOf("target_change", undefined, effects.rows, answer.heads.length) ?? [];
   const values = changes.map((row) => row.map((change) => change && -change));
   const tint = tintOf("target_change", values, app.state.map, app.theme);
   const numbers = {
@@ -156,7 +157,7 @@ function HeadEffects({ vector }: { vector: readonly number[] }) {
   };
   return (
     <>
-      {next && statusOf(app, next)}
+      <EffectsProgress of={effects} />
       <HeadMap of={numbers} onOpen={app.pick} />
     </>
   );

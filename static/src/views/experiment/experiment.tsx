@@ -19,6 +19,7 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "../../passes/effects";
+import { EffectsProgress } from "../../passes/effects-progress";
 import { inWords, release, toggled, toggledLayer, type Edit } from "../../passes/interventions";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
@@ -229,7 +230,7 @@ function HeadLab(props: {
         onToggleLayer={toggleLayer}
         onShow={(layer, head) => open(app, layer, head)}
       />
-      {effects && <EffectsProgress effects={effects} />}
+      {effects && <EffectsProgress of={effects} />}
       <p class="muted caption">
         {blank &&
           (tone === "logprob_change"
@@ -238,23 +239,6 @@ function HeadLab(props: {
         Click a head to change it, L3 to change its whole layer. Shift and click shows its maps.
       </p>
     </section>
-  );
-}
-
-function EffectsProgress({ effects: { rows, next } }: { effects: Effects }) {
-  const app = useApp();
-  if (!next) return null;
-  if (next.status === "failed") return statusOf(app, next);
-  const done = rows.filter(Boolean).length;
-  const stopped = next.status === "cancelled";
-  return (
-    <div class="effects-progress" role="status">
-      <progress max={rows.length} value={done} aria-label="Layers done" />
-      <span>
-        Heads switched off one by one: {done} of {rows.length} layers{stopped && ", then cancelled"}
-      </span>
-      <Button onClick={stopped ? next.retry : next.cancel}>{stopped ? "Continue" : "Cancel"}</Button>
-    </div>
   );
 }
 

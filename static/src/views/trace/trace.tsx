@@ -15,7 +15,7 @@ import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
 import { useResize } from "../../ui/resize";
-import { Progressing, StatusLine, statusOf } from "../../ui/status";
+import { LayersProgress, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
 import { inWords, release, toggled, type Edit } from "../../passes/interventions";
@@ -23,7 +23,7 @@ import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } fr
 import { PredictionCards } from "../../passes/prediction-card";
 import { targetOf, type Target } from "../../passes/target";
 import { TokenStrip } from "../../passes/token-strip";
-import { layersOf, type Layers } from "./layers";
+import { layersOf } from "./layers";
 import { PatchMap, PatchNote, patchingOf } from "./patching";
 import { drawingOf, type Drawing } from "./picture";
 import { strongestRoutes, type Hop, type Route } from "../../heads/routes";
@@ -130,7 +130,14 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         {routes && drawing ? (
           <RoutePicture frame={frame} routes={routes} drawing={drawing} place={placeOf(answer, at)} />
         ) : (
-          layers && <Waiting answer={answer} layers={layers} />
+          layers && (
+            <LayersProgress
+              words={layers.ofEffects ? "Heads changed one by one" : "Norms of what heads hand on"}
+              done={layers.done}
+              of={answer.layers.length}
+              next={layers.waiting}
+            />
+          )
         )}
         <div class="trace-side">
           {statusOf(app, waiting, true)}
@@ -147,15 +154,6 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
       </p>
     </>
   );
-}
-
-function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
-  const app = useApp();
-  const { waiting, done, ofEffects } = layers;
-  if (!waiting) return null;
-  const words = ofEffects ? "Heads changed one by one" : "Norms of what heads hand on";
-  if (waiting.status === "loading") return <Progressing words={words} done={done} of={answer.layers.length} />;
-  return statusOf(app, waiting);
 }
 
 function RoutePicture(props: {
