@@ -126,6 +126,9 @@ class Client:
             threshold             least normalised similarity of a pair
             attention_threshold   least column sum of a high-attention token, of the largest one
             max_pairs             most pairs; the strongest are kept, and pairs_total counts all
+            pool                  of pooled maps: rows and columns of a block
+            rows                  of sliced maps: the first row, and the one behind the last
+            columns               of sliced maps: the first column, and the one behind the last
             reduce                "sum" or "mean" of every array over the heads
             special_tokens        "mask": special tokens count in no maximum, pair or figure
             digits                significant digits of numbers in JSON, which analyze_batch() reads
