@@ -4,6 +4,7 @@ import test from "node:test";
 import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
 import "../src/fields.ts";
+import { directionOf } from "../src/app/bidi.ts";
 import { fieldOf, firstPage, formatState, INITIAL, leavesFirst, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
 import { curlOf, pythonOf } from "../src/saving/export.ts";
@@ -351,4 +352,14 @@ test("the first page is centred, and links and other texts are not", () => {
   assert.equal(leavesFirst(first, { pair: "A second one." }), true);
   assert.equal(leavesFirst(first, { text: first.text, pair: "", window: 0 }), false);
   assert.equal(leavesFirst({ ...first, text: "Another." }, { text: "A third." }), false);
+});
+
+test("a text reads in the direction of its first letter", () => {
+  assert.equal(directionOf("The harbour"), "ltr");
+  assert.equal(directionOf("  42. שלום world"), "rtl");
+  assert.equal(directionOf("العربية"), "rtl");
+  assert.equal(directionOf("A word of Hebrew: שלום"), "ltr");
+  assert.equal(directionOf("港町"), "ltr");
+  assert.equal(directionOf("12 + 3"), "ltr");
+  assert.equal(directionOf(""), "ltr");
 });

@@ -158,6 +158,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <textarea
             id="text"
             rows={9}
+            dir="auto"
             spellcheck={false}
             value={draft.text}
             onInput={(e) => edit({ text: e.currentTarget.value })}
@@ -171,6 +172,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <textarea
             id="pair"
             rows={3}
+            dir="auto"
             spellcheck={false}
             aria-label="Second segment"
             value={draft.pair}

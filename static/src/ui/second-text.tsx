@@ -20,6 +20,7 @@ export function SecondText({ label, action, help }: { label: string; action: str
       <Field label={label} help={help}>
         <textarea
           rows={4}
+          dir="auto"
           spellcheck={false}
           aria-label="Second text"
           value={draft.text ?? shown}

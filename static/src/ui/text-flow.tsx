@@ -1,6 +1,6 @@
 // The text with its tokens as elements in place: white space included, special tokens as chips, the cut end in grey.
 import type { ComponentChildren, CSSProperties } from "preact";
-import { escapeBidi } from "../app/bidi";
+import { directionOf, escapeBidi } from "../app/bidi";
 import type { Axis } from "../maps/analysis";
 import { classes } from "./classes";
 
@@ -64,7 +64,7 @@ export function TextFlow(props: {
         const parts = partsOf(axis, source, type, token);
         return (
           (source || parts.length > 0) && (
-            <p key={type} role={label ? "group" : undefined}>
+            <p key={type} role={label ? "group" : undefined} dir={directionOf(source)}>
               <span class="lines">{parts}</span>
             </p>
           )
