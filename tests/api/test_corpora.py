@@ -349,7 +349,7 @@ def test_uploads_that_send_nothing_take_no_space_from_others(start_server, tmp_p
 def test_a_run_that_memory_can_never_be_enough_for_is_refused_at_once(start_server, tmp_path):
     checkpoint.write_random(tmp_path / "model", n_layers=12, n_heads=128, hidden=256, positions=4096)
     server = start_server("--state", str(tmp_path / "state"), "--model", f"wide={tmp_path / 'model'}")
-    answer = send(server, b'"a"\n', "max_tokens=4096")  # hundreds of gigabytes
+    answer = send(server, b'"a"\n', "max_tokens=4096&map_bins=4096")  # hundreds of gigabytes
     assert answer.status == 422 and "memory" in answer.json()["detail"]
     assert server.get("/corpora").json() == NO_RUNS
     assert send(server, b'"a"\n', "max_tokens=16&layers=0").status == 202
@@ -883,7 +883,7 @@ def test_a_run_fits_the_container_or_is_refused(tmp_path, small_group):
         return answer.status, json.loads(answer.read())
 
     try:
-        status, problem = ask("POST", "/corpora?max_tokens=512", b'"a"\n')
+        status, problem = ask("POST", "/corpora?max_tokens=512&map_bins=512", b'"a"\n')
         assert status == 422 and "MB of memory" in problem["detail"]
         status, run = ask("POST", "/corpora", body_of(texts(60, seed=28)))
         assert status == 202, run

@@ -1004,7 +1004,7 @@ def test_a_full_disk_is_reported_and_the_last_save_stays(headscope, half_done, l
 
 def test_a_run_without_enough_memory_is_refused_before_it_begins(headscope, tmp_path):
     checkpoint.write_random(tmp_path / "model", n_layers=12, n_heads=128, hidden=256, positions=4096)
-    done = corpus(headscope, "-", "-o", tmp_path / "out", "--model", tmp_path / "model", "--max-tokens", "4096", stdin=b"a\n",
+    done = corpus(headscope, "-", "-o", tmp_path / "out", "--model", tmp_path / "model", "--max-tokens", "4096", "--map-bins", "4096", stdin=b"a\n",
                   small=False)
     assert done.returncode == 1 and "MB of memory" in done.stderr and not (tmp_path / "out").exists()
 
