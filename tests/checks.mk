@@ -59,17 +59,24 @@ bench: packages-test $(BINARY) $(PASSES) build/bench/load
 	    $(if $(QUICK),--quick)
 	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/explanation/performance.md)
 
-## make bench-peers     beside ONNX Runtime (npm) and, where installed, PyTorch, in one run
+## make bench-peers     beside ONNX Runtime (npm), OpenVINO and PyTorch (PyPI), in one run; BUSY=1: in CPU time of one core
+BUSY ?=
 PEERS := tests/bench/peers
 $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
 	cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
+# PyPI's torch brings gigabytes for GPUs; PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu has a small one.
+build/peers/installed: $(PEERS)/requirements.txt
+	$(PYTHON) -m venv build/peers && build/peers/bin/pip install --quiet -r $< && touch $@
 build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
-	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
+	@$(MAKE) --no-print-directory build/peers/installed || \
+	    echo 'bench-peers: OpenVINO and PyTorch cannot be installed from PyPI here, so they are left out'
+	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json \
+	    $$([ ! -e build/peers/installed ] || echo --python $(CURDIR)/build/peers/bin/python) $(if $(BUSY),--cpu-time)
 	$(PYTHON) tests/bench/report.py build docs/explanation/performance.md
 
 ## make format          clang-format over all C; format-check only looks

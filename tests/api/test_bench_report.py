@@ -26,7 +26,7 @@ EMPTY = "# Title\n\nBefore.\n\n<!-- bench: peers -->\n<!-- end -->\n\n<!-- bench
 
 def engines(ratio_int8=1.25):
     return [{"model": "BERT-base", "cores": 1, "tokens": 128, "name": "ONNX Runtime, int8", "ms": 82.44, "best_ms": 80, "ratio": 0.4,
-             "ratio_int8": ratio_int8}]
+             "ratio_int8": ratio_int8, "others": 0.021}]
 
 
 def test_a_machine_is_its_cpu_instructions_and_cores():
@@ -43,7 +43,7 @@ def test_entries_of_other_machines_stay():
     first = report.put(EMPTY, "peers", epyc, "| old |\n")
     both = report.put(first, "peers", XEON, report.peers({"engines": engines()}))
     assert both.index("| old |") < both.index("**Xeon (family 6, model 85), avx512 + VNNI, 4 cores**, 2026-01-02")
-    assert "| BERT-base | 1 | 128 | ONNX Runtime, int8 | 82.4 | 80.0 | 0.40 | 1.25 |" in both
+    assert "| BERT-base | 1 | 128 | ONNX Runtime, int8 | 82.4 | 80.0 | 0.40 | 1.25 | 2 % |" in both
     again = report.put(both, "peers", {**epyc, "date": "later"}, "| new |\n")
     assert "| old |" not in again and again.index("| new |") < again.index("**Xeon")
     assert re.sub(r"(?s)<!-- bench: peers -->\n.*?<!-- end -->", "<!-- bench: peers -->\n<!-- end -->", again) == EMPTY
@@ -51,8 +51,23 @@ def test_entries_of_other_machines_stay():
     assert report.put(again, "peers", {**epyc, "cores": 3}, "| three |\n").count("**AMD EPYC") == 2
 
 
+def test_what_other_programs_took():
+    watch = machine.Watch()
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    while machine.cpu_seconds(spinning.pid) < 0.3:
+        pass
+    own = machine.own_seconds() - watch.own
+    spinning.kill()
+    spinning.wait()
+    assert own > 0.2 and machine.own_seconds() - watch.own >= own, "children count, those that have ended too"
+    tries = []
+    assert machine.undisturbed(lambda: tries.append(0) or len(tries), limit=99)[0] == 1
+    assert machine.undisturbed(lambda: tries.append(0) or len(tries), limit=-1)[0] in (2, 3, 4)
+    assert len(tries) == 4
+
+
 def test_where_int8_is_not_there_is_no_ratio():
-    assert report.peers({"engines": engines(None)}).endswith("| 0.40 | - |\n")
+    assert report.peers({"engines": engines(None)}).endswith("| 0.40 | - | 2 % |\n")
 
 
 def test_a_document_without_the_place_is_refused():
@@ -64,13 +79,20 @@ def test_the_document_has_every_place(tmp_path):
     text = (ROOT / "docs" / "explanation" / "performance.md").read_text()
     one = {"passes": [], "encoding": [], "throughput": {"rows": [], "resident_bytes_max": 3e6},
            "start": {"ready_ms": 5, "resident_bytes": 2e6}, "follow_up": {"overview_ms": 1, "head_ms": 1},
-           "corpus": {"texts_per_second": 9, "of_ideal": 0.95}, "model": {"weight_bytes": 1e6}}
-    (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "minilm": one, "families": {}}))
-    (tmp_path / "bench-peers.json").write_text(json.dumps({"machine": XEON, "engines": engines()}))
+           "corpus": {"texts_per_second": 9, "of_ideal": 0.95}, "model": {"weight_bytes": 1e6},
+           "experiments": {"effects": 74.7, "lens": 0.04}}
+    others = {f"{name} {part}": 0.01 for name in ("base", "mini", "minilm", "families") for part in ("passes", "throughput")}
+    (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "minilm": one, "families": {},
+                                                     "others": others | {"base passes": 0.034}}))
+    compared = {"machine": XEON, "engines": engines(),
+                "request": {"headscope_ms": 150, "python_ms": 2700, "ratio": 18, "others": 0.05}}
     document = tmp_path / "performance.md"
     document.write_text(text)
-    subprocess.run([sys.executable, ROOT / "tests/bench/report.py", tmp_path, document], check=True)
+    for more in ({"cpu_time": False}, {"cpu_time": True, "request": None}):
+        (tmp_path / "bench-peers.json").write_text(json.dumps(compared | more))
+        subprocess.run([sys.executable, ROOT / "tests/bench/report.py", tmp_path, document], check=True)
     written = document.read_text()
+    assert written.count("**, 2026-01-02 03:04 UTC; other programs took at most 3 % of the machine\n") >= 3
     places = re.findall(r"<!-- bench: (.*?) -->", text)
     assert len(places) == len(set(places)) == text.count("<!-- end -->") == written.count("**Xeon (family 6, model 85)")
     assert re.sub(r"(?ms)^\*\*Xeon \(family 6.*?(?=<!-- end -->)", "", written) == text

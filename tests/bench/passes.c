@@ -19,6 +19,7 @@ typedef struct bench_options {
     hs_catalog_options catalog;
     const char *json; /* file to write, or NULL */
     bool quick;
+    size_t n_tokens;
 } bench_options;
 
 /* A line of /proc/self/status in bytes ("VmRSS", "VmHWM"), 0 where there is none. */
@@ -97,13 +98,40 @@ static json_t *model_tell(const hs_served_model *served, double ms)
                      "resident_bytes", (json_int_t)resident);
 }
 
+/* Takes over value, which may be NULL for no memory. */
+static hs_status figures_put(json_t *figures, const char *name, json_t *value, hs_error *err)
+{
+    return json_object_set_new(figures, name, value) ? hs_fail(err, HS_NO_MEMORY, "no memory for the figures")
+                                                     : HS_OK;
+}
+
+/* Measures passes and, unless only one length is wanted, answers and experiments. */
+static hs_status parts_measure(const bench_subject *subject, json_t *figures, hs_error *err)
+{
+    static const struct {
+        const char *name;
+        hs_status (*measure)(const bench_subject *subject, json_t **ret_figures, hs_error *err);
+    } parts[] = {
+        {"passes", passes_measure}, {"encoding", encoding_measure}, {"experiments", experiments_measure}};
+    const size_t n_parts = subject->n_tokens ? 1 : sizeof parts / sizeof *parts;
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < n_parts; i++) {
+        json_t *made = NULL;
+        st = parts[i].measure(subject, &made, err);
+        if (!st)
+            st = figures_put(figures, parts[i].name, made, err);
+        printf("\n");
+    }
+    return st;
+}
+
 static hs_status bench_run(bench_options *options, json_t *figures, hs_error *err)
 {
     hs_api *api = NULL;
     hs_served_model *served = NULL;
-    bench_subject subject = {.n_cores = options->catalog.n_threads, .quick = options->quick};
+    bench_subject subject = {
+        .n_cores = options->catalog.n_threads, .quick = options->quick, .n_tokens = options->n_tokens};
     double ms;
-    json_t *model = NULL, *passes = NULL, *encoding = NULL, *experiments = NULL;
     json_object_set_new(figures, "machine", machine_tell(options->catalog.runtime, subject.n_cores));
     hs_status st = start(options, &api, err, &ms);
     if (st)
@@ -111,30 +139,15 @@ static hs_status bench_run(bench_options *options, json_t *figures, hs_error *er
     served = hs_api_model_use(api, NULL);
     subject.api = api;
     subject.engine = hs_served_engine(served);
-    model = model_tell(served, ms);
-    st = passes_measure(&subject, &passes, err);
-    if (st)
-        goto out;
-    printf("\n");
-    st = encoding_measure(&subject, &encoding, err);
-    if (st)
-        goto out;
-    printf("\n");
-    st = experiments_measure(&subject, &experiments, err);
+    st = figures_put(figures, "model", model_tell(served, ms), err);
+    if (!st)
+        st = parts_measure(&subject, figures, err);
     if (st)
         goto out;
     const size_t peak = memory_read("VmHWM");
-    printf("\nat most %.1f MB were resident\n", (double)peak / 1e6);
-    if (json_object_set(figures, "model", model) || json_object_set(figures, "passes", passes) ||
-        json_object_set(figures, "encoding", encoding) ||
-        json_object_set(figures, "experiments", experiments) ||
-        json_object_set_new(figures, "resident_bytes_max", json_integer((json_int_t)peak)))
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures");
+    printf("at most %.1f MB were resident\n", (double)peak / 1e6);
+    st = figures_put(figures, "resident_bytes_max", json_integer((json_int_t)peak), err);
 out:
-    json_decref(experiments);
-    json_decref(encoding);
-    json_decref(passes);
-    json_decref(model);
     hs_api_model_release(api, served);
     hs_api_destroy(api);
     return st;
@@ -153,18 +166,17 @@ static hs_status figures_write(FILE *file, void *data, hs_error *err)
 }
 
 static const char usage[] =
-    "usage: passes [--model DIR] [--backend NAME] [--precision NAME] [--cores N] [--quick] [--json FILE]\n";
+    "usage: passes [--model DIR] [--backend NAME] [--precision NAME] [--cores N] [--quick]\n"
+    "              [--tokens N] [--json FILE]\n";
 
 /* Returns false if an option is not known or its value is wrong. */
 static bool options_read(int argc, char **argv, bench_options *ret, hs_error *err)
 {
-    static const struct option longs[] = {{"model", required_argument, NULL, 'm'},
-                                          {"backend", required_argument, NULL, 'b'},
-                                          {"precision", required_argument, NULL, 'p'},
-                                          {"cores", required_argument, NULL, 'c'},
-                                          {"quick", no_argument, NULL, 'q'},
-                                          {"json", required_argument, NULL, 'j'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"model", required_argument, NULL, 'm'},     {"backend", required_argument, NULL, 'b'},
+        {"precision", required_argument, NULL, 'p'}, {"cores", required_argument, NULL, 'c'},
+        {"quick", no_argument, NULL, 'q'},           {"tokens", required_argument, NULL, 't'},
+        {"json", required_argument, NULL, 'j'},      {0}};
     bool good = true;
     for (int code; good && (code = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         if (code == 'm')
@@ -177,6 +189,8 @@ static bool options_read(int argc, char **argv, bench_options *ret, hs_error *er
             ret->catalog.n_threads = strtoul(optarg, NULL, 10);
         else if (code == 'q')
             ret->quick = true;
+        else if (code == 't')
+            ret->n_tokens = strtoul(optarg, NULL, 10);
         else if (code == 'j')
             ret->json = optarg;
         else

@@ -12,7 +12,8 @@ typedef struct bench_subject {
     hs_api *api; /* of one model */
     const hs_engine *engine;
     size_t n_cores;
-    bool quick; /* fewer lengths and rounds */
+    bool quick;      /* fewer lengths and rounds */
+    size_t n_tokens; /* passes of this length alone, without answers and experiments; 0: all */
 } bench_subject;
 
 /* Measures passes of several lengths on one core and on all, beside the peak and the floor of measure.h. The

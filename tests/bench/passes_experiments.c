@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TOKENS = 128, POSITIONS = 5, TOP = 5, ROUNDS_MAX = 15 };
+enum { TOKENS = 128, POSITIONS = 5, TOP = 5, ROUNDS_MAX = 5 };
 enum { PREDICTIONS, LENS, NORMS, RESIDUAL, CENTRED, EFFECTS, ALTI, EFFECTIVE, N_STEPS };
 static const char *const names[N_STEPS] = {
     [PREDICTIONS] = "predictions", [LENS] = "lens",       [NORMS] = "norms", [RESIDUAL] = "residual",

@@ -19,7 +19,7 @@
 enum { PRODUCTS, PLAIN, CAPTURE, ANALYSIS, N_STEPS };
 static const char *const step_names[N_STEPS] = {"products", "plain", "capture", "analysis"};
 
-enum { ROUNDS_MIN_QUICK = 3, ROUNDS_MIN = 9, ROUNDS_MAX = 25, TOKENS_MAX = 512 };
+enum { ROUNDS_MIN_QUICK = 3, ROUNDS_MIN = 7, ROUNDS_MAX = 25, TOKENS_MAX = 512 };
 
 /* Times of one length on some cores, by round. */
 typedef struct rounds {
@@ -152,7 +152,9 @@ static hs_status measure(bench *b, const bench_subject *subject, json_t *figures
     printf("%6s %5s %9s %9s %15s %7s %15s %15s %15s %8s\n", "tokens", "cores", "GFLOP/s", "floor ms",
            "products ms   x", "of peak", "plain ms   x", "capture ms   x", "analysis ms   x", "added");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        const bool left_out = lengths[i] > shape->n_positions || (subject->quick && i % 2 == 0);
+        const bool is_requested =
+            subject->n_tokens ? lengths[i] == subject->n_tokens : !subject->quick || i % 2 == 1;
+        const bool left_out = lengths[i] > shape->n_positions || !is_requested;
         for (size_t n_cores = 1; !left_out; n_cores = subject->n_cores) {
             rounds r = {.n_tokens = lengths[i], .n_cores = n_cores};
             const hs_status st = run_rounds(b, &r, subject->quick, err);

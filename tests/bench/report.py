@@ -6,7 +6,7 @@
 Reads bench.json and bench-peers.json, whichever there is. In the document each table has a place, between two comments:
 
     <!-- bench: passes -->
-    **CPU (family, model), kernels, cores**, date
+    **CPU (family, model), kernels, cores**, date; other programs took at most 2 % of the machine
 
     | a table |
     <!-- end -->
@@ -19,6 +19,7 @@ import re
 import sys
 from pathlib import Path
 
+MODELS = ("base", "minilm", "mini")
 STEPS = ("products", "plain", "capture", "analysis")
 BARS = "<!-- bars: from the tables -->\n", "<!-- end of the bars -->"
 
@@ -83,25 +84,50 @@ def families(figures):
 
 def peers(figures):
     return table(["model", "cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours",
-                  "theirs / ours in int8"],
+                  "theirs / ours in int8", "others' part of the machine"],
                  [[row["model"], row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}",
-                   f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-"]
+                   f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-", f"{100 * row['others']:.0f} %"]
                   for row in figures["engines"]])
 
 
+def request(figures):
+    return table(["server", "ms", "ratio"],
+                 [["headscope", f"{figures['headscope_ms']:.0f}", "1"],
+                  ["Python with PyTorch, NumPy and json", f"{figures['python_ms']:.0f}", f"{figures['ratio']:.1f}"]])
+
+
+def experiments(figures):
+    """The cost of each experiment in passes; those of a predictor only where the checkpoint has one."""
+    names = list(dict.fromkeys(name for model in MODELS for name in figures[model]["experiments"]))
+    return table(["experiment", *MODELS],
+                 [[name, *(f"{figures[model]['experiments'][name]:.2f}" if name in figures[model]["experiments"] else "-"
+                           for model in MODELS)] for name in names])
+
+
 def of_bench(figures):
-    """place -> table"""
+    """place -> (the parts of the measurement that it is made of, table)"""
     base, mini = figures["base"], figures["mini"]
-    return {"passes": passes(base), "narrow models": narrow(figures), "families": families(figures),
-            "answers": encoding(base), "service": throughput(base), "service of mini": throughput(mini),
-            "start and follow-up": service(figures)}
+    return {"passes": (r"base passes", passes(base)),
+            "narrow models": (r"mini(lm)? (passes|corpus)", narrow(figures)),
+            "families": (r"families .*", families(figures)),
+            "experiments": (r".* passes", experiments(figures)),
+            "answers": (r"base passes", encoding(base)),
+            "service": (r"base throughput", throughput(base)),
+            "service of mini": (r"mini throughput", throughput(mini)),
+            "start and follow-up": (r"(base|mini) (passes|start|throughput|follow_up|corpus)", service(figures))}
 
 
 def title(machine):
     return f"{machine['cpu']}, {machine['kernels']}, {machine['cores']} core{'s' if machine['cores'] > 1 else ''}"
 
 
-def put(text, place, machine, made):
+def taken(others, parts):
+    """Says how much of the machine other programs took beside the parts of a measurement."""
+    most = max(part for name, part in others.items() if re.fullmatch(parts, name))
+    return f"other programs took at most {100 * most:.0f} % of the machine"
+
+
+def put(text, place, machine, made, note=""):
     """The document with this machine's table at its place."""
     begin, end = f"<!-- bench: {place} -->\n", "<!-- end -->"
     if begin not in text or end not in text.split(begin, 1)[1]:
@@ -110,7 +136,7 @@ def put(text, place, machine, made):
     inside, after = rest.split(end, 1)
     entries = {re.match(r"\*\*(.*?)\*\*", entry).group(1): entry
                for entry in re.split(r"^(?=\*\*)", inside, flags=re.M) if entry.strip()}
-    entries[title(machine)] = f"**{title(machine)}**, {machine['date']}\n\n{made}\n"
+    entries[title(machine)] = f"**{title(machine)}**, {machine['date']}{'; ' * bool(note)}{note}\n\n{made}\n"
     return before + begin + "".join(entries.values()) + end + after
 
 
@@ -132,14 +158,17 @@ def judged(text):
     def passes_of(cores, tokens, column="analysis, ms (× floor)"):
         return figure(text, "passes", column, cores=cores, tokens=tokens)
 
-    def peer(program, cores, tokens, column="median, ms"):
-        return figure(text, "peers", column, program=program, cores=cores, tokens=tokens)
+    def peer(program, cores, tokens, column="median, ms", place="peers"):
+        return figure(text, place, column, model="base", program=program, cores=cores, tokens=tokens)
 
     for cores, tokens, bar in ((1, 128, 1.15), (2, 128, 1.2), (1, 512, 1.3), (2, 512, 1.35)):
         yield f"complete analysis over the floor, T = {tokens}, {cores} core{'s' * (cores > 1)}", "<=", bar, passes_of(cores, tokens), ""
     for cores, tokens, bar in ((1, 128, 1.15), (2, 128, 1.2), (1, 32, 1.2), (2, 32, 1.2)):
         yield (f"ONNX Runtime / ours, T = {tokens}, {cores} core{'s' * (cores > 1)}", ">=", bar,
                peer("ONNX Runtime", cores, tokens, "theirs / ours"), "")
+    for program in ("OpenVINO", "OpenVINO, pairs"):
+        yield (f"{program} / ours in CPU time, T = 128, 1 core", ">=", 1,
+               peer(program, 1, 128, "theirs / ours", "peers in CPU time"), "")
     ours = peer("headscope, bf16", 1, 128)
     yield "our fp32 / our bf16, 1 core", ">=", 1.7, peer("headscope", 1, 128) / ours, ""
     yield "ONNX Runtime / our bf16, 1 core", ">=", 2, peer("ONNX Runtime", 1, 128) / ours, ""
@@ -171,27 +200,32 @@ def with_bars(text):
 
 
 def measured(folder):
-    """(place, machine, table) of all that is there."""
+    """(place, machine, table, note) of all that is there."""
     found = []
     if (folder / "bench.json").exists():
         figures = json.loads((folder / "bench.json").read_text())
-        found += [(place, figures["machine"], made) for place, made in of_bench(figures).items()]
+        found += [(place, figures["machine"], made, taken(figures["others"], parts))
+                  for place, (parts, made) in of_bench(figures).items()]
     if (folder / "bench-peers.json").exists():
         figures = json.loads((folder / "bench-peers.json").read_text())
-        found.append(("peers", figures["machine"], peers(figures)))
+        place = "peers in CPU time" if figures["cpu_time"] else "peers"
+        found.append((place, figures["machine"], peers(figures), ""))
+        if figures["request"]:
+            found.append(("whole request", figures["machine"], request(figures["request"]),
+                          taken({"": figures["request"]["others"]}, "")))
     return found
 
 
 def main():
     found = measured(Path(sys.argv[1] if len(sys.argv) > 1 else "build"))
     if len(sys.argv) < 3:
-        for place, machine, made in found:
-            print(f"## {place}\n\n**{title(machine)}**, {machine['date']}\n\n{made}")
+        for place, machine, made, note in found:
+            print(f"## {place}\n\n**{title(machine)}**, {machine['date']} {note}\n\n{made}")
         return
     document = Path(sys.argv[2])
     text = document.read_text()
-    for place, machine, made in found:
-        text = put(text, place, machine, made)
+    for place, machine, made, note in found:
+        text = put(text, place, machine, made, note)
     document.write_text(with_bars(text))
 
 

@@ -1,13 +1,15 @@
 """Runs all measurements of `make bench`: passes and formats, start-up, throughput, follow-up requests, corpus runs,
 batches of lines, families.
 
-    make bench              # a quarter of an hour; QUICK=1: a few minutes
+    make bench              # ten minutes; QUICK=1: a few minutes
     python3 tests/bench/run.py build/headscope build/bench/passes build/bench/load --json build/bench.json
 
 Measures the built-in model and a random BERT-base, which is made on first use. Compared programs alternate in one run,
-and a figure is a median. The clients (load.c) run on the same cores as the server; their share of the time is printed.
+and a figure is a median. A part beside which other programs took more than a tenth of the machine is measured again, up
+to three times. The clients (load.c) run on the same cores as the server; their share of the time is printed.
 """
 import argparse
+import functools
 import json
 import os
 import resource
@@ -111,7 +113,7 @@ WORKLOADS = [("128 tokens", 128, (1, 2, 8, 64)), ("16 tokens", 16, (1, 64))]
 def measure_throughput(args, model, scratch):
     """Every head of every layer, answered with its strongest pairs, so that computing is what takes the time. The
     single-core rate is that of one worker and one client on one core, the clients' own CPU time on another."""
-    rows, seconds, rounds = [], (1 if args.quick else 3), (1 if args.quick else 3)
+    rows, seconds, rounds = [], (1 if args.quick else 2), (1 if args.quick else 3)
     with Server(args.headscope, model, CORES[:1], "--cache", "0") as one, \
             Server(args.headscope, model, CORES, "--cache", "0") as every:
         for workload, tokens, counts in WORKLOADS:
@@ -171,15 +173,15 @@ def corpus_seconds(args, model, file, out, cores):
 
 def one_core_analysis_ms(args, model):
     """Milliseconds of a text of 128 tokens, pairs included."""
-    passes = run_passes(args, model, "--quick", "--cores", "1", stdout=subprocess.DEVNULL)["passes"]
-    return next(row["analysis"]["ms"] for row in passes if row["tokens"] == 128)
+    only = run_passes(args, model, "--quick", "--tokens", "128", "--cores", "1", stdout=subprocess.DEVNULL)
+    return only["passes"][0]["analysis"]["ms"]
 
 
 def measure_corpus(args, model, scratch, name):
     """headscope corpus over texts of 128 tokens on all cores. A long run beside a short one tells what a text takes
     without start and report. The rate is compared with one core's complete analyses of such texts, measured before
     and after them, for neighbours come and go."""
-    short = (20 if model else 400) * (2 if args.quick else 5)
+    short = (20 if args.quick else 40) if model else 400
     rates, shares = [], []
     for n in range(1 if args.quick else 3):
         seconds, alone = [], [one_core_analysis_ms(args, model)]
@@ -236,12 +238,12 @@ def main():
     parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
     parser.add_argument("passes", type=lambda path: str(Path(path).resolve()), help="passes.c, built")
     parser.add_argument("load", type=lambda path: str(Path(path).resolve()), help="load.c, built")
-    parser.add_argument("--model", type=Path, default=Path("build/bench/base"), help="made when it is not there")
+    parser.add_argument("--models", type=Path, default=Path("build/bench"), help="where the checkpoints are, or are made")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     print("load average before:", *os.getloadavg())
-    figures = {"machine": machine.describe(len(CORES))}
+    figures = {"machine": machine.describe(len(CORES)), "others": {}}
 
     def keep(part, value):
         """Writes all figures so far, so that an error later loses none."""
@@ -249,23 +251,28 @@ def main():
         if args.json:
             args.json.write_text(json.dumps(figures, indent=1))
 
+    def measure(name, parts):
+        """Calls the parts of a model or of the families, and keeps what they give."""
+        for part, call in parts.items():
+            made, others = machine.undisturbed(call, 1 if args.quick else 3)
+            figures["others"][f"{name} {part}"] = others
+            keep(name, {**figures.get(name, {}), **(made if part == "passes" else {part: made})})
+            print(f"other programs took {others:.1%} of the machine: {name} {part}", flush=True)
+
     with tempfile.TemporaryDirectory() as scratch:
-        for name, model in (("mini", None), ("base", models.random_checkpoint(args.model))):
-            passes = measure_passes(args, model, name)
+        for name, shape in (("mini", None), ("base", "base"), ("minilm", "minilm")):
+            model = shape and models.random_checkpoint(args.models / shape, shape)
+            measure(name, {"passes": lambda: measure_passes(args, model, name)})
             print(f"\n== {name}: headscope serve\n", flush=True)
-            keep(name, {**passes,
-                        "start": measure_start(args, model),
-                        "throughput": measure_throughput(args, model, scratch),
-                        "follow_up": measure_follow_up(args, model),
-                        "corpus": measure_corpus(args, model, scratch, name),
-                        "lines": measure_lines(args, model, scratch)})
-        minilm = models.random_checkpoint(args.model.parent / "minilm", "minilm")
-        keep("minilm", {**measure_passes(args, minilm, "minilm"), "corpus": measure_corpus(args, minilm, scratch, "minilm")})
+            parts = {"start": lambda: measure_start(args, model),
+                     "throughput": lambda: measure_throughput(args, model, scratch),
+                     "follow_up": lambda: measure_follow_up(args, model),
+                     "lines": lambda: measure_lines(args, model, scratch),
+                     "corpus": lambda: measure_corpus(args, model, scratch, name)}
+            measure(name, parts if name != "minilm" else {"corpus": parts["corpus"]})
     print("\n== families\n", flush=True)
-    made = {}
-    for shape in families.SHAPES:
-        made[shape] = families.compare(args.passes, shape, 1 if args.quick else 3)
-        keep("families", made)
+    measure("families", {shape: functools.partial(families.compare, args.passes, shape, 1 if args.quick else 3)
+                         for shape in families.SHAPES})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""headscope beside ONNX Runtime and PyTorch, on the same checkpoint, alternating in one run.
+"""headscope beside ONNX Runtime, OpenVINO and PyTorch, on the same checkpoint, alternating in one run.
 
-    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm,gpt2] [--tokens 32,128,512] [--rounds 9]
+    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm,gpt2] [--tokens 32,128,512] [--rounds 5]
 
-The checkpoints are random ones of the shapes in models.py; of GPT-2's only fp32 is compared with ONNX Runtime. Every
-program gets the same token ids and keeps all attentions and similarities. headscope and "ONNX Runtime, pairs" also find
-the high-similarity pairs. A program gets the number of threads, and is pinned to as many cores. The results are
-compared as two sums over all of them, and as the number of pairs. Then rounds. In each, every program runs twice in a
+The checkpoints are random ones of the shapes in models.py: BERT-base's at all lengths, the others at 128 tokens. Every
+program gets the same token ids and keeps all attentions and similarities. headscope and those named "pairs" also find
+the high-similarity pairs. A program gets the number of threads, and is pinned to as many cores. OpenVINO and PyTorch run
+in the interpreter --python, for which `make bench-peers` makes an environment. Absent programs are left out. The
+results are compared as two sums over all of them, and as the number of pairs. Then rounds. In each, every program runs twice in a
 row at each length, one program after another. The second run counts, so all see the same machine with their own
 weights in the cache. A pause before lets the threads of the one before fall asleep. A ratio is the median over rounds
-of theirs / ours.
+of theirs / ours. A round beside which other programs took more than machine.LIMIT of the machine is thrown away. The
+figures say how much others took beside the rounds that are left. --cpu-time is for a machine in use. It measures one
+core, in CPU time in place of the clock, so that a program does not pay for those that it waits for. It keeps all rounds.
 
 Last the whole request, layers: "all" as JSON, against python_server.py, on texts never seen before.
 
@@ -56,28 +59,36 @@ class Peer:
         self.process.stdin.flush()
         return [float(word) for word in self.process.stdout.readline().split()]
 
-    def run(self, tokens):
+    def run(self, tokens, cpu_time=False):
+        """(milliseconds, seconds of the machine's cores that others took of them, seconds that there were)."""
         time.sleep(PAUSE)
         self.ask(f"{tokens}")
-        return self.ask(f"{tokens}")[0]
+        watch, before = machine.Watch(), machine.cpu_seconds(self.process.pid)
+        ms, = self.ask(f"{tokens}")
+        cpu_ms = 1e3 * (machine.cpu_seconds(self.process.pid) - before)
+        return cpu_ms if cpu_time else ms, *watch.taken()
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
 
 
-def start_peers(folder, graphs, engine_peer, cores):
+def start_peers(folder, graphs, args, cores):
     """Without an int8 graph also PyTorch is left out: both read BERT alone."""
-    n = len(cores)
+    n, engine_peer = len(cores), args.engine_peer
     commands = {"headscope": [engine_peer, folder, n],
                 "headscope, OpenBLAS": [engine_peer, folder, n, "openblas"],
                 "headscope, bf16": [engine_peer, folder, n, "native", "bf16"],
                 "headscope, int8": [engine_peer, folder, n, "native", "int8"],
                 "ONNX Runtime": ["node", "onnx_peer.mjs", graphs["fp32"], n],
                 "ONNX Runtime, pairs": ["node", "onnx_peer.mjs", graphs["pairs"], n]}
+    for label, precision in (("", "f32"), (", bf16", "bf16")):
+        for more, graph in (("", "fp32"), (", pairs", "pairs")):
+            commands[f"OpenVINO{label}{more}"] = [args.python, "openvino_peer.py", graphs[graph], n, precision]
     if "int8" in graphs:
-        commands |= {"ONNX Runtime, int8": ["node", "onnx_peer.mjs", graphs["int8"], n],
-                     "PyTorch": [sys.executable, "torch_peer.py", folder, n]}
+        commands["ONNX Runtime, int8"] = ["node", "onnx_peer.mjs", graphs["int8"], n]
+        for options in ([], ["pairs"], ["bf16"], ["bf16", "pairs"]):
+            commands[", ".join(["PyTorch", *options])] = [args.python, "torch_peer.py", folder, n, *options]
     started = []
     for name, command in commands.items():
         try:
@@ -95,7 +106,7 @@ def check(peers, tokens):
     agree = {}
     for peer in peers:
         expected = ours if peer.name.startswith("headscope") or peer.name.endswith("pairs") else ours[:2]
-        tolerance = 0.02 if peer.name.endswith(("bf16", "int8")) else 1e-4
+        tolerance = 0.02 if "bf16" in peer.name or "int8" in peer.name else 1e-4
         agree[peer.name] = all(math.isclose(a, b, rel_tol=tolerance)
                                for a, b in zip(peer.ask(f"{tokens} check"), expected, strict=True))
     return agree
@@ -105,21 +116,39 @@ def ratio(theirs, ours):
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True)) if ours else None
 
 
-def measure_engines(folder, graphs, args, cores):
-    """[{cores, tokens, name, ms, ratio, ratio_int8, same_result}]; ratios are theirs / ours, and theirs / ours in int8
-    where the CPU has that."""
-    peers, rows = start_peers(folder, graphs, args.engine_peer, cores), []
-    for tokens in args.tokens:
-        agree, times = check(peers, tokens), {peer.name: [] for peer in peers}
-        for _ in range(args.rounds):
-            for peer in peers:
-                times[peer.name].append(peer.run(tokens))
+def measure_rounds(peers, tokens, args):
+    """(name -> milliseconds, the part of the machine that others took) of rounds that were not disturbed. Gives up after
+    three times as many."""
+    kept = []
+    for _ in range(3 * args.rounds):
+        runs = {peer.name: peer.run(tokens, args.cpu_time) for peer in peers}
+        times = {name: ms for name, (ms, _, _) in runs.items()}
+        others = max(0.0, sum(taken for _, taken, _ in runs.values()) / sum(seconds for _, _, seconds in runs.values()))
+        if args.cpu_time or others <= machine.LIMIT:
+            kept.append((times, others))
+        if len(kept) == args.rounds:
+            break
+    else:
+        print(f"{tokens} tokens left out: other programs took more than {machine.LIMIT:.0%} of the machine beside all "
+              f"but {len(kept)} of {3 * args.rounds} rounds")
+        return {}, 0
+    return ({peer.name: [times[peer.name] for times, _ in kept] for peer in peers},
+            statistics.median(others for _, others in kept))
+
+
+def measure_engines(folder, graphs, args, cores, lengths):
+    """[{cores, tokens, name, ms, ratio, ratio_int8, same_result, others}]; ratios are theirs / ours, and theirs / ours
+    in int8 where the CPU has that."""
+    peers, rows = start_peers(folder, graphs, args, cores), []
+    for tokens in lengths:
+        agree = check(peers, tokens)
+        times, others = measure_rounds(peers, tokens, args)
         for name, theirs in times.items():
             rows.append({"cores": len(cores), "tokens": tokens, "name": name, "ms": statistics.median(theirs),
-                         "best_ms": min(theirs), "same_result": agree[name],
+                         "best_ms": min(theirs), "same_result": agree[name], "others": others,
                          "ratio": ratio(theirs, times["headscope"]),
                          "ratio_int8": ratio(theirs, times.get("headscope, int8"))})
-            print(f"{len(cores):5} {tokens:6}   {name:20} {rows[-1]['ms']:9.1f} {min(theirs):9.1f} "
+            print(f"{len(cores):5} {tokens:6}   {name:21} {rows[-1]['ms']:9.1f} {min(theirs):9.1f} "
                   f"{rows[-1]['ratio']:9.2f} {rows[-1]['ratio_int8'] or math.nan:9.2f}"
                   f"{'' if agree[name] else '   RESULTS DIFFER'}", flush=True)
     for peer in peers:
@@ -130,15 +159,16 @@ def measure_engines(folder, graphs, args, cores):
 def measure_shape(shape, args):
     """The rows of measure_engines on one core and on all, with the shape as `model`."""
     folder = models.random_checkpoint(args.models / shape, shape).resolve()
+    lengths = args.tokens if shape == "base" else [tokens for tokens in args.tokens if tokens == 128]
     with tempfile.TemporaryDirectory() as scratch:
         graphs = {kind: f"{scratch}/{shape}-{kind}.onnx" for kind in ("fp32", "pairs", "int8")
                   if kind != "int8" or shape not in models.WRITERS}
         for kind, graph in graphs.items():
             subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
                             *([kind] if kind != "fp32" else [])], check=True)
-        print(f"\n{shape}\ncores tokens   program                 median      best theirs / ours, / ours in int8")
-        return [{"model": shape, **row} for cores in ([CORES[:1], CORES] if len(CORES) > 1 else [CORES])
-                for row in measure_engines(folder, graphs, args, cores)]
+        print(f"\n{shape}\ncores tokens   program                  median      best theirs / ours, / ours in int8")
+        return [{"model": shape, **row} for cores in ([CORES[:1], CORES] if len(CORES) > 1 and not args.cpu_time else [CORES[:1]])
+                for row in measure_engines(folder, graphs, args, cores, lengths)]
 
 
 def post(url, body):
@@ -161,7 +191,7 @@ def measure_request(folder, args):
     """The whole request over HTTP, all attentions and similarities as JSON, 128 tokens, each text once."""
     ours = subprocess.Popen([args.headscope, "serve", "--listen", "127.0.0.1:0", "--model", f"base={folder}"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    theirs = subprocess.Popen([sys.executable, "python_server.py", folder, str(len(CORES))], cwd=HERE,
+    theirs = subprocess.Popen([args.python, "python_server.py", folder, str(len(CORES))], cwd=HERE,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         url = ours.stdout.readline().split()[-1]
@@ -203,14 +233,18 @@ def main():
     parser.add_argument("--models", type=Path, default=Path("build/bench"), help="where the checkpoints are, or are made")
     parser.add_argument("--shapes", type=lambda s: s.split(","), default=list(models.SHAPES))
     parser.add_argument("--tokens", type=lambda s: [int(t) for t in s.split(",")], default=[32, 128, 512])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has OpenVINO and PyTorch")
+    parser.add_argument("--cpu-time", action="store_true", help="for a machine in use: CPU time of one core")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()
     print("load average before:", *os.getloadavg())
     engines = [row for shape in args.shapes for row in measure_shape(shape, args)]
-    request = measure_request(models.random_checkpoint(args.models / "base").resolve(), args)
+    base = models.random_checkpoint(args.models / "base").resolve()
+    request, others = (None, 0) if args.cpu_time else machine.undisturbed(lambda: measure_request(base, args))
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine.describe(len(CORES)), "engines": engines, "request": request}, indent=1))
+        args.json.write_text(json.dumps({"machine": machine.describe(len(CORES)), "cpu_time": args.cpu_time, "engines": engines,
+                                         "request": request and {**request, "others": others}}, indent=1))
     if not all(row["same_result"] for row in engines):
         sys.exit("results differ")
 

@@ -1,4 +1,8 @@
-"""Runs the same work in PyTorch, in the protocol of run.py: python3 torch_peer.py CHECKPOINT THREADS"""
+"""Runs the same work in PyTorch, in the protocol of peers.py: python3 torch_peer.py CHECKPOINT THREADS [bf16] [pairs]
+
+In bf16 weights, activations and maps are bfloat16. With pairs it also finds the high-similarity pairs, as
+onnx_graph.py's graph does.
+"""
 import math
 import sys
 import time
@@ -12,9 +16,9 @@ import checkpoint  # noqa: E402
 
 
 class Bert:
-    def __init__(self, folder):
+    def __init__(self, folder, dtype=torch.float32):
         self.shape = checkpoint.load(folder)
-        self.w = {name: torch.tensor(array, dtype=torch.float32) for name, array in self.shape.weights.items()}
+        self.w = {name: torch.tensor(array, dtype=dtype) for name, array in self.shape.weights.items()}
         for layer in range(self.shape.n_layers):
             p = f"encoder.layer.{layer}.attention.self."
             for part in ("weight", "bias"):
@@ -49,25 +53,41 @@ class Bert:
         return attentions, similarities
 
 
-def sums(attentions, similarities):
-    """Sums A squared, and |S| off the diagonal, over all layers and heads."""
+def find_pairs(similarities):
+    """(head, i, j) and value of every S with i < j that is at least 0.3 of the head's largest one, by layer."""
+    found = []
+    for similarity in similarities:
+        above = torch.ones(similarity.shape[1:], dtype=torch.bool).triu(1)
+        upper = similarity.masked_fill(~above, -math.inf)
+        most = upper.amax((1, 2), keepdim=True)
+        least = torch.where(most > 0, 0.3 * most, math.inf)
+        places = (upper >= least).nonzero()
+        found.append((places, similarity[tuple(places.T)]))
+    return found
+
+
+def sums(attentions, similarities, pairs):
+    """Sums A squared, |S| off the diagonal and the pairs, over all layers and heads."""
     attention, similarity = torch.stack(attentions).double(), torch.stack(similarities).double()
     similarity.diagonal(dim1=-2, dim2=-1).zero_()
-    return f"{(attention * attention).sum().item()} {similarity.abs().sum().item()}"
+    count = sum(len(values) for _, values in pairs) if pairs else ""
+    return f"{(attention * attention).sum().item()} {similarity.abs().sum().item()} {count}"
 
 
 def main():
     torch.set_num_threads(int(sys.argv[2]))
-    bert = Bert(sys.argv[1])
+    bert = Bert(sys.argv[1], torch.bfloat16 if "bf16" in sys.argv[3:] else torch.float32)
+    with_pairs = "pairs" in sys.argv[3:]
     print("ready", flush=True)
     for line in sys.stdin:
         tokens, *check = line.split()
         ids = (torch.arange(int(tokens)) * 7919 + 13) % 1000
         start = time.perf_counter()
-        with torch.no_grad():
+        with torch.inference_mode():
             maps = bert.run(ids)
+            pairs = find_pairs(maps[1]) if with_pairs else []
         ms = 1e3 * (time.perf_counter() - start)
-        print(sums(*maps) if check else f"{ms:.3f}", flush=True)
+        print(sums(*maps, pairs) if check else f"{ms:.3f}", flush=True)
 
 
 if __name__ == "__main__":
