@@ -222,7 +222,8 @@ static hs_corpus_stats *stats_make(const hs__stats_header *header, hs_error *err
     }
     if (!stats || !stats->block || !stats->scratch) {
         hs_corpus_stats_destroy(stats);
-        hs_fail(err, HS_NO_MEMORY, "corpus statistics need %llu MB; choose fewer layers or a smaller window",
+        hs_fail(err, HS_NO_MEMORY,
+                "corpus statistics need %llu MB of memory; choose fewer layers or a smaller window",
                 (unsigned long long)(n_bytes >> 20));
         return NULL;
     }

@@ -67,6 +67,16 @@ json_t *hs_json_whole(json_t *value, size_t refusals)
     return NULL;
 }
 
+char *hs_json_text(const json_t *value, size_t flags)
+{
+    const size_t refusals = hs_json_refusals();
+    char *text = json_dumps(value, flags);
+    if (hs_json_refusals() == refusals)
+        return text;
+    free(text);
+    return NULL;
+}
+
 hs_status hs_json_load(const char *bytes, size_t n_bytes, size_t flags, json_t **ret_json,
                        json_error_t *ret_error)
 {

@@ -34,6 +34,10 @@ size_t hs_json_refusals(void);
  * if memory was refused meanwhile: it may lack elements. */
 json_t *hs_json_whole(json_t *value, size_t refusals);
 
+/* Returns the value as text (malloc'ed) by jansson's flags, or NULL if memory is short. jansson's json_dumps
+ * may leave out bytes then. */
+char *hs_json_text(const json_t *value, size_t flags);
+
 /* Parses JSON in UTF-8. Every parser of the program passes through here. Returns HS_NO_MEMORY, or HS_INVALID
  * with jansson's reason. *ret_json is NULL then. ret_error may be NULL. */
 HS_MUST_USE hs_status hs_json_load(const char *bytes, size_t n_bytes, size_t flags, json_t **ret_json,

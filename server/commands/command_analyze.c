@@ -368,7 +368,8 @@ static void answer_page_print(const json_t *answer, const json_t *fields, const 
 
 typedef struct analyze_options {
     hs_catalog_options catalog;
-    json_t *fields; /* the request's, without its text */
+    json_t *fields;  /* the request's, without its text */
+    size_t refusals; /* hs_json_refusals before the first field */
     const char *format, *names, *output;
     const char *data;      /* a file for the numbers of the figure, or NULL */
     bool plots;            /* the command is plot: the operand is the text, and the answer a figure */
@@ -543,7 +544,10 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
         if (n_bytes == capacity) {
             capacity = capacity ? 2 * capacity : 65536;
             char *more = capacity <= TEXT_BYTES_MAX ? realloc(text, capacity) : NULL;
-            st = more ? HS_OK : hs_fail(err, HS_TOO_LARGE, "the text is too long; use shorter pieces");
+            if (!more)
+                st = capacity > TEXT_BYTES_MAX
+                         ? hs_fail(err, HS_TOO_LARGE, "the text is too long; use shorter pieces")
+                         : hs_fail(err, HS_NO_MEMORY, "no memory for the text");
             text = more ? more : text;
         }
         if (!st)
@@ -686,6 +690,21 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
     return st;
 }
 
+/* Returns the fields and the text, which may be NULL, as JSON (malloc'ed); NULL on failure. */
+static char *body_make(const analyze_options *options, const char *text, size_t n_bytes, hs_error *err)
+{
+    const bool sound = !text || !json_object_set_new(options->fields, "text", json_stringn(text, n_bytes));
+    char *body = sound ? hs_json_text(options->fields, JSON_COMPACT) : NULL;
+    if (body && hs_json_refusals() == options->refusals)
+        return body;
+    free(body); /* a field may be missing */
+    if (hs_json_refusals() == options->refusals)
+        hs_fail(err, HS_BAD_REQUEST, "the text is not valid UTF-8; convert it, for example with iconv");
+    else
+        hs_fail(err, HS_NO_MEMORY, "no memory for the request");
+    return NULL;
+}
+
 static int analyze_run(const hs_command *command, analyze_options *options, const char *path)
 {
     hs_error err = {0};
@@ -708,13 +727,8 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     } else if (!has_input && text_read(path, &text, &n_bytes, &err)) {
         goto out;
     }
-    if ((!has_input &&
-         json_object_set_new(options->fields, "text", json_stringn(text ? text : "", n_bytes))) ||
-        !(body = json_dumps(options->fields, JSON_COMPACT))) {
-        hs_fail(&err, HS_BAD_REQUEST, "the text is not valid UTF-8; convert it, for example with iconv");
-        goto out;
-    }
-    if (answer_make(options, body, &response, &err))
+    body = body_make(options, text, n_bytes, &err);
+    if (!body || answer_make(options, body, &response, &err))
         goto out;
     if (response.status == 200) {
         if (!(options->for_a_person ? answer_show(&response, options->fields, options->tokenizer, &err)
@@ -759,10 +773,11 @@ static int formats_check(const hs_command *command, const analyze_options *optio
 static int main_of(const hs_command *command, int argc, char **argv, bool plots)
 {
     analyze_options options = {
-        .catalog.n_threads = hs__cores_usable(), .fields = json_object(), .plots = plots};
+        .catalog.n_threads = hs__cores_usable(), .refusals = hs_json_refusals(), .plots = plots};
     hs__option_table table = {.n = 0};
     char details[1024];
     int operand, exit_code;
+    options.fields = json_object();
     if (plots)
         json_object_set_new(options.fields, "figure", json_object());
     table_fill(&table, plots);

@@ -1,4 +1,5 @@
 /* models.c - headscope models: what models are, as their architectures tell it, without making an engine. */
+#include "model/files/json.h"
 #include "server/base/catalog.h"
 
 #include "server/base/printable.h"
@@ -41,7 +42,7 @@ static hs_status prompts_print(const hs_sentence_head *head, hs_error *err)
 {
     for (size_t i = 0; i < head->n_prompts; i++) {
         json_t *pair[] = {json_string(head->prompts[i].name), json_string(head->prompts[i].text)};
-        char *name = json_dumps(pair[0], JSON_ENCODE_ANY), *text = json_dumps(pair[1], JSON_ENCODE_ANY);
+        char *name = hs_json_text(pair[0], JSON_ENCODE_ANY), *text = hs_json_text(pair[1], JSON_ENCODE_ANY);
         if (name && text)
             hs__print(stdout, "  prompt %s%s: %s\n", name, i == head->default_prompt ? " (default)" : "",
                       text);

@@ -39,7 +39,7 @@ static char *body_make(const scores_options *o)
     json_t *body = json_pack("{s[i], ss, s[s], so, si}", "input_ids", 0, "layers", "all", "outputs",
                              "head_scores", "head_scores", scores, "digits", DIGITS);
     body = hs_json_whole(body, refusals);
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? hs_json_text(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;
 }

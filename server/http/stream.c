@@ -2,6 +2,7 @@
 #include "server/http/stream.h"
 
 #include "model/base/clock.h"
+#include "model/files/json.h"
 #include "server/base/log.h"
 
 #include <stdio.h>
@@ -195,7 +196,7 @@ static ssize_t fill(void *data, char *to, size_t n_max)
     if (w->last && quiet_ms < EVENT_MS)
         return 0;
     json_t *json = w->read(w->server, w->id, &w->over);
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    char *text = json ? hs_json_text(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     int n = 0;
     if (text && (!w->last || strcmp(text, w->last) != 0))
         n = snprintf(to, n_max, "data: %s\n\n", text);

@@ -2,6 +2,7 @@
 #include "server/runs/runs.h"
 
 #include "model/base/clock.h"
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/log.h"
 #include "server/corpus/counters/counter.h"
@@ -42,7 +43,7 @@ static char *bad_lines_text(hs__bad_lines *list)
     const json_t *lines = json_object_get(bad, "lines");
     for (size_t i = 0; i < json_array_size(lines); i++)
         json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
-    char *text = json_dumps(numbers, JSON_COMPACT);
+    char *text = hs_json_text(numbers, JSON_COMPACT);
     json_decref(numbers);
     json_decref(bad);
     return text;
