@@ -17,6 +17,8 @@
 #include "engine/analysis/effects.h"
 #include "model/base/memory.h"
 
+#include <assert.h>
+
 /* ==== one answer ==== */
 
 /* One sequence's captures and results, as outputs and writers read them.
@@ -76,7 +78,9 @@ const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_
 /* Returns the number of keys: the tokens, unless the answer is of cross heads. */
 static inline size_t hs__answer_keys(const hs__answer *a)
 {
-    return a->analysis->stack == HS__STACK_CROSS ? a->source->n_tokens : a->encoding->n_tokens;
+    const bool cross = a->analysis->stack == HS__STACK_CROSS;
+    assert(!cross || a->source);
+    return cross ? a->source->n_tokens : a->encoding->n_tokens;
 }
 
 /* Returns the floats of a part in scratch, rounded up to cache lines: max(T, K)^2, or max(T, K) * d. */

@@ -1,6 +1,7 @@
 /* statistics_read.c - reads the state: the arrays of docs/reference/arrays.md, the figures of a report. */
 #include "engine/statistics/statistics_state.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -190,6 +191,7 @@ static double attention_read(const hs_corpus_stats *stats, source from, size_t i
 static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_t index)
 {
     const size_t n = hs__stats_cells(stats->header);
+    assert(n > 0);
     const size_t l = index / (n * n), i = index / n % n, j = index % n;
     const size_t at = l * 2 * n * n + (i < j ? i * n + j : j * n + i);
     return fixed_read(stats->fields[field], at, at + n * n) * (i == j ? 2 : 1);
