@@ -1,5 +1,6 @@
 // The head under the pointer, or the one that has the focus, enlarged beside it: both maps, its name, its pattern and
-// its strongest tokens. Without one the chosen head stands beside the grid, where there is space. For eyes alone: the line at the foot of the page says it aloud.
+// its strongest tokens. Without one the chosen head stands beside the grid, where there is space. For eyes alone: the line
+// at the foot of the page says it aloud.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { patternHere, patternName, type Known } from "../../heads/figures";
