@@ -1,6 +1,6 @@
 // A link shows what was seen, or says what is not there.
 import type { Page } from "@playwright/test";
-import { drawn, expect, open, reload, test, view } from "./viewer";
+import { drawn, expect, LONG, open, reload, test, view } from "./viewer";
 
 const picture = (page: Page, nth = 0): Promise<string> =>
   page
@@ -39,7 +39,8 @@ test("labels of a map are drawn anew once their typeface is there", async ({ wat
 });
 
 test("a link carries a comparison's zoom and held cell", async ({ watched: page, home }) => {
-  await open(page, home, "view=compare&layer=1&head=4&layer2=2&head2=3&zoom=1000.2000.3000&pin=21.12&side=second");
+  const shown = "view=compare&layer=1&head=4&layer2=2&head2=3&zoom=1000.2000.3000&pin=21.12&side=second";
+  await open(page, home, `${LONG}&${shown}`);
   await expect(page.locator(".plates .heatmap")).toHaveCount(3);
   await expect(view(page, "Compare").locator(".facts")).toContainText("Correlation");
   await expect(page).toHaveURL(/zoom=1000.2000.3000/);
