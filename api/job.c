@@ -320,6 +320,19 @@ static unsigned taps_of(const hs__analysis_request *analysis, hs__outputs output
     return hs__outputs_taps(analysis, outputs) | (analysis->predictions.lens ? HS_KEEP(EVERY_STATE) : 0);
 }
 
+/* Returns an upper bound of the bytes of results that are made head by head. */
+static size_t results_bytes(const hs_job *job)
+{
+    const hs__answer answer = hs__job_describe(job);
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs__measures m = {.analysis = analysis,
+                            .shape = answer.model->shape,
+                            .n_tokens = job->text.encoding.n_tokens,
+                            .n_keys = hs__answer_keys(&answer),
+                            .n_heads = analysis->n_layers * analysis->n_heads};
+    return hs__outputs_result_bytes(&m, hs__outputs_observing(analysis->outputs));
+}
+
 /* Lets outputs that read each head alone observe the pass, so that it keeps only the maps that others need.
  * Maps that the head cache would keep for the next request are kept, and maps of so few heads that each
  * thread would need as many, if --max-maps allows them. Interventions start in a layer whose maps the
@@ -335,8 +348,8 @@ static void plan_observed(hs_job *job)
                    shown = hs__outputs_taps(analysis, observing);
     const bool serves = n_bytes <= job->api->options.cache_bytes_max / 2 ||
                         selection->n_layers * selection->n_heads <= job->request->n_threads;
-    if ((serves && n_bytes <= job->api->options.capture_bytes_max) || analysis->n_interventions > 0 ||
-        !(shown & ~kept))
+    const bool fits = n_bytes + results_bytes(job) <= job->api->options.capture_bytes_max;
+    if ((serves && fits) || analysis->n_interventions > 0 || !(shown & ~kept))
         return;
     job->observed = observing;
     job->observed_taps = shown;
@@ -434,13 +447,7 @@ static size_t capture_bytes(const hs_job *job)
     const unsigned requested = hs__outputs_own(job->analysis.outputs);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
-    const hs__analysis_request *analysis = &job->analysis;
-    const hs__measures m = {.analysis = analysis,
-                            .shape = answer.model->shape,
-                            .n_tokens = job->text.encoding.n_tokens,
-                            .n_keys = hs__answer_keys(&answer),
-                            .n_heads = analysis->n_layers * analysis->n_heads};
-    return n_bytes + hs__outputs_result_bytes(&m, hs__outputs_observing(analysis->outputs));
+    return n_bytes + results_bytes(job);
 }
 
 /* Refuses a sentence vector if nothing is left to pool beside the prompt. */

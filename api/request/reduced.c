@@ -37,7 +37,10 @@ static int check_slice(const hs__slice *slice, const char *name, size_t n, hs__p
 int hs__reduced_check(const hs__analysis_request *analysis, size_t n_tokens, size_t n_keys,
                       hs__problem *problem)
 {
-    const bool keys = !(analysis->outputs & HS__OUTPUT_BIT(sliced_similarities));
+    /* Columns are keys of attention and tokens of similarity: those of both must be in both. */
+    const bool attends = analysis->outputs & HS__OUTPUT_BIT(sliced_attentions),
+               compares = analysis->outputs & HS__OUTPUT_BIT(sliced_similarities);
+    const size_t n_columns = !compares || (attends && n_keys < n_tokens) ? n_keys : n_tokens;
     const bool rows = analysis->rows.to > 0;
     if (analysis->pool && !(analysis->outputs & POOLED))
         return hs__refuse(problem, 422, "/pool",
@@ -48,7 +51,7 @@ int hs__reduced_check(const hs__analysis_request *analysis, size_t n_tokens, siz
                           "rows and columns belong to the outputs sliced_attentions and "
                           "sliced_similarities: ask for one of them");
     const int status = check_slice(&analysis->rows, "rows", n_tokens, problem);
-    return status ? status : check_slice(&analysis->columns, "columns", keys ? n_keys : n_tokens, problem);
+    return status ? status : check_slice(&analysis->columns, "columns", n_columns, problem);
 }
 
 size_t hs__pool_size(const hs__analysis_request *analysis)

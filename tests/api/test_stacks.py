@@ -171,6 +171,19 @@ def test_formats_agree(served):
     assert_close(mean[:, 0], arrays["attentions"].mean(1), 1e-6)
 
 
+def test_slices_of_cross_heads_end_in_both_maps(served):
+    """A short text and a long target: attention has fewer columns than similarity."""
+    request = {"text": "war", "text_target": TARGET, "model": "t5", "stack": "cross"}
+    whole = served.analyze({**request, "outputs": ["attentions"]})
+    sources, targets = len(whole["source_tokens"]), len(whole["tokens"])
+    assert sources < targets
+    for outputs, most in ((["sliced_attentions"], sources), (["sliced_similarities"], targets),
+                          (["sliced_attentions", "sliced_similarities"], sources)):
+        assert len(served.analyze({**request, "outputs": outputs, "columns": [0, most]})[outputs[0]][0][0][0]) == most
+        answer = served.post("/analyze", {**request, "outputs": outputs, "columns": [0, most + 1]})
+        assert (answer.status, answer.json()["pointer"]) == (422, "/columns")
+
+
 def test_stacks_do_not_share_cached_heads(served):
     """The same texts, requested in turn and with the texts exchanged, keep their own maps."""
     requests = [{"text": text, "text_target": target, "model": "t5", "stack": stack, "outputs": ["attentions"]}
