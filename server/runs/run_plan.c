@@ -23,6 +23,9 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
         return hs_fail(err, HS_NO_MEMORY, "no memory for the settings"); /* not a run with the defaults */
     for (size_t k = 0; k < hs__settings_count(); k++)
         texts[k] = json_string_value(json_object_get(given, hs__setting_field(k)->name));
+    const size_t bins = hs__setting_find("map_bins");
+    if (!texts[bins])
+        texts[bins] = HS__MAP_BINS_BEFORE;
     const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);
     json_decref(given);
     if (st)

@@ -42,14 +42,16 @@ static bool model_read(const hs_runs *c, const char *text, hs__run_row *ret)
     return model != NULL;
 }
 
+/* Writes the options that the request gives, and map_bins always: rows without it are of before it. */
 static hs_status settings_write(const char *const texts[HS__SETTINGS_MAX], hs__run_row *ret,
                                 size_t *ret_wrong, hs_error *err)
 {
-    const size_t refusals = hs_json_refusals();
+    const size_t refusals = hs_json_refusals(), bins = hs__setting_find("map_bins");
     json_t *given = json_object();
     for (size_t k = 0; k < hs__settings_count(); k++) {
         const char *name = hs__setting_field(k)->name;
-        if (!*texts[k] || json_object_set_new(given, name, json_string(texts[k])) == 0)
+        const char *text = k == bins && !*texts[k] ? HS__MAP_BINS : texts[k];
+        if (!*text || json_object_set_new(given, name, json_string(text)) == 0)
             continue;
         json_decref(given);
         if (hs_json_refusals() != refusals)

@@ -88,6 +88,7 @@ interface MapEntry {
   layer: number;
   head: number | null;
   side: number;
+  tokens: number; // of a pixel's edge
   palette: number;
   middle: number;
   scale: number;
@@ -99,6 +100,7 @@ interface MapEntry {
 // One map, dense: values[i * side + j]; NaN where no text reaches.
 export interface Plate {
   side: number;
+  tokens: number; // of a pixel's edge
   palette: number;
   values: Float32Array;
   ranges: [number, number][];
@@ -124,7 +126,7 @@ export class Atlas {
   plate(key: string): Plate {
     const found = this.offsets.get(key);
     if (!found) throw new Error(`the report has no map ${key}`);
-    const { side, palette, middle, scale, triangle, diagonal, ranges } = found.entry;
+    const { side, tokens, palette, middle, scale, triangle, diagonal, ranges } = found.entry;
     const values = new Float32Array(side * side);
     let at = found.at;
     for (let i = 0; i < side; i++)
@@ -136,7 +138,7 @@ export class Atlas {
       }
     if (triangle && !diagonal)
       for (let i = 1; i < side; i++) if (Number.isNaN(values[(i - 1) * side + i])) values[i * side + i] = NaN;
-    return { side, palette, values, ranges };
+    return { side, tokens, palette, values, ranges };
   }
 }
 

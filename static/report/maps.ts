@@ -60,16 +60,14 @@ export function tellUnder(dataOf: (image: Element) => Data, readout: HTMLElement
   document.addEventListener("pointermove", (event) => {
     const image = (event.target as Element).closest<SVGImageElement>(MAP);
     if (!image) return;
-    const { report, atlas } = dataOf(image);
-    const { side, values } = atlas.plate(image.dataset.name!);
+    const { side, tokens, values } = dataOf(image).atlas.plate(image.dataset.name!);
     const box = image.getBoundingClientRect();
     const place = (at: number, length: number): number =>
       Math.min(side - 1, Math.max(0, Math.floor((at / length) * side)));
     const i = place(event.clientY - box.top, box.height),
       j = place(event.clientX - box.left, box.width);
-    const wide = Math.ceil(report.provenance.options.max_tokens / side);
     readout.textContent =
-      `${titleOf(image)}: row ${i * wide}, column ${j * wide}: ` +
+      `${titleOf(image)}: row ${i * tokens}, column ${j * tokens}: ` +
       (Number.isNaN(values[i * side + j]) ? "no text reaches it" : number(values[i * side + j]!));
   });
 }

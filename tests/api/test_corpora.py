@@ -477,6 +477,27 @@ def test_a_failed_run_can_be_restarted(start_server, tmp_path):
     assert server.request("POST", "/corpora/0123456789abcdef/restart", b"").status == 404
 
 
+def test_a_run_of_before_map_bins_keeps_a_cell_for_each_position(start_server, tmp_path):
+    """Its row has no map_bins; a row of today always has."""
+    server = start_server("--state", str(tmp_path / "state"))
+    paths = [send(server, body_of(texts(3)), f"max_tokens=256{bins}").headers["Location"] for bins in ("", "&map_bins=256")]
+    for path in paths:
+        assert wait(server, path)["state"] == "done"
+    server.stop()
+    with contextlib.closing(sqlite3.connect(tmp_path / "state" / "corpora.db")) as db, db:
+        settings = [json.loads(text) for text, in db.execute("SELECT settings FROM runs ORDER BY number")]
+        assert [row["map_bins"] for row in settings] == ["128", "256"]
+        db.execute("UPDATE runs SET state = 'running', settings = json_remove(settings, '$.map_bins') WHERE number = "
+                   "(SELECT max(number) FROM runs)")
+        db.execute("UPDATE runs SET state = 'running'")
+    server = start_server("--state", str(tmp_path / "state"))
+    for path, step in zip(paths, (2, 1), strict=True):
+        run = wait(server, path)
+        assert (run["state"], run["error"]) == ("done", None)
+        with np.load(io.BytesIO(server.get(f"{path}/report?format=npz").body)) as arrays:
+            assert arrays["map_step"] == step
+
+
 def test_what_cannot_be_restarted_stays(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, body_of(texts(40, seed=29))).headers["Location"]

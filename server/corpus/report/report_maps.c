@@ -296,12 +296,12 @@ static json_t *maps_json(const hs__report_maps *maps)
         for (int r = 0; r < HS__RANGES; r++)
             json_array_append_new(ranges, json_pack("[f f]", map->ranges[r][0], map->ranges[r][1]));
         json_array_append_new(
-            list,
-            json_pack("{ss sI so sI si sf sf sb sb so}", "name", map->name, "layer", (json_int_t)map->layer,
-                      "head", map->head == HS__NO_HEAD ? json_null() : json_integer((json_int_t)map->head),
-                      "side", (json_int_t)maps->side, "palette", (int)map->palette, "middle", map->middle,
-                      "scale", map->scale, "triangle", map->triangle, "diagonal", maps->pooled, "ranges",
-                      ranges));
+            list, json_pack("{ss sI so sI sI si sf sf sb sb so}", "name", map->name, "layer",
+                            (json_int_t)map->layer, "head",
+                            map->head == HS__NO_HEAD ? json_null() : json_integer((json_int_t)map->head),
+                            "side", (json_int_t)maps->side, "tokens", (json_int_t)maps->n_tokens, "palette",
+                            (int)map->palette, "middle", map->middle, "scale", map->scale, "triangle",
+                            map->triangle, "diagonal", maps->pooled, "ranges", ranges));
     }
     return list;
 }

@@ -159,6 +159,13 @@ static hs_status identity_differs(const char *key, const json_t *mine, const jso
                        "%s has another %s: config.json or a tokenizer file of the model has changed. Restore "
                        "it, or begin anew in another folder",
                        where, key);
+    if (strcmp(key, "map_step") == 0)
+        return hs_fail(
+            err, HS_INVALID,
+            "%s has another map_step: %lld positions of a cell's edge there, %lld here. Give both the "
+            "same map_bins; a run of before that option has max_tokens of them",
+            where, (long long)(other ? json_integer_value(other) : 1),
+            (long long)(mine ? json_integer_value(mine) : 1));
     char *now = json_dumps(mine, JSON_ENCODE_ANY), *then = json_dumps(other, JSON_ENCODE_ANY);
     hs_fail(err, HS_INVALID, "%s has another %s: %.120s there, %.120s here", where, key,
             then ? then : "the default", now ? now : "the default");

@@ -123,7 +123,7 @@ static const hs__setting_row rows[] = {
     {.field = {"map_bins", HS_FIELD_TEXT, "N",
                "maps of more positions are summed into N x N cells at most (128)"},
      .read = read_map_bins,
-     .default_text = "128"},
+     .default_text = HS__MAP_BINS},
     {.field = {"attention_threshold", HS_FIELD_FRACTION, "T", "threshold of high attention, in (0, 1] (0.3)",
                .high = 1}},
     {.field = {"special_tokens", HS_FIELD_ENUM, "HOW",
