@@ -93,12 +93,12 @@ static void list_files(model_files *files, small_file ret_list[N_FILES])
                                       {"sentencepiece.bpe.model", &t->sentencepiece},
                                       {"spiece.model", &t->sentencepiece},
                                       {"spm.model", &t->sentencepiece},
-                                      {"source.spm", &t->sentencepiece},
+                                      {"source.spm", &t->source_sentencepiece},
                                       {"target.spm", &t->target_sentencepiece}};
     memcpy(ret_list, list, sizeof list);
 }
 
-#define N_FILES_AT_FIRST 11 /* the others count if they are there, so the digests of most models stay */
+#define N_FILES_AT_FIRST 11 /* the others count if they are there, so that older digests stay valid */
 
 /* Digests config.json and the tokenizer's files as they were read. Each one's size stands before its bytes,
  * so that no two sets of files give the same sequence. */
@@ -135,6 +135,16 @@ static hs_status decoder_build(hs_model *model, const hs__family *family, const 
     return st ? st : hs__weights_bind(&model->shards, family->decoder, &model->decoder, err);
 }
 
+/* Creates the tokenizer of the decoder's texts, which target.spm cuts. */
+static hs_status target_tokenizer_build(hs_model *model, hs_tokenizer_files files, hs_error *err)
+{
+    hs_error reason = {0};
+    files.source_sentencepiece = files.target_sentencepiece;
+    const hs_status st =
+        hs__tokenizer_create(&files, model->architecture.shape.vocab_size, &model->target_tokenizer, &reason);
+    return st ? hs_fail(err, st, "target.spm: %s", reason.text) : HS_OK;
+}
+
 /* Reads weights and tokenizer. model->shards must be open, and the architecture of the family. */
 static hs_status model_build(hs_model *model, const hs__family *family, const model_files *files,
                              hs_error *err)
@@ -150,10 +160,8 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
     hs_tokenizer_files tokenizer = files->tokenizer;
     tokenizer.config = files->config;
     st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->tokenizer, err);
-    if (!st && tokenizer.target_sentencepiece.data) {
-        tokenizer.sentencepiece = tokenizer.target_sentencepiece;
-        st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->target_tokenizer, err);
-    }
+    if (!st && tokenizer.source_sentencepiece.data && tokenizer.target_sentencepiece.data)
+        st = target_tokenizer_build(model, tokenizer, err);
     return st ? st : digest_files(model, files, err);
 }
 

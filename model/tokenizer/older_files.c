@@ -395,37 +395,37 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
  * transformers has this tokenizer in Python. The sentencepiece library cuts a text, and vocab.json gives the
  * pieces of either model their ids. */
 
-/* Returns the pieces that texts are cut into, with their scores, or NULL after an error. */
-static json_t *list_pieces(const hs__sentencepiece_model *model, hs_error *err)
+/* Appends a piece that texts are cut into, with its score. */
+static hs_status list_piece(const hs__sentencepiece *piece, json_t *list, bool *has_mark, hs_error *err)
 {
-    json_t *list = json_array();
-    bool ok = list != NULL, has_mark = false;
-    for (size_t i = 0; ok && i < model->n_pieces; i++) {
-        const hs__sentencepiece *piece = &model->pieces[i];
-        if (piece->type == HS__PIECE_CONTROL || piece->type == HS__PIECE_UNKNOWN)
-            continue;
-        if (hs__sentencepiece_check(piece, err))
-            goto fail;
-        has_mark |= piece->n_bytes == strlen(MARK) && memcmp(piece->text, MARK, strlen(MARK)) == 0;
-        const bool joins =
-            piece->n_bytes > 1 && memmem(piece->text + 1, piece->n_bytes - 1, MARK, strlen(MARK)) != NULL;
-        if (piece->type != HS__PIECE_NORMAL || joins) {
-            hs_fail(
-                err, HS_BAD_MODEL,
-                "the sentencepiece model: the piece '%.*s' is not supported: it is not of the normal kind, "
-                "or crosses words",
-                (int)piece->n_bytes, piece->text);
-            goto fail;
-        }
-        ok = append(list, json_pack("[s%, f]", piece->text, piece->n_bytes, (double)piece->score));
-    }
-    if (ok && has_mark)
-        return list;
-    (void)(ok ? hs_fail(err, HS_BAD_MODEL, "the sentencepiece model has no piece '" MARK "'")
-              : no_memory(err));
-fail:
-    json_decref(list);
-    return NULL;
+    const hs_status st = hs__sentencepiece_check(piece, err);
+    if (st)
+        return st;
+    *has_mark |= piece->n_bytes == strlen(MARK) && memcmp(piece->text, MARK, strlen(MARK)) == 0;
+    const bool joins =
+        piece->n_bytes > 1 && memmem(piece->text + 1, piece->n_bytes - 1, MARK, strlen(MARK)) != NULL;
+    if (piece->type != HS__PIECE_NORMAL || joins)
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            "the sentencepiece model: the piece '%.*s' is not supported: it is not of the normal kind, "
+            "or crosses words",
+            (int)piece->n_bytes, piece->text);
+    return append(list, json_pack("[s%, f]", piece->text, piece->n_bytes, (double)piece->score))
+               ? HS_OK
+               : no_memory(err);
+}
+
+/* Lists the pieces that texts are cut into. The caller frees *ret_list, even after an error. */
+static hs_status list_pieces(const hs__sentencepiece_model *model, json_t **ret_list, hs_error *err)
+{
+    bool has_mark = false;
+    hs_status st = (*ret_list = json_array()) ? HS_OK : no_memory(err);
+    for (size_t i = 0; !st && i < model->n_pieces; i++)
+        if (model->pieces[i].type != HS__PIECE_CONTROL && model->pieces[i].type != HS__PIECE_UNKNOWN)
+            st = list_piece(&model->pieces[i], *ret_list, &has_mark, err);
+    if (!st && !has_mark)
+        st = hs_fail(err, HS_BAD_MODEL, "the sentencepiece model has no piece '" MARK "'");
+    return st;
 }
 
 /* Describes the tokenizer of one model. Takes the reference to ids, the contents of vocab.json. */
@@ -434,11 +434,13 @@ static hs_status describe_marian(const hs__sentencepiece_model *model, const cha
 {
     const size_t n = BASE64_ENCODE_RAW_LENGTH(model->charsmap.size);
     char *base64 = malloc(n + 1);
-    json_t *vocab = base64 ? list_pieces(model, err) : NULL;
-    if (!vocab) {
+    json_t *vocab = NULL;
+    const hs_status st = base64 ? list_pieces(model, &vocab, err) : no_memory(err);
+    if (st) {
         free(base64);
+        json_decref(vocab);
         json_decref(ids);
-        return base64 ? err->status : no_memory(err);
+        return st;
     }
     base64_encode_raw(base64, model->charsmap.size, model->charsmap.data);
     d->json = json_pack("{s:{s:s, s:s%}, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o}, s:{s:o}}", "normalizer",
@@ -450,6 +452,19 @@ static hs_status describe_marian(const hs__sentencepiece_model *model, const cha
                    : no_memory(err);
 }
 
+static hs_status need_marian(const hs_tokenizer_files *files, hs_error *err)
+{
+    const char *missing = !files->source_sentencepiece.data   ? "source.spm"
+                          : !files->target_sentencepiece.data ? "target.spm"
+                          : !files->vocab_json.data           ? "vocab.json"
+                                                              : NULL;
+    if (!missing)
+        return HS_OK;
+    return hs_fail(err, HS_BAD_MODEL,
+                   "MarianTokenizer needs source.spm, target.spm and vocab.json; the folder has no %s",
+                   missing);
+}
+
 static hs_status read_marian(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
                              hs_error *err)
 {
@@ -457,9 +472,7 @@ static hs_status read_marian(const old_class *class, const hs_tokenizer_files *f
     const char *unknown = NULL;
     json_t *ids = NULL;
     hs__sentencepiece_model model = {0};
-    hs_status st = need(&files->sentencepiece, "source.spm with target.spm", class, err);
-    if (!st)
-        st = need(&files->vocab_json, "vocab.json", class, err);
+    hs_status st = need_marian(files, err);
     if (!st)
         st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "separate_vocabs", &separate, err);
     if (!st && separate)
@@ -469,7 +482,7 @@ static hs_status read_marian(const old_class *class, const hs_tokenizer_files *f
     if (!st)
         st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
     if (!st)
-        st = hs__sentencepiece_parse(&files->sentencepiece, PIECES_MAX, &model, err);
+        st = hs__sentencepiece_parse(&files->source_sentencepiece, PIECES_MAX, &model, err);
     if (!st && model.is_unusual)
         st = hs_fail(err, HS_BAD_MODEL,
                      "the sentencepiece model treats white space or unknown characters in a way that is not "

@@ -26,8 +26,10 @@ typedef struct hs_tokenizer_files {
     hs_bytes tokenizer_json, tokenizer_config, config;
     hs_bytes vocab_txt, vocab_json, merges_txt; /* vocab_txt: WordPiece, or letters (ESM); the other two
                                                  * together: byte-level BPE */
-    hs_bytes sentencepiece;        /* sentencepiece.bpe.model, spiece.model, spm.model or source.spm */
-    hs_bytes target_sentencepiece; /* target.spm, with which a tokenizer.json is ignored, too */
+    hs_bytes sentencepiece;                     /* sentencepiece.bpe.model, spiece.model or spm.model */
+    /* source.spm and target.spm of Marian, with which a tokenizer.json is ignored, too. The first one cuts.
+     */
+    hs_bytes source_sentencepiece, target_sentencepiece;
     hs_bytes added_tokens, special_tokens_map; /* .json */
 } hs_tokenizer_files;
 

@@ -345,6 +345,7 @@ static hs_status check_sizes(const hs_tokenizer_files *files, hs_error *err)
                 {&files->vocab_json, "vocab.json"},
                 {&files->merges_txt, "merges.txt"},
                 {&files->sentencepiece, "the sentencepiece model"},
+                {&files->source_sentencepiece, "source.spm"},
                 {&files->target_sentencepiece, "target.spm"},
                 {&files->added_tokens, "added_tokens.json"},
                 {&files->special_tokens_map, "special_tokens_map.json"}};
@@ -381,15 +382,24 @@ static hs_status read_documents(const hs_tokenizer_files *files, hs__description
     return st ? st : read_special_map(files, d, err);
 }
 
+/* Returns true for MarianTokenizer, or its files if no class is named. transformers has it in Python: it does
+ * not read tokenizer.json. */
+static bool is_marian(const hs_tokenizer_files *files, const hs__description *d)
+{
+    static const char name[] = "MarianTokenizer";
+    const char *class = json_string_value(json_object_get(d->config, "tokenizer_class"));
+    return class ? strncmp(class, name, strlen(name)) == 0
+                 : files->source_sentencepiece.data && files->target_sentencepiece.data;
+}
+
 /* Reads the description. The caller finishes *ret, even after an error. */
 static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_size, hs__description *ret,
                                   hs_error *err)
 {
     *ret = (hs__description){.vocab_file = HS__TOKENIZER_JSON, .vocab_size = vocab_size};
     bool generic = false;
-    /* transformers has Marian's tokenizer in Python, which does not read tokenizer.json */
-    const bool complete = files->tokenizer_json.data && !files->target_sentencepiece.data;
     hs_status st = read_documents(files, ret, err);
+    const bool complete = !st && files->tokenizer_json.data && !is_marian(files, ret);
     if (!st && complete)
         st = hs__json_parse(&files->tokenizer_json, HS__TOKENIZER_JSON, &ret->json, err);
     else if (!st)

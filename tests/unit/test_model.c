@@ -540,6 +540,80 @@ START_TEST(sha256_of_shards_is_that_of_their_concatenation)
 }
 END_TEST
 
+/* The digest of a model's small files goes into corpus runs, which refuse to go on with another one. */
+START_TEST(digests_of_small_files_stay)
+{
+    checkpoint_write(&(checkpoint){.prefix = NULL}, dir);
+    hs_model *model = open_checked();
+    ck_assert_str_eq(hs_model_files_sha256(model),
+                     "bd34243847591bdc6b80c23a3f42fa2efa2a10bb6b330c2aed47d6d3f3cba14b");
+    hs_model_close(model);
+    folder_write(dir, "spiece.model", "pieces", 6);
+    model = open_checked();
+    ck_assert_str_eq(hs_model_files_sha256(model),
+                     "80fcbd450d191a355ed4ea34c8a5b5a123556fc3c08ff7fc4656b9fe277cb40a");
+    hs_model_close(model);
+}
+END_TEST
+
+/* ---- source.spm and target.spm ---- */
+
+#define UNKNOWN_PIECE "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+#define MARK_PIECE    "\x0a\x0a\x0a\x03\u2581\x15\0\0\x40\xc0"
+#define WORD_PIECE    "\x0a\x0c\x0a\x05\u2581ab\x15\0\0\x80\xbf"
+#define BEGIN_PIECE   "\x0a\x0b\x0a\x04\u2581a\x15\0\0\x80\xbf"
+#define END_PIECE                                                                                            \
+    "\x0a\x08\x0a\x01"                                                                                       \
+    "b\x15\0\0\x80\xbf"
+
+static const char source_pieces[] = UNKNOWN_PIECE MARK_PIECE WORD_PIECE,
+                  target_pieces[] = UNKNOWN_PIECE MARK_PIECE BEGIN_PIECE END_PIECE;
+
+static void write_marian(void)
+{
+    static const char config[] = "{\"tokenizer_class\":\"MarianTokenizer\"}",
+                      ids[] = "{\"</s>\":0,\"<unk>\":1,\"\u2581\":2,\"\u2581ab\":3,\"\u2581a\":4,\"b\":5,"
+                              "\"<pad>\":6}";
+    checkpoint_write(&(checkpoint){.prefix = NULL}, dir);
+    folder_write(dir, "tokenizer_config.json", config, sizeof config - 1);
+    folder_write(dir, "vocab.json", ids, sizeof ids - 1);
+    folder_write(dir, "source.spm", source_pieces, sizeof source_pieces - 1);
+    folder_write(dir, "target.spm", target_pieces, sizeof target_pieces - 1);
+    folder_write(dir, "spiece.model", "of another class", 16);
+    folder_write(dir, "tokenizer.json", "{}", 2);
+}
+
+static void check_ids(const hs_tokenizer *tokenizer, const int32_t *ids, size_t n)
+{
+    const hs_text text = {"ab ab", 5};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(
+        hs_tokenizer_encode(tokenizer, &text, NULL, &(hs_encode_options){.tokens_max = 9}, &encoding, NULL),
+        HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, n);
+    ck_assert_mem_eq(encoding.ids, ids, n * sizeof *ids);
+    hs_encoding_finish(&encoding);
+}
+
+/* transformers' MarianTokenizer gives these ids for text and text_target. */
+START_TEST(each_stack_of_marian_has_its_pieces)
+{
+    write_marian();
+    hs_model *model = open_checked();
+    check_ids(hs_model_tokenizer(model), (const int32_t[]){3, 3, 0}, 3);
+    check_ids(hs_model_target_tokenizer(model), (const int32_t[]){4, 5, 4, 5, 0}, 5);
+    hs_model_close(model);
+}
+END_TEST
+
+START_TEST(a_fault_of_target_spm_names_it)
+{
+    write_marian();
+    folder_write(dir, "target.spm", target_pieces, sizeof target_pieces - 3);
+    check_refused(HS_BAD_MODEL, "target.spm: the sentencepiece model is truncated or malformed");
+}
+END_TEST
+
 START_TEST(sha256_of_a_file_truncated_meanwhile_is_empty)
 {
     char path[128], hex[HS_SHA256_HEX] = "something";
@@ -661,6 +735,9 @@ int main(void)
     tcase_add_test(tests, a_missing_shard_is_named);
     tcase_add_test(tests, embedded_model_is_the_one_in_the_tree);
     tcase_add_test(tests, sha256_of_shards_is_that_of_their_concatenation);
+    tcase_add_test(tests, digests_of_small_files_stay);
+    tcase_add_test(tests, each_stack_of_marian_has_its_pieces);
+    tcase_add_test(tests, a_fault_of_target_spm_names_it);
     tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
     tcase_add_test(tests, an_adapter_survives_every_refused_allocation);

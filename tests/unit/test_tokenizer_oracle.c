@@ -392,7 +392,8 @@ START_TEST(every_case_of_marian)
         hs_tokenizer *tokenizer =
             create_from(&(hs_tokenizer_files){.config = {config, sizeof config - 1},
                                               .vocab_json = {vocab.bytes, vocab.n_bytes},
-                                              .sentencepiece = {model.bytes, model.n_bytes}});
+                                              .source_sentencepiece = {model.bytes, model.n_bytes},
+                                              .target_sentencepiece = {model.bytes, model.n_bytes}});
         const uint32_t n_cases = take_u32(&c);
         for (uint32_t k = 0; k < n_cases; k++)
             check_ids(tokenizer, k, &c);
