@@ -76,10 +76,11 @@ typedef struct hs__rotation_keys {
     const char *theta, *fraction, *part; /* fraction and part may be NULL */
     double base, share;                  /* of a config without the keys; 0: 10000, the whole head */
     size_t original; /* original_max_position_embeddings of a config without it; 0: max_position_embeddings */
+    bool longrope_only; /* the only scaling, also under its older names "su" and "yarn" */
 } hs__rotation_keys;
 
 /* Reads rotary positions by their newer keys (rope_parameters) or their older ones (and rope_scaling) into
- * the architecture and its layers. */
+ * the architecture and its layers. If a config has both objects, rope_scaling counts as in transformers. */
 void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architecture *architecture);
 
 /* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */

@@ -180,12 +180,12 @@ static const hs__layout phi3_layout = LAYOUT(phi3_modules);
 static void configure_phi3(hs__config *config, hs_architecture *architecture)
 {
     configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(
-        config,
-        (hs__rotation_keys){.theta = "rope_theta", .fraction = "partial_rotary_factor", .original = 4096},
-        architecture);
-    if (architecture->rotary.factor > 0)
-        hs__config_refuse(config, "rope_type must be \"default\" or \"longrope\" for this family");
+    hs__config_rotation(config,
+                        (hs__rotation_keys){.theta = "rope_theta",
+                                            .fraction = "partial_rotary_factor",
+                                            .original = 4096,
+                                            .longrope_only = true},
+                        architecture);
     read_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
 }
 

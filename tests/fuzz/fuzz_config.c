@@ -28,6 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(architecture.family && family);
     for (size_t i = 0; i < architecture.shape.n_layers; i++)
         require(architecture.layers[i].same_as <= i);
+    const hs_rotary *rotary = &architecture.rotary;
+    require(rotary->width <= architecture.shape.head_width);
+    for (size_t m = 0; rotary->divisors && m < rotary->width; m++)
+        require(rotary->divisors[m] > 0);
     require(architecture.norm_eps > 0 && architecture.norm_eps <= 1);
     hs__family_release(&architecture);
     return 0;

@@ -189,6 +189,76 @@ START_TEST(absent_keys)
 }
 END_TEST
 
+#define LIST(first)        first ",3,3,3,3,3,3,3,3,3,3,3,3,3,3,3"
+#define LISTS(type, first) "\"" type "\",\"short_factor\":[" LIST(first) "],\"long_factor\":[" LIST("5") "]"
+#define YARN               "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}"
+#define PARTS(full)        "\"rope_parameters\":{" full ",\"sliding_attention\":{\"rope_theta\":9}}"
+#define FULL(more)         "\"full_attention\":{\"rope_theta\":100" more "}"
+
+/* Rotary positions of heads of 64 columns, as transformers 5.24 reads the same config. Layer 1 of Gemma 3 has
+ * no window here. */
+static const struct {
+    const char *config;
+    double base;
+    size_t width;
+    double factor, low; /* low: of YaRN */
+    double long_factor; /* of LongRoPE's first column */
+} rotations[] = {
+    {DECODER("llama", "4", "," YARN), 10000, 64, 4, 0, 0},
+    {DECODER("llama", "4", "," YARN ",\"rope_parameters\":{\"rope_theta\":1e6}"), 10000, 64, 4, 0, 0},
+    {DECODER("llama", "4", ",\"rope_theta\":5e5," YARN ",\"rope_parameters\":{\"rope_theta\":1e6}"), 5e5, 64,
+     4, 0, 0},
+    {DECODER("llama", "4", ",\"rope_scaling\":{},\"rope_parameters\":{\"rope_theta\":1e6}"), 1e6, 64, 0, 0,
+     0},
+    {DECODER(
+         "llama", "4",
+         ",\"rope_scaling\":null,\"rope_parameters\":{\"type\":\"linear\",\"factor\":2,\"rope_theta\":1e6}"),
+     1e6, 64, 2, 0, 0},
+    {DECODER("llama", "4", ",\"rope_scaling\":{\"rope_type\":\"default\",\"type\":\"yarn\"}"), 10000, 64, 0,
+     0, 0},
+    {DECODER("phi3", "4",
+             ",\"rope_scaling\":{\"partial_rotary_factor\":0.5,\"type\":" LISTS(
+                 "longrope", "2") "},\"rope_parameters\":{\"partial_rotary_factor\":1.0}"),
+     10000, 32, 0, 0, 5},
+    {DECODER("phi3", "4",
+             ",\"partial_rotary_factor\":0.5,\"rope_parameters\":{\"rope_type\":" LISTS("su", "2") "}"),
+     10000, 32, 0, 0, 5},
+    {DECODER("phi3", "4",
+             ",\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"type\":" LISTS("yarn", "2") "}"),
+     10000, 32, 0, 0, 5},
+    {"{\"model_type\":\"gpt_neox\",\"num_hidden_layers\":2,\"num_attention_heads\":4,\"hidden_size\":24,"
+     "\"intermediate_size\":7,\"max_position_embeddings\":40,\"vocab_size\":300,"
+     "\"rope_parameters\":{\"partial_rotary_factor\":1.0}}",
+     10000, 6, 0, 0, 0},
+#define GEMMA(more) DECODER("gemma3_text", "4", ",\"head_dim\":64,\"sliding_window_pattern\":2," more)
+    {GEMMA("\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}"), 1e6, 64, 8, 0, 0},
+    {GEMMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":8}"), 1e6, 64, 0, 0, 0},
+    {GEMMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":8}," PARTS(FULL(""))), 100, 64, 8, 0, 0},
+    {GEMMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":8}," PARTS(FULL(",\"rope_type\":\"default\""))),
+     100, 64, 0, 0, 0},
+    {GEMMA("\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8,\"rope_theta\":7}," PARTS(
+         FULL(",\"rope_type\":\"default\""))),
+     7, 64, 8, 0, 0},
+#define SLOW ",\"type\":\"yarn\",\"factor\":4,\"beta_fast\":1.5"
+    {GEMMA(PARTS(FULL(SLOW))), 100, 64, 4, 10, 0},
+    {GEMMA(PARTS(FULL(SLOW ",\"truncate\":false"))), 100, 64, 4, 10, 0},
+    {GEMMA(PARTS("\"truncate\":false," FULL(SLOW))), 100, 64, 4, 10.044622, 0},
+};
+
+START_TEST(rotary_keys)
+{
+    accept(rotations[_i].config);
+    const hs_rotary *rotary = &architecture.rotary;
+    ck_assert(architecture.layers[1].rotation_base == rotations[_i].base);
+    ck_assert_uint_eq(rotary->width, rotations[_i].width);
+    ck_assert(rotary->factor == rotations[_i].factor);
+    ck_assert(fabs(rotary->low - rotations[_i].low) < 1e-6);
+    ck_assert(!rotary->divisors == (rotations[_i].long_factor == 0));
+    if (rotary->divisors)
+        ck_assert(rotary->divisors[0] == 2 && rotary->divisors[rotary->width / 2] == 5);
+}
+END_TEST
+
 #define BART_SIZES                                                                                           \
     "\"encoder_layers\":3,\"encoder_attention_heads\":4,\"d_model\":64,\"encoder_ffn_dim\":70,"              \
     "\"max_position_embeddings\":40,\"vocab_size\":300"
@@ -530,6 +600,24 @@ static const struct {
      "not supported: \"yarn\""},
     {"{\"model_type\":\"nomic_bert\",\"rope_parameters\":7," BERT_SIZES "}",
      "rope_parameters must be an object"},
+    {"{\"model_type\":\"nomic_bert\",\"rope_parameters\":{\"type\":\"yarn\"}," BERT_SIZES "}",
+     "type must be \"default\"; not supported: \"yarn\""},
+    {MODERN(",\"rope_parameters\":{\"type\":\"yarn\"}"), "not supported: \"yarn\""},
+    {MODERN(",\"rope_parameters\":{\"full_attention\":{\"type\":\"yarn\"}}"), "not supported: \"yarn\""},
+    {MODERN(",\"rope_parameters\":{\"full_attention\":7}"), "full_attention must be an object"},
+    {DECODER("gemma3_text", "16",
+             ",\"head_dim\":32,\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":8}"),
+     "not supported: \"linear\""},
+    {DECODER("gemma3_text", "16", ",\"head_dim\":32,\"rope_parameters\":{\"sliding_attention\":{}}," YARN),
+     "rope_scaling needs full_attention in rope_parameters"},
+    {DECODER("llama", "4", ",\"original_max_position_embeddings\":0," YARN),
+     "original_max_position_embeddings must be an integer from 1 to 1073741824; it is 0"},
+    {DECODER("llama", "4", ",\"rope_scaling\":[]"), "rope_scaling must be an object"},
+    {DECODER("llama", "4", ",\"rope_parameters\":{\"partial_rotary_factor\":0.5}"),
+     "partial_rotary_factor must be 1 for this family"},
+    {DECODER("phi3", "4", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}"),
+     "rope_type must be \"default\" or \"longrope\" for this family"},
+    {DECODER("gpt_neox", "128", ""), "rotary positions of 0.25 of heads of width 2 leave nothing to rotate"},
     {MODERN(",\"norm_bias\":true"), "norm_bias is not supported"},
     {MODERN(",\"norm_bias\":true,\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}"),
      "norm_bias is not supported"},
@@ -682,6 +770,7 @@ int main(void)
     tcase_add_test(tests, t5_keys);
     tcase_add_loop_test(tests, absent_heads, 0, sizeof head_defaults / sizeof *head_defaults);
     tcase_add_test(tests, absent_keys);
+    tcase_add_loop_test(tests, rotary_keys, 0, sizeof rotations / sizeof *rotations);
     tcase_add_test(tests, bart_keys);
     tcase_add_test(tests, t5_decoder_keys);
     tcase_add_test(tests, t5_scales_its_logits_as_the_config_says);
