@@ -536,6 +536,7 @@ static void block_fill(hs_engine *engine)
 /* Returns the rotation of a layer, adding it if it is new; NULL if there is none. */
 static const hs__rotation *rotation_find(hs_engine *engine, const hs_layer *layer)
 {
+    const hs_rotary *rotary = &engine->architecture->rotary;
     const double base = layer->rotation_base;
     if (base <= 0)
         return NULL;
@@ -545,8 +546,8 @@ static const hs__rotation *rotation_find(hs_engine *engine, const hs_layer *laye
     hs__rotation *rotation = &engine->rotations[engine->n_rotations++];
     rotation->unscaled = layer->rotation_unscaled;
     rotation->base = base;
-    rotation->interleaved = engine->architecture->rotary.interleaved;
-    if (engine->architecture->rotary.divisors) {
+    rotation->interleaved = rotary->interleaved;
+    if (rotary->divisors && !rotation->unscaled && engine->shape.n_positions > rotary->original_positions) {
         engine->rotations[engine->n_rotations] = *rotation;
         engine->rotations[engine->n_rotations++].is_long = true;
     }

@@ -241,30 +241,31 @@ static void softmax(size_t K, const double *scores, double *ret)
         ret[j] /= sum;
 }
 
-/* Returns the frequency of column m of a head, for a text of T tokens. */
-static float frequency(const hs_architecture *architecture, double base, size_t T, size_t m)
+/* Returns the frequency of column m of a layer's heads, for a text of T tokens. */
+static float frequency(const hs_architecture *architecture, const hs_layer *layer, size_t T, size_t m)
 {
     const hs_rotary *rotary = &architecture->rotary;
     const size_t D = architecture->shape.head_width;
-    const float period = powf((float)base, (float)(2 * m) / (float)D);
-    if (rotary->divisors)
+    const float period = powf((float)layer->rotation_base, (float)(2 * m) / (float)D);
+    if (rotary->divisors && !layer->rotation_unscaled)
         return 1 / (rotary->divisors[(T > rotary->original_positions ? D / 2 : 0) + m] * period);
-    if (!rotary->by_column)
+    if (!rotary->by_column || layer->rotation_unscaled)
         return 1 / period;
     const double part = fmin(fmax(((double)m - rotary->low) / (rotary->high - rotary->low), 0), 1);
     return (float)((part / rotary->factor + 1 - part) / (double)period);
 }
 
 /* q or k [T][H], every head turned by its positions. Angles are float32, as in HuggingFace's models. */
-static void rotate(const hs_architecture *architecture, double base, size_t T, double *x)
+static void rotate(const hs_architecture *architecture, const hs_layer *layer, size_t T, double *x)
 {
+    const hs_rotary *rotary = &architecture->rotary;
+    const double more = rotary->amplitude > 0 && !layer->rotation_unscaled ? rotary->amplitude : 1;
     const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
-    const size_t step = architecture->rotary.interleaved ? 2 : 1, between = step == 2 ? 1 : D / 2;
-    for (size_t t = 0; base > 0 && t < T; t++)
+    const size_t step = rotary->interleaved ? 2 : 1, between = step == 2 ? 1 : D / 2;
+    for (size_t t = 0; layer->rotation_base > 0 && t < T; t++)
         for (size_t h = 0; h < architecture->shape.n_heads; h++)
             for (size_t m = 0; m < D / 2; m++) {
-                const float angle = (float)t * frequency(architecture, base, T, m);
-                const double more = architecture->rotary.amplitude > 0 ? architecture->rotary.amplitude : 1;
+                const float angle = (float)t * frequency(architecture, layer, T, m);
                 double *a = x + t * H + h * D + step * m, *b = a + between;
                 const double turned = (*a * cos((double)angle) - *b * sin((double)angle)) * more;
                 *b = (*b * cos((double)angle) + *a * sin((double)angle)) * more;
@@ -422,7 +423,7 @@ typedef struct operands {
 
 /* x [T][H] is the input of the block. */
 static operands operands_make(const hs_architecture *architecture, const hs_sequence *s, block b,
-                              const hs_layer *layer, double rotation_base, const double *x)
+                              const hs_layer *layer, const hs_layer *own, const double *x)
 {
     const size_t T = s->n_tokens, K = b.cross ? s->n_memory : T, H = architecture->shape.hidden;
     double *read = malloc(K * H * sizeof *read);
@@ -439,8 +440,8 @@ static operands operands_make(const hs_architecture *architecture, const hs_sequ
         norm(&layer->query_norm, architecture->norm_eps, T, H, o.q);
         norm(&layer->key_norm, architecture->norm_eps, K, H, o.k);
     }
-    rotate(architecture, rotation_base, T, o.q);
-    rotate(architecture, rotation_base, K, o.k);
+    rotate(architecture, own, T, o.q);
+    rotate(architecture, own, K, o.k);
     free(read);
     return o;
 }
@@ -467,7 +468,7 @@ static double *attend(const hs_architecture *architecture, const hs_sequence *s,
                       const hs_layer *layer, const hs_layer *own, const double *x, const reference *r)
 {
     const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
-    const operands o = operands_make(architecture, s, b, layer, own->rotation_base, x);
+    const operands o = operands_make(architecture, s, b, layer, own, x);
     const size_t T = o.T, K = o.K;
     double *context = calloc(T * H, sizeof *context);
     for (size_t h = 0; h < architecture->shape.n_heads; h++) {

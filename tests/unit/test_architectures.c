@@ -324,6 +324,22 @@ static hs_architecture architecture_longrope(void)
     return architecture;
 }
 
+/* As of Gemma 3, whose layers with a window rotate unscaled. */
+static hs_architecture architecture_partly_longrope(void)
+{
+    hs_architecture architecture = architecture_longrope();
+    architecture.layers[1].rotation_unscaled = true;
+    return architecture;
+}
+
+/* No text is long. */
+static hs_architecture architecture_short_longrope(void)
+{
+    hs_architecture architecture = architecture_longrope();
+    architecture.rotary.original_positions = shape->n_positions;
+    return architecture;
+}
+
 static hs_architecture architecture_interleaved(void)
 {
     hs_architecture architecture = architecture_rotated();
@@ -482,6 +498,8 @@ static const struct {
     {"sinusoids", architecture_sinusoids},
     {"YaRN", architecture_yarn},
     {"LongRoPE", architecture_longrope},
+    {"LongRoPE, a layer unscaled", architecture_partly_longrope},
+    {"LongRoPE, short texts", architecture_short_longrope},
     {"Marian's sinusoids", architecture_sinusoids_of_marian},
     {"token dropout", architecture_token_dropout},
     {"distance bias", architecture_distance_bias},
