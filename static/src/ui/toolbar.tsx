@@ -13,8 +13,14 @@ export function Toolbar(props: {
   children: ComponentChildren;
 }) {
   const { terms, more, rare = [] } = props;
-  const { state } = useApp();
+  const app = useApp();
+  const { state } = app;
   const [opened, setOpened] = useState<boolean | null>(null);
+  // What stands below moves, and cards that are placed by it.
+  const toggle = (): void => {
+    setOpened(!open);
+    app.draw();
+  };
   const open = opened ?? rare.some((field) => state[field] !== INITIAL[field]);
   return (
     <>
@@ -22,7 +28,7 @@ export function Toolbar(props: {
         {props.children}
         <div class="ends">
           {more && (
-            <Button aria-expanded={open} onClick={() => setOpened(!open)}>
+            <Button aria-expanded={open} onClick={toggle}>
               More
             </Button>
           )}

@@ -15,7 +15,7 @@ import { shadeOf, type Shade } from "../../maps/shade";
 import { useApp } from "../../ui/context";
 
 export interface Pointed extends Place {
-  box: DOMRect; // of its thumbnail
+  box: Pick<DOMRect, "left" | "right" | "top">; // of its thumbnail
 }
 
 const SIDE = 168; // CSS px of a map
@@ -23,6 +23,7 @@ const WIDE = 2 * SIDE + 36;
 const HIGH = SIDE + 100;
 const GAP = 10;
 const NAMED = 4; // tokens
+const RESTING_MOST = 512; // tokens of a text whose chosen head stands beside the grid: two maps of longer ones take long
 
 // The tokens that receive most attention, with their fraction of it. Equal tokens count together.
 function strongestTokens({ attention, axis }: Head): [string, number][] {
@@ -47,20 +48,24 @@ function Picture({ shade, n }: { shade: Shade; n: number }) {
 }
 
 // Places the card beside the thumbnail, on the side that has space.
-function placeOf({ left, right, top }: DOMRect): { left: number; top: number } {
+function placeOf({ left, right, top }: Pointed["box"]): { left: number; top: number } {
   const beside = right + GAP + WIDE < innerWidth ? right + GAP : Math.max(GAP, left - GAP - WIDE);
   return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };
 }
 
-// The chosen head, as if the last column of its row were pointed at; null without space behind that.
+// The chosen head, as if the last column of its row were pointed at; null without space behind the widest row, which is
+// the first, and in a page that is scrolled, where what follows the grid may stand there.
 export function restingIn(grid: HTMLElement | null): Pointed | null {
   const chosen = grid?.querySelector<HTMLElement>(".thumb.chosen");
-  const last = chosen?.closest(".row")?.lastElementChild;
+  const last = grid?.querySelector(".row:not(.header)")?.lastElementChild;
   const [l = -1, h = -1] = chosen?.dataset.head?.split(".").map(Number) ?? [];
-  if (!last) return null;
-  const box = last.getBoundingClientRect();
-  return box.right + GAP + WIDE < innerWidth ? { l, h, box } : null;
+  if (!chosen || !last || scrollY > 0) return null;
+  const { left, right } = last.getBoundingClientRect();
+  const { top } = chosen.getBoundingClientRect();
+  return right + GAP + WIDE < innerWidth ? { l, h, box: { left, right, top } } : null;
 }
+
+export const canRest = ({ encoding }: Answer): boolean => encoding.ids.length <= RESTING_MOST;
 
 // The pattern, and that in this text if it is another one.
 function patternsOf(known: Known): string {
@@ -68,35 +73,50 @@ function patternsOf(known: Known): string {
   return here && sample && here !== sample ? `${sample} · in this text ${here}` : sample;
 }
 
-export function Enlarged({ answer, at, known }: { answer: Answer; at: Pointed; known: Known | undefined }) {
+interface Props {
+  answer: Answer;
+  at: Pointed;
+  resting: boolean; // nobody points at it: it stays behind what lies above the page
+  known: Known | undefined;
+}
+
+// Of one head: its key is the head.
+export function Enlarged({ answer, at, resting, known }: Props) {
   const app = useApp();
   const { state, theme } = app;
-  const map = headsOf(app).attention(answer, at.l)?.[at.h];
+  const map = headsOf(app).attention(answer, at.l)?.[at.h]; // another view of the same array at each drawing
   const head = useMemo(
     () => (map ? roughHeadOf(answer, map, at.l, at.h, state) : null),
-    [map, answer, state.special, state.words],
+    [!map, answer, state.special, state.words],
   );
-  if (!head) return null;
+  const shades = useMemo(() => {
+    if (!head) return null;
+    const paints = { map: state.map, theme, scale: "root" } as const;
+    return {
+      attention: shadeOf(head.attention, head.axis.n, "attention", paints),
+      similarity: answer.headOutputs && shadeOf(head.similarity, head.axis.n, "similarity", paints),
+      strongest: strongestTokens(head),
+    };
+  }, [head, state.map, theme]);
+  if (!head || !shades) return null;
   const { n } = head.axis;
-  const paints = { map: state.map, theme, scale: "root" } as const;
   const { left, top } = placeOf(at.box);
   return (
-    <div class="enlarged" aria-hidden="true" style={{ left: `${left}px`, top: `${top}px`, width: `${WIDE}px` }}>
+    <div
+      class={`enlarged${resting ? " resting" : ""}`}
+      aria-hidden="true"
+      style={{ left: `${left}px`, top: `${top}px`, width: `${WIDE}px` }}
+    >
       <p>
         <strong>{`Layer ${at.l} · Head ${at.h}`}</strong>
         <span>{known && patternsOf(known)}</span>
       </p>
       <div>
-        <Picture shade={shadeOf(head.attention, n, "attention", paints)} n={n} />
-        {answer.headOutputs && <Picture shade={shadeOf(head.similarity, n, "similarity", paints)} n={n} />}
+        <Picture shade={shades.attention} n={n} />
+        {shades.similarity && <Picture shade={shades.similarity} n={n} />}
       </div>
       <p class="muted">
-        <span>
-          Looks at{" "}
-          {strongestTokens(head)
-            .map(([token, fraction]) => `${token} ${percent(fraction)}`)
-            .join(" · ")}
-        </span>
+        <span>Looks at {shades.strongest.map(([token, fraction]) => `${token} ${percent(fraction)}`).join(" · ")}</span>
       </p>
     </div>
   );

@@ -16,7 +16,7 @@ import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
-import { Enlarged, restingIn, type Pointed } from "./enlarged";
+import { canRest, Enlarged, restingIn, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
@@ -83,7 +83,7 @@ export function OverviewView() {
     const key = (at: Pointed | null): string => (at ? [at.l, at.h, at.box.right, at.box.top].join(" ") : "");
     if (key(now) !== key(resting)) setResting(now);
   });
-  const enlarged = pointed ?? resting;
+  const enlarged = pointed ?? (answer && canRest(answer) ? resting : null);
   const point = (at: Pointed | null, aloud: boolean): void => {
     setPointed(at);
     const one = at && summary?.[at.l]?.[at.h];
@@ -131,6 +131,7 @@ export function OverviewView() {
           key={`${enlarged.l}.${enlarged.h}`}
           answer={answer}
           at={enlarged}
+          resting={!pointed}
           known={summary?.[enlarged.l]?.[enlarged.h]}
         />
       )}
