@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { orderOf } from "../src/ui/sort-table.ts";
+import { isDifference, orderOf } from "../src/ui/sort-table.ts";
 import { linesOf } from "../src/views/corpus/api.ts";
 import { commonThresholds } from "../src/views/corpus/compare.tsx";
+import { isSoughtRow } from "../src/views/corpus/pages.tsx";
 import { runHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
@@ -27,9 +28,18 @@ test("runs: thresholds that all of them counted at", () => {
 test("tables of the server: a column's order", () => {
   assert.deepEqual(orderOf(["12.3 %", "–", "1,204.5", "−2"], true), [2, 0, 3, 1]);
   assert.deepEqual(orderOf(["12.3 %", "–", "1,204.5", "−2"], false), [3, 0, 2, 1]);
-  assert.deepEqual(orderOf(["+0.2 pp", "−0.7 pp", "0.0 pp"], true), [1, 0, 2]); // differences by their size
+  assert.deepEqual(orderOf(["+0.2 pp", "−0.7 pp", "0.0 pp"], true), [0, 2, 1]);
+  assert.deepEqual(orderOf(["−0.2 pp", "−0.7 pp", "0.0 pp"], true, true), [1, 0, 2]); // differences by their size
+  assert.ok(["First − second", "Last − first"].every(isDifference) && !isDifference("second"));
   assert.deepEqual(orderOf(["7·10", "7·9", "10·0"], false), [1, 0, 2]); // heads
   assert.deepEqual(orderOf(["special", "broad", "special"], true), [0, 2, 1]);
+});
+
+test("runs: rows of heads are found by place and by label, not by their numbers", () => {
+  const [seven, seventy] = [["7·5", "position"], ["70·5", "broad"]]; // prettier-ignore
+  for (const sought of ["7", "7·", "layer 7", "7·5", "L7 H5", "pos", ""]) assert.ok(isSoughtRow(seven, sought), sought);
+  for (const sought of ["7", "7·", "7·5", "pos"]) assert.ok(!isSoughtRow(seventy, sought), sought);
+  assert.ok(!isSoughtRow(["7·50", "position"], "7·5"));
 });
 
 test("runs: progress in words", () => {

@@ -176,14 +176,20 @@ export const patternName = (head: Known): string => {
 // The name of the pattern in this text; "" before it is known.
 export const patternHere = ({ profile }: Known): string => (profile ? PATTERN_NAMES[labelOf(profile) ?? "none"] : "");
 
+// The layer, and the head if it is named, of a place: "7·5", "L7 H5", "layer 7", "7"; null for other words.
+export function soughtPlace(sought: string): { l: number; h: number | null } | null {
+  const [, l, h] = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase()) ?? [];
+  return l === undefined ? null : { l: Number(l), h: h === undefined ? null : Number(h) };
+}
+
 // True if a search means this head: "7·5", "L7 H5", "layer 7" or words of its pattern.
 export function isSought(l: number, h: number, pattern: Label | "", sought: string): boolean {
   const about = pattern
     ? `${pattern} ${PATTERN_NAMES[pattern]} ${FIGURES[pattern].title}`
     : `${PATTERN_NAMES.none} no one strong target`;
   const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${about}`;
-  const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
-  if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);
+  const place = soughtPlace(sought);
+  if (place) return place.l === l && (place.h ?? h) === h;
   return hasWords(words, sought);
 }
 

@@ -8,12 +8,14 @@ function numberOf(cell: string): number | null {
   return written === undefined ? null : Number(written.replaceAll(",", "").replace("−", "-"));
 }
 
-// Returns the cells' indices in order: numbers, then words. Differences, written with their signs, go by their size.
-export function orderOf(cells: readonly string[], down: boolean): number[] {
-  const signed = cells.some((cell) => cell.startsWith("+"));
+// True of a column's head that names the difference of two runs.
+export const isDifference = (head: string): boolean => / − (first|second)$/.test(head);
+
+// Returns the cells' indices in order: numbers, then words. `bySize`: numbers without their signs, as of differences.
+export function orderOf(cells: readonly string[], down: boolean, bySize = false): number[] {
   const numbers = cells.map((cell) => {
     const value = numberOf(cell);
-    return value !== null && signed ? Math.abs(value) : value;
+    return value !== null && bySize ? Math.abs(value) : value;
   });
   const sign = down ? -1 : 1;
   const compare = (a: number, b: number): number => {
@@ -30,10 +32,12 @@ function sort(table: HTMLTableElement, column: number): void {
   const rows = [...(table.tBodies[0]?.rows ?? [])];
   const cells = rows.map((row) => row.cells[column]?.textContent.trim() ?? "");
   const sorted = heads[column]?.getAttribute("aria-sort");
-  const down = sorted ? sorted === "ascending" : cells.some((cell) => numberOf(cell) !== null);
+  // Numbers begin with the largest; the first column names the rows.
+  const down = sorted ? sorted === "ascending" : column > 0 && cells.some((cell) => numberOf(cell) !== null);
+  const bySize = isDifference(heads[column]?.textContent.trim() ?? "");
   for (const head of heads) head.removeAttribute("aria-sort");
   heads[column]?.setAttribute("aria-sort", down ? "descending" : "ascending");
-  table.tBodies[0]?.append(...orderOf(cells, down).flatMap((at) => rows[at] ?? []));
+  table.tBodies[0]?.append(...orderOf(cells, down, bySize).flatMap((at) => rows[at] ?? []));
 }
 
 // Makes buttons of the column heads of all tables below `root`.

@@ -67,7 +67,7 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
           <figure class="plot" key={name} aria-label={title}>
             <Button
               class="plain"
-              title="Shows it in full, and in the table."
+              title="Shows it in full, with its tables."
               aria-pressed={name === figure?.name}
               onClick={() => app.set({ figure: name })}
             >

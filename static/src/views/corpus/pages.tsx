@@ -1,7 +1,8 @@
 // Parts of the pages that the server writes for runs: figures and tables of reports and comparisons. The server draws
 // them; the viewer shows them.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { inert } from "../../../report/inert";
+import { soughtPlace } from "../../heads/figures";
 import { h } from "../../ui/dom";
 import { makeSortable } from "../../ui/sort-table";
 import { StatusLine } from "../../ui/status";
@@ -31,21 +32,44 @@ function openHeads(place: HTMLElement, onOpen: OpenHead): void {
   }
 }
 
+// The summaries of what the reader has opened, such as a figure's table of heads: the same of the next page is open, too.
+const opened = new Set<string>();
+
+function keepOpen(place: HTMLElement): void {
+  for (const details of place.querySelectorAll("details")) {
+    const summary = details.querySelector("summary")?.textContent ?? "";
+    details.open = opened.has(summary);
+    details.addEventListener("toggle", () => opened[details.open ? "add" : "delete"](summary));
+  }
+}
+
+// True if a search means a row of heads by its first cells, a name such as "7·5" and a label: by layer and head, or by the
+// beginning of one of them.
+export function isSoughtRow(cells: readonly string[], sought: string): boolean {
+  const words = sought.trim().toLowerCase();
+  const place = soughtPlace(words);
+  const [name = ""] = cells;
+  if (place) return place.h === null ? name.startsWith(`${place.l}·`) : name === `${place.l}·${place.h}`;
+  return cells.some((cell) => cell.toLowerCase().startsWith(words));
+}
+
 interface Props {
   page: Document;
   select: string;
   onOpen: OpenHead;
-  sought?: string; // the beginning of a cell of the rows that are shown
+  sought?: string; // the heads whose rows are shown
 }
 
 export function Part(props: Props) {
   const { page, select, onOpen, sought = "" } = props;
   const place = useRef<HTMLDivElement>(null);
   const open = useRef(onOpen);
+  const [none, setNone] = useState(false); // no row is left
   open.current = onOpen;
   useLayoutEffect(() => {
     if (!place.current) return;
     place.current.replaceChildren(partsOf(page, select));
+    keepOpen(place.current);
     makeSortable(place.current);
     openHeads(place.current, (layer, head) => open.current(layer, head));
     // Keys can scroll a table that is wider than the page.
@@ -56,11 +80,20 @@ export function Part(props: Props) {
     }
   }, [page, select]);
   useLayoutEffect(() => {
-    const words = sought.trim().toLowerCase();
-    for (const row of place.current?.querySelectorAll<HTMLTableRowElement>("tbody tr") ?? [])
-      row.hidden = ![...row.cells].some((cell) => cell.textContent.toLowerCase().startsWith(words));
+    const rows = [...(place.current?.querySelectorAll<HTMLTableRowElement>("tbody tr") ?? [])];
+    for (const row of rows)
+      row.hidden = !isSoughtRow(
+        [...row.cells].slice(0, 2).map((cell) => cell.textContent.trim()),
+        sought,
+      );
+    setNone(rows.length > 0 && rows.every((row) => row.hidden));
   }, [page, select, sought]);
-  return <div class="server-part" ref={place} />;
+  return (
+    <>
+      <div class="server-part" ref={place} />
+      {none && <StatusLine>No head has this place or label.</StatusLine>}
+    </>
+  );
 }
 
 // The same of a report that may be on its way.

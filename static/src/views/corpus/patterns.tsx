@@ -108,17 +108,18 @@ export function RunPatterns({ run, report, page }: { run: Run; report: Report; p
     <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">
         <StateSelect help="pattern" field="runcolumn" />
-        <Field label="Find heads" help="seek" class="seek">
+        <Field label="Find heads" class="seek">
           <Input
             type="search"
-            placeholder="7·5, 7·, position …"
+            placeholder="7·5, 7, position …"
+            title="By layer and head, or by the beginning of the label"
             value={runseek}
             onInput={(e) => app.set({ runseek: e.currentTarget.value })}
           />
         </Field>
       </div>
       {numbers && <HeadMap of={numbers} onOpen={open} />}
-      <PagePart page={page} select="#profiles .wide" onOpen={open} sought={runseek} />
+      <PagePart page={page} select="#profiles > p, #profiles .wide" onOpen={open} sought={runseek} />
     </StateDisclosure>
   );
 }

@@ -26,6 +26,8 @@ export type TypicalBy = (typeof TYPICAL_BYS)[number];
 export const RUN_PATTERNS = PATTERNS.filter((name) => name !== "nearby");
 export type RunPattern = (typeof RUN_PATTERNS)[number];
 
+const MAP_OF = oneOf(RUN_PATTERNS, "previous", "Map of", { ...PATTERN_NAMES, broad: "entropy" });
+
 const FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
@@ -33,8 +35,8 @@ const FIELDS = {
   level: fraction(0), // one of the runs' thresholds; 0: the first run's main one
   figure: text(), // a name of the comparison's; "": the first
   runheads: flag(), // the patterns of all heads over the first run
-  runseek: text(), // the beginning of a cell of their table
-  runcolumn: oneOf(RUN_PATTERNS, "previous", "Map of", { ...PATTERN_NAMES, broad: "entropy" }),
+  runseek: text(), // a place or a label in their table
+  runcolumn: { ...MAP_OF, parse: (t: string) => MAP_OF.parse(t.replace(/^-/, "")) }, // "-" in earlier links: downwards
   runpruning: flag(true), // how the loss rises as heads go
   runlabels: flag(true), // what a run of labelled texts found
   runlabel: text(), // the label whose heads are mapped; "": the first with effects

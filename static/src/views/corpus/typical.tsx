@@ -77,7 +77,7 @@ function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
 
 // The text as the run took it.
 function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example): Partial<State> {
-  const { max_tokens, split_special_tokens, prompt_name } = provenance.options;
+  const { max_tokens, split_special_tokens, prompt_name, center } = provenance.options;
   return {
     text: body,
     pair: "",
@@ -86,6 +86,7 @@ function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example)
     max: max_tokens,
     window: -1,
     literal: Boolean(split_special_tokens),
+    center: center === "text",
   };
 }
 
