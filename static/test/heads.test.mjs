@@ -11,7 +11,7 @@ import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/similarity.ts";
 import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../src/heads/between.ts";
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
-import { ARCS_MAX, attentionEnds, drawnEnds } from "../src/views/text/arcs.ts";
+import { ARCS_MAX, attentionEnds, drawnEnds, linesOf } from "../src/views/text/arcs.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
@@ -299,4 +299,9 @@ test("a search finds heads by place, by words of their pattern, and those withou
   assert.ok(isSought(7, 5, "", "Mixed layer"));
   assert.ok(!isSought(7, 5, "previous", "mixed"));
   assert.ok(!isSought(7, 5, "", "previous"));
+});
+
+test("a line of text is as wide as its tokens, in both directions", () => {
+  const box = (left, right, bottom) => ({ left, right, top: bottom - 10, bottom });
+  assert.deepEqual(linesOf([box(50, 60, 20), box(30, 50, 20), box(40, 60, 60)]), [box(30, 60, 20), box(40, 60, 60)]);
 });

@@ -13,6 +13,7 @@ import { addSide, npzOf } from "../src/saving/npz.ts";
 import { crc32, withText } from "../src/saving/png.ts";
 import { strongest } from "../src/maps/heatmap.ts";
 import { pool, rootIndex } from "../src/maps/thumbnail.ts";
+import { moveFocus } from "../src/ui/arrows.ts";
 import { unitsOf } from "../src/ui/text-flow.tsx";
 import { labelStep, Viewport } from "../src/maps/viewport.ts";
 
@@ -193,6 +194,7 @@ test("state: what the address says comes back, defaults stay out of it", () => {
 test("state: nonsense in the address falls back to defaults", () => {
   assert.deepEqual(parseState("#view=zzz&layer=x&tau=7&pin=1.2.3&head=1.5&special=maybe&max=").state, INITIAL);
   assert.deepEqual(parseState("#%E0%A4%A").state, INITIAL);
+  assert.deepEqual(parseState("#runcolumn=-broad").state.runcolumn, "broad"); // of an earlier version
   for (const view of VIEWS) assert.equal(parseState(`view=${view}`).state.view, view);
   for (const sort of METRICS) assert.equal(parseState(`sort=${sort}`).state.sort, sort);
 });
@@ -362,4 +364,22 @@ test("a text reads in the direction of its first letter", () => {
   assert.equal(directionOf("港町"), "ltr");
   assert.equal(directionOf("12 + 3"), "ltr");
   assert.equal(directionOf(""), "ltr");
+});
+
+test("left and right arrows follow the direction of the text", () => {
+  const tokens = ["rtl", "rtl", "ltr", "ltr"].map((direction) => ({
+    parentElement: { direction },
+    focus() {
+      globalThis.document.activeElement = this;
+    },
+  }));
+  globalThis.getComputedStyle = ({ direction }) => ({ direction });
+  const press = (at, key) => {
+    globalThis.document = { activeElement: tokens[at] };
+    return tokens.indexOf(moveFocus({ key, ctrlKey: false, preventDefault() {} }, tokens));
+  };
+  assert.deepEqual([press(0, "ArrowLeft"), press(1, "ArrowRight"), press(1, "ArrowDown")], [1, 0, 2]);
+  assert.deepEqual([press(2, "ArrowRight"), press(3, "ArrowLeft"), press(3, "Home")], [3, 2, 0]);
+  delete globalThis.document;
+  delete globalThis.getComputedStyle;
 });

@@ -65,17 +65,20 @@ function linesOf(texts: readonly Text[]): Line[] {
     range.setStart(...locate(start));
     range.setEnd(...locate(end));
     const boxes = [...range.getClientRects()].filter(({ width }) => width > 0);
-    const [box, last] = [boxes[0], boxes.at(-1)];
-    if (!box || !last) return [];
+    const [box] = boxes;
+    if (!box) return [];
+    // In a text from right to left, the first box is the last from left to right.
+    const [left, right] = [Math.min(...boxes.map((b) => b.left)), Math.max(...boxes.map((b) => b.right))];
     if (boxes.every(({ top }) => top === box.top))
-      return [{ words: data.slice(start, end), left: box.left, right: last.right, middle: (box.top + box.bottom) / 2 }];
+      return [{ words: data.slice(start, end), left, right, middle: (box.top + box.bottom) / 2 }];
     if (end - start < 2) return [];
     // Halves, until each lies in one line. The two sides of a cut within a line are joined again.
     const half = Math.ceil((start + end) / 2);
     const [first, second] = [placed(start, half), placed(half, end)];
     const [before, after] = [first.at(-1), second[0]];
     if (!before || before.middle !== after?.middle) return [...first, ...second];
-    const joined = { ...before, words: before.words + after.words, right: after.right };
+    const ends = { left: Math.min(before.left, after.left), right: Math.max(before.right, after.right) };
+    const joined = { ...before, words: before.words + after.words, ...ends };
     return [...first.slice(0, -1), joined, ...second.slice(1)];
   };
   return from < 0 ? [] : placed(from, to);

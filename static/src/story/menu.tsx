@@ -99,7 +99,7 @@ export function StoryMenu() {
         <div class="story-sheet">
           <label class="field">
             <span>Caption for this view</span>
-            <textarea rows={2} value={caption} onInput={(e) => setCaption(e.currentTarget.value)} />
+            <textarea rows={2} dir="auto" value={caption} onInput={(e) => setCaption(e.currentTarget.value)} />
           </label>
           <div class="row">
             <Button class="primary" onClick={() => void add()}>
@@ -172,12 +172,14 @@ function OneStep(props: { n: number; step: Step; last: boolean; onShow: () => vo
     <li>
       <input
         type="text"
+        dir="auto"
         aria-label={`Title of ${name}`}
         value={step.title}
         onChange={(e) => story.edit(n, { title: e.currentTarget.value })}
       />
       <textarea
         rows={2}
+        dir="auto"
         aria-label={`Caption of ${name}`}
         value={step.caption}
         onChange={(e) => story.edit(n, { caption: e.currentTarget.value })}

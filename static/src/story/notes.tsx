@@ -62,7 +62,7 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
             />
           )}
           <Field label="New note" help="note">
-            <textarea rows={2} value={words} onInput={(e) => setWords(e.currentTarget.value)} />
+            <textarea rows={2} dir="auto" value={words} onInput={(e) => setWords(e.currentTarget.value)} />
           </Field>
           <div class="row">
             <button type="submit" disabled={!words.trim()}>
@@ -102,6 +102,7 @@ function OneNote({ note }: { note: Note }) {
       </div>
       <textarea
         rows={2}
+        dir="auto"
         aria-label={`Note on ${about}`}
         value={note.words}
         onChange={(e) => storyOf(app).editNote(note, e.currentTarget.value)}

@@ -6,9 +6,12 @@ export function moveFocus(e: KeyboardEvent, elements: readonly HTMLElement[], co
   const at = elements.findIndex((one) => one === document.activeElement);
   const start = at - (at % columns);
   const whole = e.ctrlKey || columns === 1;
+  // Special tokens are written from left to right in every text, so what is around them says its direction.
+  const around = elements[at]?.parentElement;
+  const left = around && getComputedStyle(around).direction === "rtl" ? 1 : -1;
   const goal = {
-    ArrowLeft: at - 1,
-    ArrowRight: at + 1,
+    ArrowLeft: at + left,
+    ArrowRight: at - left,
     ArrowUp: at - columns,
     ArrowDown: at + columns,
     Home: whole ? 0 : start,

@@ -31,6 +31,7 @@ export function SecondText({ label, action, help }: { label: string; action: str
         <Field label="Its second segment" help="segment">
           <textarea
             rows={4}
+            dir="auto"
             spellcheck={false}
             aria-label="Second segment of the second text"
             value={draft.pair ?? shownPair}

@@ -63,6 +63,7 @@ export function linesOf(boxes: readonly Box[]): Box[] {
   for (const box of boxes) {
     const line = lines.at(-1);
     if (line && Math.abs(line.bottom - box.bottom) < 8) {
+      line.left = Math.min(line.left, box.left); // of a text from right to left
       line.right = Math.max(line.right, box.right);
       line.bottom = Math.max(line.bottom, box.bottom);
     } else lines.push({ ...box });
