@@ -408,6 +408,7 @@ def test_a_view_is_one_of_the_viewers(client):
     answer = client.analyze(TEXT)
     for view in re.findall(r"\w+", views):
         assert f"view={view}" in answer.view(view).state
+    assert "center=1" in client.analyze(TEXT, center="text").view().state
     with pytest.raises(ValueError, match="view is 'nosuchview'; it must be one of overview, head") as caught:
         answer.view("nosuchview")
     assert str(caught.value).endswith("one of " + ", ".join(re.findall(r"\w+", views)))

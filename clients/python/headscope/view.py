@@ -37,6 +37,8 @@ def state_of(request: Mapping[str, Any]) -> dict[str, Any] | None:
     for name, value in request.items():
         if name == "special_tokens":
             state["special"] = value == "keep"
+        elif name == "center":
+            state["center"] = value == "text"
         elif name == "prompt_name":
             state["prompt"] = f"={value}"
         elif name in NAMES:

@@ -458,9 +458,12 @@ static void viewer_link(const json_t *report, const char *text, const char *pair
     const json_t *layers = hs__report_value(report, "layers", (hs__indices){0});
     const char *model =
         json_string_value(hs__report_value(report, "provenance.model.name", (hs__indices){0}));
+    const char *center =
+        json_string_value(hs__report_value(report, "provenance.options.center", (hs__indices){0}));
     fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
     percent_write(out, model ? model : "");
-    fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
+    fprintf(out, "%s&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
+            center && !strcmp(center, "text") ? "&amp;center=1" : "",
             (long long)json_integer_value(
                 hs__report_value(report, "provenance.options.max_tokens", (hs__indices){0})),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));

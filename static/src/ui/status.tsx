@@ -65,9 +65,9 @@ export function LayersProgress(props: { words: string; done: number; of: number;
   if (next.status === "failed") return statusOf(app, next);
   const stopped = next.status === "cancelled";
   return (
-    <div class="layers-progress" role="status">
+    <div class="layers-progress">
       <progress max={of} value={done} aria-label="Layers done" />
-      <span>
+      <span role="status">
         {words}: {done} of {of} layers{stopped && ", then cancelled"}
       </span>
       <Button onClick={stopped ? next.retry : next.cancel}>{stopped ? "Continue" : "Cancel"}</Button>

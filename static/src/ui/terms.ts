@@ -79,7 +79,7 @@ const ABOUT = {
   },
   arrangement: {
     name: "Small and large",
-    text: "Small fits all heads into the window, one map each; the head under the pointer is enlarged. Large shows two maps for each head, and its pattern.",
+    text: "Small fits all heads into the window, one map each; the head under the pointer, or else the chosen one beside the grid, is enlarged. Large shows two maps for each head, and its pattern.",
     picture: (i, j) => ((i + j) % 2 ? 0.15 : 0.7),
   },
   seek: {

@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { FIGURES, patternHere, patternName, valueOf, type Figure, type Known } from "../../heads/figures";
-import { MeasureControls } from "../../heads/measure-controls";
+import { MEASURE_FIELDS, MeasureControls } from "../../heads/measure-controls";
 import { isOfHeadSpace, measuredRequest } from "../../app/measures";
 import { attentionName } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
@@ -131,7 +131,7 @@ function Controls({ children }: { children: ComponentChildren }) {
     <Toolbar
       terms={["head", "scale", "overlay", "diagonal", "sentences", "weighted", "space"]}
       more={more}
-      rare={["diag", "space", "lines", "weigh"]}
+      rare={["diag", "lines", ...MEASURE_FIELDS]}
     >
       <StateSegmented field="scale" />
       <StateSelect field="overlay" {...(hasSimilarities(state) ? {} : { options: OVERLAYS_OF_ATTENTION })} />

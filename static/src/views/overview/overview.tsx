@@ -5,6 +5,7 @@ import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } f
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
 import { headsOf } from "../../heads/heads";
+import { CENTRE_IN_FRAME, CentreInFrame } from "../../heads/measure-controls";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useExport } from "../../saving/offer";
@@ -147,11 +148,17 @@ export function OverviewView() {
 // Says that similarities are not those of the paper, and leads back to them.
 function Centred() {
   const app = useApp();
+  // The same head stays chosen. The button goes, so the view gets the focus.
+  const leave = (): void => {
+    app.set({ center: false, ...app.selection(app.overview().answer) }, true);
+    app.announce("Similarity is the paper’s S", true);
+    document.getElementById("stage")?.focus({ preventScroll: true });
+  };
   return (
     <>
       {" "}
       Similarity is centred: each head’s mean over the text is taken away first.{" "}
-      <Button class="link" onClick={() => app.set({ center: false }, true)}>
+      <Button class="link" onClick={leave}>
         Show the paper’s S
       </Button>
     </>
@@ -192,13 +199,14 @@ function Controls({ like }: { like: string | undefined }) {
           }}
         />
       </Field>
+      <CentreInFrame />
     </>
   );
   return (
     <Toolbar
       terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
       more={more}
-      rare={["tint", "least"]}
+      rare={["tint", "least", ...CENTRE_IN_FRAME]}
     >
       <Segmented
         label="Heads as"

@@ -7,7 +7,7 @@ import { perFrame } from "../../app/frame";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
 import type { State } from "../../app/state";
-import { MeasureControls } from "../../heads/measure-controls";
+import { MEASURE_FIELDS, MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
@@ -88,7 +88,7 @@ export function TextView() {
             <StateToggle field="sentences" />
           </>
         }
-        rare={["weigh", "space", "sentences"]}
+        rare={[...MEASURE_FIELDS, "sentences"]}
       >
         <Segmented
           label="Colour the text by"
