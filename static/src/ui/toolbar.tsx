@@ -16,7 +16,7 @@ export function Toolbar(props: {
   const app = useApp();
   const { state } = app;
   const [opened, setOpened] = useState<boolean | null>(null);
-  // What stands below moves, and cards that are placed by it.
+  // Draws anew, as cards are placed by what moves below.
   const toggle = (): void => {
     setOpened(!open);
     app.draw();

@@ -43,8 +43,8 @@ function keepOpen(place: HTMLElement): void {
   }
 }
 
-// True if a search means a row of heads by its first cells, a name such as "7·5" and a label: by layer and head, or by the
-// beginning of one of them.
+// True if a search means a row of heads by its first cells, a name such as "7·5" and a label. It names layer and head, or
+// begins one of the cells.
 export function isSoughtRow(cells: readonly string[], sought: string): boolean {
   const words = sought.trim().toLowerCase();
   const place = soughtPlace(words);

@@ -53,8 +53,8 @@ function placeOf({ left, right, top }: Pointed["box"]): { left: number; top: num
   return { left: beside, top: Math.max(GAP, Math.min(top, innerHeight - HIGH - 32)) };
 }
 
-// The chosen head, as if the last column of its row were pointed at; null without space behind the widest row, which is
-// the first, and in a page that is scrolled, where what follows the grid may stand there.
+// The chosen head, as if the last column of its row were pointed at. Null without space behind the widest row, which is the
+// first. Null also in a scrolled page, where what follows the grid may stand there.
 export function restingIn(grid: HTMLElement | null): Pointed | null {
   const chosen = grid?.querySelector<HTMLElement>(".thumb.chosen");
   const last = grid?.querySelector(".row:not(.header)")?.lastElementChild;
@@ -80,7 +80,7 @@ interface Props {
   known: Known | undefined;
 }
 
-// Of one head: its key is the head.
+// Keyed by the head: one of another head is another card.
 export function Enlarged({ answer, at, resting, known }: Props) {
   const app = useApp();
   const { state, theme } = app;
