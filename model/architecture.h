@@ -99,7 +99,8 @@ typedef enum hs_activation {
     HS_N_ACTIVATIONS
 } hs_activation;
 
-/* The rows of sinusoids, for position p and E columns, in float32 as in HuggingFace's models:
+/* The rows of sinusoids, for position p and E columns, with angles in float32 (M2M100) or float64 (Marian) as
+ * in HuggingFace's models:
  *
  *     HS_SINUSOIDS_M2M: sin(p r^k) in the first half and cos(p r^k) in the second one, with k = 0, 1, ... and
  *         r = 10000^(-1 / (E / 2 - 1)). An odd E has a 0 at its end. The row of padding is 0.

@@ -92,11 +92,10 @@ static void configure_m2m_100(hs__config *config, hs_architecture *architecture)
 static void configure_marian(hs__config *config, hs_architecture *architecture)
 {
     const size_t n_words = architecture->shape.vocab_size;
-    if (architecture->crosses && !hs__config_has(config, "decoder_start_token_id")) {
-        if (n_words <= MARIAN_START)
-            hs__config_refuse(config, "decoder_start_token_id is missing");
-        start_with(config, MARIAN_START, architecture);
-    }
+    if (architecture->crosses && !json_object_get(config->keys, "decoder_start_token_id") &&
+        n_words <= MARIAN_START)
+        hs__config_refuse(config, "decoder_start_token_id is missing");
+    start_with(config, MARIAN_START, architecture);
     configure(config, false, HS_GELU, architecture);
     architecture->embedding.sinusoids = HS_SINUSOIDS_MARIAN;
     if (!hs__config_flag_or(config, "share_encoder_decoder_embeddings", true))

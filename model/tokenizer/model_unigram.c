@@ -26,11 +26,12 @@ typedef struct unigram {
     const hs__trie *lattice; /* texts to numbers in scores */
     int32_t unknown;
     int32_t unknown_piece; /* number of a character without a piece */
-    const json_t *vocab;   /* borrowed until bind */
-    const char *unknown_token;
-    hs__trie pieces; /* with unknown_token */
+    bool of_sentencepiece; /* unknown_token is set */
     bool byte_fallback;
-    int32_t byte_ids[256]; /* ids of "<0x00>" to "<0xFF>", or -1 */
+    hs__trie pieces;           /* with of_sentencepiece */
+    const json_t *vocab;       /* borrowed until bind, as is the next one */
+    const char *unknown_token; /* NULL: `unknown` is known */
+    int32_t byte_ids[256];     /* ids of "<0x00>" to "<0xFF>", or -1 */
 } unigram;
 
 /* The best way from the start of a word to a place in it. */
@@ -47,7 +48,7 @@ typedef struct waypoint {
 /* Rounds a sum of scores as the sentencepiece library does. */
 static double rounded(const unigram *self, double score)
 {
-    return self->unknown_token ? (double)(float)score : score;
+    return self->of_sentencepiece ? (double)(float)score : score;
 }
 
 static hs_status read_scores(const json_t *vocab, unigram *self, hs_error *err)
@@ -80,8 +81,9 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
                        "tokenizer.json: model.vocab must be an array of pieces and scores");
     self->vocab = vocab;
     self->unknown_token = json_string_value(json_object_get(options, "unknown_token"));
+    self->of_sentencepiece = self->unknown_token != NULL;
     self->unknown_piece = (int32_t)json_array_size(vocab);
-    if (self->unknown_token)
+    if (self->of_sentencepiece)
         return read_scores(vocab, self, err);
     if (!json_is_integer(unknown) || json_integer_value(unknown) < 0 ||
         json_integer_value(unknown) >= (json_int_t)json_array_size(vocab))
@@ -146,10 +148,14 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
 {
     unigram *self = (unigram *)part;
     self->entries = self->lattice = &vocabulary->entries;
-    if (self->unknown_token) {
+    if (self->of_sentencepiece) {
         self->lattice = &self->pieces;
-        const hs_status st = hs__vocabulary_need(vocabulary, self->unknown_token, &self->unknown, err);
-        return st ? st : build_pieces(self, err);
+        hs_status st = hs__vocabulary_need(vocabulary, self->unknown_token, &self->unknown, err);
+        if (!st)
+            st = build_pieces(self, err);
+        self->unknown_token = NULL;
+        self->vocab = NULL;
+        return st;
     }
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
@@ -251,7 +257,7 @@ static bool put_all(const unigram *self, const hs__aligned_text *text, hs__span 
 {
     const size_t n_bytes = word.end - word.start;
     find_ways(self, text->bytes + word.start, n_bytes, (double)pieces->score, ways);
-    if (self->unknown_token)
+    if (self->of_sentencepiece)
         pieces->score = (float)ways[n_bytes].score;
     turn(ways, n_bytes);
     bool ok = true;
@@ -270,7 +276,7 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
     const size_t n_bytes = word.end - word.start;
     const unsigned char *bytes = text->bytes + word.start;
     waypoint few[SHORT_WORD + 1];
-    if (self->unknown_token && word.start == 0) {
+    if (self->of_sentencepiece && word.start == 0) {
         pieces->score = 0;
         if (n_bytes > 1 && bytes[0] == '>' && bytes[1] == '>') /* other texts begin with a mark */
             return put(self, bytes, n_bytes, text->sources, pieces);

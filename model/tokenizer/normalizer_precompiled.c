@@ -46,7 +46,7 @@ static hs_status decode(const char *base64, charsmap *map, size_t *ret_n, hs_err
     if (!map->bytes)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     if (!base64_decode_update(&context, ret_n, map->bytes, length, base64) || !base64_decode_final(&context))
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is not base64");
+        return hs_fail(err, HS_BAD_MODEL, "the normalizer's precompiled_charsmap is not base64");
     map->bytes[*ret_n] = '\0';
     return HS_OK;
 }
@@ -62,13 +62,13 @@ static hs_status read_map(const char *base64, charsmap *ret_map, hs_error *err)
         return st;
     const size_t n_array = n < 4 ? 0 : u32_at(ret_map->bytes);
     if (n_array < 4 || n_array % 4 || n_array > n - 4)
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is truncated or malformed");
+        return hs_fail(err, HS_BAD_MODEL, "the normalizer's precompiled_charsmap is truncated or malformed");
     ret_map->units = ret_map->bytes + 4;
     ret_map->n_units = n_array / 4;
     ret_map->replacements = (const char *)ret_map->units + n_array;
     ret_map->n_replacement_bytes = n - 4 - n_array;
     if (hs_utf8_valid(ret_map->replacements, ret_map->n_replacement_bytes) < ret_map->n_replacement_bytes)
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap has text that is not UTF-8");
+        return hs_fail(err, HS_BAD_MODEL, "the normalizer's precompiled_charsmap has text that is not UTF-8");
     return HS_OK;
 }
 
@@ -106,6 +106,10 @@ static uint32_t unit_at(const charsmap *map, uint32_t place)
     return place < map->n_units ? u32_at(map->units + 4 * (size_t)place) : 0x80000000;
 }
 
+/* Bounds the walk of a table whose units lead in a circle, which would take quadratic time. The longest key
+ * of SentencePiece's own tables (nmt_nfkc, nfkc and those that fold case) has 12 bytes. */
+#define KEY_BYTES_MAX 64
+
 /* Returns the replacement of the shortest key that the text begins with, or of the longest one, and its
  * length. The result is NUL-terminated; NULL if no key matches. */
 static const char *find_replacement(const charsmap *map, const unsigned char *text, size_t n_bytes,
@@ -113,7 +117,8 @@ static const char *find_replacement(const charsmap *map, const unsigned char *te
 {
     const char *found = NULL;
     uint32_t place = offset(unit_at(map, 0));
-    for (size_t i = 0; i < n_bytes && text[i]; i++) {
+    *ret_length = 0;
+    for (size_t i = 0; i < n_bytes && i < KEY_BYTES_MAX && text[i]; i++) {
         place ^= text[i];
         const uint32_t unit = unit_at(map, place);
         if (label(unit) != text[i])

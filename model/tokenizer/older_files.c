@@ -443,13 +443,12 @@ static hs_status describe_marian(const hs__sentencepiece_model *model, const cha
         return st;
     }
     base64_encode_raw(base64, model->charsmap.size, model->charsmap.data);
-    d->json = json_pack("{s:{s:s, s:s%}, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o}, s:{s:o}}", "normalizer",
-                        "type", "SentencePiece", "precompiled_charsmap", base64, n, "pre_tokenizer", "type",
+    d->json = json_pack("{s:{s:s, s:s%}, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o}, s:o}", "normalizer", "type",
+                        "SentencePiece", "precompiled_charsmap", base64, n, "pre_tokenizer", "type",
                         "Metaspace", "replacement", MARK, "prepend_scheme", "never", "model", "type",
-                        "Unigram", "unknown_token", unknown, "vocab", vocab, "ids", "vocab", ids);
+                        "Unigram", "unknown_token", unknown, "vocab", vocab, "ids", ids);
     free(base64);
-    return d->json ? hs__entries_read(json_object_get(d->json, "ids"), d->vocab_size, &d->entries, err)
-                   : no_memory(err);
+    return d->json ? hs__ids_read(ids, "vocab.json", d->vocab_size, &d->entries, err) : no_memory(err);
 }
 
 static hs_status need_marian(const hs_tokenizer_files *files, hs_error *err)

@@ -184,8 +184,8 @@ static hs_status read_list(hs__description *d, hs_error *err)
         const json_t *token = json_array_get(list, i);
         const json_t *number = json_object_get(token, "id");
         int32_t id = 0;
-        st = hs__token_id_read(number, "added_tokens", content_of(token), d->vocab_size + HS__BEYOND_MAX, &id,
-                               err);
+        st = hs__token_id_read(number, HS__TOKENIZER_JSON ": added_tokens", content_of(token),
+                               d->vocab_size + HS__BEYOND_MAX, &id, err);
         if (!st)
             st = put(d, content_of(token), read_flags(token, id), err);
     }

@@ -377,12 +377,16 @@ HS_MUST_USE hs_status hs__vocabulary_need(const hs__vocabulary *vocabulary, cons
  * UTF-8. */
 HS_MUST_USE hs_status hs__token_check(const char *text, size_t n_bytes, const char *where, hs_error *err);
 
-/* Reads an id below size. `key` and `text` name its owner in messages. */
-HS_MUST_USE hs_status hs__token_id_read(const json_t *json, const char *key, const char *text, size_t size,
+/* Reads an id below size. `where` and `text` name its owner in messages. */
+HS_MUST_USE hs_status hs__token_id_read(const json_t *json, const char *where, const char *text, size_t size,
                                         int32_t *ret_id, hs_error *err);
 
-/* Lists the entries of a model whose "vocab" is an object from text to id. The caller frees
+/* Lists the entries of an object from text to id, which `where` names in messages. The caller frees
  * ret_entries->items, even after an error. */
+HS_MUST_USE hs_status hs__ids_read(json_t *vocab, const char *where, size_t vocab_size,
+                                   hs__entries *ret_entries, hs_error *err);
+
+/* Lists the entries of a model whose "vocab" is such an object. */
 HS_MUST_USE hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries *ret_entries,
                                        hs_error *err);
 

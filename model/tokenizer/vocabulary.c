@@ -368,14 +368,13 @@ hs_status hs__token_check(const char *text, size_t n_bytes, const char *where, h
     return HS_OK;
 }
 
-hs_status hs__token_id_read(const json_t *json, const char *key, const char *text, size_t size,
+hs_status hs__token_id_read(const json_t *json, const char *where, const char *text, size_t size,
                             int32_t *ret_id, hs_error *err)
 {
     const json_int_t id = json_is_integer(json) ? json_integer_value(json) : -1;
     if (id < 0 || (json_int_t)size <= id)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: %s: the id of '%.64s' must be below config.json's vocab_size, %zu",
-                       key, text ? text : "", size);
+        return hs_fail(err, HS_BAD_MODEL, "%s: the id of '%.64s' must be below config.json's vocab_size, %zu",
+                       where, text ? text : "", size);
     *ret_id = (int32_t)id;
     return HS_OK;
 }
@@ -385,6 +384,12 @@ hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries
     json_t *vocab = json_object_get(options, "vocab");
     if (!json_is_object(vocab))
         return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.vocab must be an object");
+    return hs__ids_read(vocab, "tokenizer.json: model.vocab", vocab_size, ret_entries, err);
+}
+
+hs_status hs__ids_read(json_t *vocab, const char *where, size_t vocab_size, hs__entries *ret_entries,
+                       hs_error *err)
+{
     ret_entries->items = calloc(json_object_size(vocab) + 1, sizeof *ret_entries->items);
     bool *taken = calloc(vocab_size, sizeof *taken);
     hs_status st = HS_OK;
@@ -397,11 +402,11 @@ hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries
     json_object_foreach(vocab, key, value)
     {
         int32_t id = 0;
-        st = hs__token_id_read(value, "model.vocab", key, vocab_size, &id, err);
+        st = hs__token_id_read(value, where, key, vocab_size, &id, err);
         if (!st)
-            st = hs__token_check(key, strlen(key), "tokenizer.json", err);
+            st = hs__token_check(key, strlen(key), where, err);
         if (!st && taken[id])
-            st = hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.vocab has id %d twice", id);
+            st = hs_fail(err, HS_BAD_MODEL, "%s has id %d twice", where, id);
         if (st)
             goto out;
         taken[id] = true;

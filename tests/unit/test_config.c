@@ -368,6 +368,9 @@ START_TEST(bart_decoder_keys)
     ck_assert_int_eq(architecture.start_id, -1);
     accept_decoder("{\"model_type\":\"mbart\"," BART_DECODER "}");
     ck_assert_int_eq(architecture.start_id, -1);
+    accept_decoder("{\"model_type\":\"marian\",\"decoder_start_token_id\":null," BART_DECODER "}");
+    ck_assert_int_eq(architecture.start_id, -1);
+    refuse_decoder("{\"model_type\":\"marian\"," BART_DECODER "}", "decoder_start_token_id is missing");
     accept_decoder("{\"model_type\":\"m2m_100\"," BART_DECODER "}");
     ck_assert_int_eq(architecture.start_id, 2);
     ck_assert(architecture.embedding.sinusoids && architecture.norms_before);

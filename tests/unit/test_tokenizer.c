@@ -488,6 +488,18 @@ static const struct {
       .source_sentencepiece = FILE_OF(PIECE),
       .target_sentencepiece = FILE_OF(PIECE)},
      "the folder has no vocab.json"},
+#define MARIAN_FOLDER(pieces, ids)                                                                           \
+    {                                                                                                        \
+        .config = FILE_OF("{\"model_type\":\"marian\"}"), .source_sentencepiece = FILE_OF(pieces),           \
+        .target_sentencepiece = FILE_OF(pieces), .vocab_json = FILE_OF(ids)                                  \
+    }
+#define MARK_PIECE "\x0a\x05\x0a\x03\u2581"
+    {MARIAN_FOLDER(PIECE, "{\"<unk>\":0}"), "the sentencepiece model has no piece '\u2581'"},
+    {MARIAN_FOLDER(MARK_PIECE "\x1a\x03\x12\x01!", "{\"<unk>\":0}"),
+     "the normalizer's precompiled_charsmap is truncated or malformed"},
+    {MARIAN_FOLDER(MARK_PIECE, "{\"<unk>\":20}"), "vocab.json: the id of '<unk>' must be below"},
+    {MARIAN_FOLDER(MARK_PIECE, "{\"<unk>\":0,\"a\":0}"), "vocab.json has id 0 twice"},
+    {MARIAN_FOLDER(MARK_PIECE, "{\"</s>\":0}"), "vocab.json: the vocabulary has no token '<unk>'"},
     {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
      "a model of type 'modernbert' needs tokenizer.json"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
@@ -762,6 +774,29 @@ START_TEST(hostile_texts_take_linear_time)
 }
 END_TEST
 
+/* The table's only unit leads to itself, so each number of bytes 1 would be a key. */
+START_TEST(a_table_that_leads_in_a_circle_has_short_keys)
+{
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"SentencePiece\",\"precompiled_charsmap\":\"CAAAAAAAAAABBQAAeAA=\"},"
+        "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"never\"},"
+        "\"post_processor\":null,\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
+        "[\"\u2581\",-1],[\"x\",-1]]}}";
+    hs_tokenizer *tokenizer = must_create(NULL, json, NULL);
+    char bytes[130];
+    memset(bytes, 1, sizeof bytes);
+    const hs_text text = {bytes, sizeof bytes};
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    const int32_t ids[] = {1, 2, 2, 2}; /* of 64, 64 and 2 bytes */
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, 4);
+    ck_assert_mem_eq(encoding.ids, ids, sizeof ids);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* Three parts that make thirty letters of one would make 27,000 of it. */
 START_TEST(what_grows_without_end_is_refused)
 {
@@ -881,6 +916,7 @@ int main(void)
     TCase *hostility = tcase_create("hostile");
     tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
+    tcase_add_test(hostility, a_table_that_leads_in_a_circle_has_short_keys);
     tcase_add_test(hostility, what_grows_without_end_is_refused);
     tcase_add_test(hostility, what_is_rewritten_without_end_is_refused);
     tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
