@@ -38,6 +38,7 @@ typedef struct old_class {
     bool pairs_apart;    /* two of them separate the texts of a pair */
     bool one_type;       /* token types are all 0 */
     bool pairs_joined;   /* nothing separates the texts of a pair */
+    bool in_python;      /* transformers has it in Python: added tokens are found in the given text */
     /* For classes with a sentencepiece model: */
     sentencepiece_kind kind;
     const char *before[6]; /* replace the model's first n_skipped pieces; NULL after the last. If set, the
@@ -585,14 +586,16 @@ static const old_class classes[] = {
      .read = read_marian,
      .end_key = "eos_token",
      .one_type = true,
-     .pairs_joined = true},
+     .pairs_joined = true,
+     .in_python = true},
     {"DebertaV2Tokenizer", {"deberta-v2"}, BERT_NAMES, .read = read_sentencepiece, .kind = DEBERTA},
     {"EsmTokenizer",
      {"esm"},
      {"<cls>", "<eos>", "<unk>", "<pad>", "<mask>", false},
      .read = read_letters,
      .end_key = "eos_token",
-     .one_type = true},
+     .one_type = true,
+     .in_python = true},
 };
 #define N_CLASSES (sizeof classes / sizeof *classes)
 
@@ -654,6 +657,7 @@ hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description 
     if (st)
         return st;
     d->names = class->names;
+    d->in_python = class->in_python;
     st = class->read(class, files, d, err);
     return st ? st : put_post_processor(class, d, err);
 }

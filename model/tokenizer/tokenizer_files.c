@@ -148,6 +148,7 @@ static hs_status put(hs__description *d, const char *text, hs__added_token token
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     token.entry.text = text;
     token.file = d->reading;
+    token.normalized = token.normalized && !d->in_python;
     token.entry.n_bytes = (uint32_t)strlen(text);
     list->items[list->n++] = token;
     return HS_OK;

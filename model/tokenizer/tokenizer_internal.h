@@ -594,6 +594,7 @@ typedef struct hs__description {
     const char *vocab_file; /* "tokenizer.json", "vocab.txt" */
     size_t vocab_size;      /* rows of the embedding: ids are below this, but for some added tokens */
     bool older;             /* the folder has no tokenizer.json */
+    bool in_python;         /* added tokens are found in the given text, whatever `normalized` says */
     hs__entries entries;    /* items NULL: the model's own object lists them */
     hs__added_list added;
     json_t *added_by;    /* an added token's text -> the file that named it first */
@@ -606,7 +607,7 @@ typedef struct hs__description {
 HS_MUST_USE hs_status hs__tokenizer_build(hs__description *description, hs_tokenizer *ret_tokenizer,
                                           hs_error *err);
 
-/* Fills json, vocab_file, entries and names from the files of a folder without tokenizer.json. */
+/* Fills json, vocab_file, entries, names and in_python from the files of a folder without tokenizer.json. */
 HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *description,
                                            hs_error *err);
 

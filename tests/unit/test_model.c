@@ -583,9 +583,9 @@ static void write_marian(void)
     folder_write(dir, "tokenizer.json", "{}", 2);
 }
 
-static void check_ids(const hs_tokenizer *tokenizer, const int32_t *ids, size_t n)
+static void check_ids(const hs_tokenizer *tokenizer, const char *bytes, const int32_t *ids, size_t n)
 {
-    const hs_text text = {"ab ab", 5};
+    const hs_text text = {bytes, strlen(bytes)};
     hs_encoding encoding = {0};
     ck_assert_int_eq(
         hs_tokenizer_encode(tokenizer, &text, NULL, &(hs_encode_options){.tokens_max = 9}, &encoding, NULL),
@@ -600,8 +600,23 @@ START_TEST(each_stack_of_marian_has_its_pieces)
 {
     write_marian();
     hs_model *model = open_checked();
-    check_ids(hs_model_tokenizer(model), (const int32_t[]){3, 3, 0}, 3);
-    check_ids(hs_model_target_tokenizer(model), (const int32_t[]){4, 5, 4, 5, 0}, 5);
+    check_ids(hs_model_tokenizer(model), "ab ab", (const int32_t[]){3, 3, 0}, 3);
+    check_ids(hs_model_target_tokenizer(model), "ab ab", (const int32_t[]){4, 5, 4, 5, 0}, 5);
+    hs_model_close(model);
+}
+END_TEST
+
+/* MarianTokenizer finds added tokens in the given text, although its files say `normalized`. transformers
+ * gives these ids. */
+START_TEST(added_tokens_of_marian_are_found_in_the_given_text)
+{
+    static const char added[] = "{\"tokenizer_class\":\"MarianTokenizer\",\"added_tokens_decoder\":{"
+                                "\"7\":{\"content\":\"<ent>\",\"normalized\":true},"
+                                "\"8\":{\"content\":\"  \",\"normalized\":true}}}";
+    write_marian();
+    folder_write(dir, "tokenizer_config.json", added, sizeof added - 1);
+    hs_model *model = open_checked();
+    check_ids(hs_model_target_tokenizer(model), "a<ent>b  ab", (const int32_t[]){4, 7, 2, 5, 8, 4, 5, 0}, 8);
     hs_model_close(model);
 }
 END_TEST
@@ -737,6 +752,7 @@ int main(void)
     tcase_add_test(tests, sha256_of_shards_is_that_of_their_concatenation);
     tcase_add_test(tests, digests_of_small_files_stay);
     tcase_add_test(tests, each_stack_of_marian_has_its_pieces);
+    tcase_add_test(tests, added_tokens_of_marian_are_found_in_the_given_text);
     tcase_add_test(tests, a_fault_of_target_spm_names_it);
     tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
