@@ -32,9 +32,12 @@ static const hs__module modules[] = {ATTENTION("self_attn", false), FEED(false),
 static const hs__module decoder_modules[] = {
     ATTENTION("self_attn", false), ATTENTION("encoder_attn", true), FEED(true), {0}};
 
+/* With tie_word_embeddings false, transformers 5 takes a table of each stack and leaves `shared` unread. */
 static void configure(hs__config *config, bool scaled, hs_activation activation,
                       hs_architecture *architecture)
 {
+    if (!hs__config_flag_or(config, "tie_word_embeddings", true))
+        hs__config_refuse(config, "tie_word_embeddings must be true");
     architecture->norm_eps = 1e-5F;
     architecture->activation = hs__config_activation(config, "activation_function", activation);
     if (hs__config_flag_or(config, "scale_embedding", scaled))
