@@ -215,13 +215,16 @@ static unsigned *heads_count(const json_t *pairs, size_t n_tokens)
 }
 
 /* Every head's strongest pair has the similarity 1, so pairs are ranked by the heads that agree on them. */
-static void print_pairs_of_heads(const json_t *answer, size_t n_heads, size_t n_tokens, FILE *out)
+static hs_status print_pairs_of_heads(const json_t *answer, size_t n_heads, size_t n_tokens, FILE *out,
+                                      hs_error *err)
 {
     unsigned *counts = heads_count(json_object_get(answer, "pairs"), n_tokens);
+    if (!counts)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
     fprintf(out, "Pairs of similar tokens, and how many of the %zu heads of ", n_heads);
     print_numbers(out, "layer", json_object_get(answer, "layers"));
     fputs(" find them similar:\n\n", out);
-    for (size_t shown = 0; counts && shown < PAIRS_SHOWN; shown++) {
+    for (size_t shown = 0; shown < PAIRS_SHOWN; shown++) {
         size_t best = 0;
         for (size_t k = 1; k < n_tokens * n_tokens; k++)
             if (counts[k] > counts[best] && !is_special(answer, k / n_tokens) &&
@@ -236,16 +239,17 @@ static void print_pairs_of_heads(const json_t *answer, size_t n_heads, size_t n_
         counts[best] = 0;
     }
     free(counts);
+    return HS_OK;
 }
 
-static void print_pairs(const json_t *answer, size_t n_tokens, FILE *out)
+static hs_status print_pairs(const json_t *answer, size_t n_tokens, FILE *out, hs_error *err)
 {
     const size_t n_heads = json_array_size(json_object_get(answer, "layers")) *
                            json_array_size(json_object_get(answer, "heads"));
-    if (n_heads == 1)
-        print_pairs_of_head(answer, out);
-    else
-        print_pairs_of_heads(answer, n_heads, n_tokens, out);
+    if (n_heads != 1)
+        return print_pairs_of_heads(answer, n_heads, n_tokens, out, err);
+    print_pairs_of_head(answer, out);
+    return HS_OK;
 }
 
 /* ---- predictions ---- */
@@ -306,7 +310,7 @@ static void print_interventions(const json_t *fields, FILE *out)
         return;
     fputs("This pass is changed (--interventions); every figure below is of the changed pass:\n", out);
     for (size_t i = 0; i < json_array_size(interventions); i++) {
-        char *text = json_dumps(json_array_get(interventions, i), JSON_COMPACT | JSON_ENSURE_ASCII);
+        char *text = hs_json_text(json_array_get(interventions, i), JSON_COMPACT | JSON_ENSURE_ASCII);
         fprintf(out, "  %s\n", text ? text : "");
         free(text);
     }
@@ -336,9 +340,12 @@ static void print_part(const json_t *answer, FILE *out)
 }
 
 /* Prints the JSON answer to such a request, whose fields describe the request. tokenizer is
- * hs_tokenizer_kind's: it makes tokens readable. */
-static void answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer, FILE *out)
+ * hs_tokenizer_kind's: it makes tokens readable. Fails with HS_NO_MEMORY if the page lacks
+ * something. */
+static hs_status answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer,
+                                   FILE *out, hs_error *err)
 {
+    const size_t refusals = hs_json_refusals();
     tokens_translate(json_object_get(answer, "tokens"), tokenizer);
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
     assert(n_tokens > 0); /* an empty text has its two special tokens */
@@ -353,9 +360,11 @@ static void answer_page_print(const json_t *answer, const json_t *fields, const 
     print_center(fields, out);
     for (size_t l = 0; l < json_array_size(json_object_get(answer, "layers")); l++)
         print_map(answer, fields, l, n_tokens, out);
-    print_pairs(answer, n_tokens, out);
+    const hs_status st = print_pairs(answer, n_tokens, out, err);
     print_predictions(answer, tokenizer, out);
     fputs("\nFor programs: --format json, or -o heads.npz. For the eye: headscope serve.\n", out);
+    return st || hs_json_refusals() == refusals ? st
+                                                : hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
 }
 
 /* ---- command analyze ----
@@ -574,9 +583,9 @@ static hs_status answer_show(const hs_response *response, const json_t *fields, 
     json_t *answer;
     if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &answer, NULL))
         return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
-    answer_page_print(answer, fields, tokenizer, stdout);
+    const hs_status st = answer_page_print(answer, fields, tokenizer, stdout, err);
     json_decref(answer);
-    return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to the terminal");
+    return st || fflush(stdout) == 0 ? st : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
 
 /* An hs__file_write of an hs_response's body. */

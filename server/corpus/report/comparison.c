@@ -169,11 +169,13 @@ static hs_status threshold_find(hs__comparison *c, const char *name, const json_
             c->threshold = threshold;
             return HS_OK;
         }
-    char *listed = json_dumps(thresholds, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    const hs_status st = hs_fail(err, HS_INVALID,
-                                 "the run '%.200s' has no threshold %g, at which runs are shown; it "
-                                 "has %.100s. Run it again with --thresholds",
-                                 name, threshold, listed ? listed : "none");
+    char *listed = hs_json_text(thresholds, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    const hs_status st = thresholds && !listed
+                             ? hs_fail(err, HS_NO_MEMORY, "no memory to compare runs")
+                             : hs_fail(err, HS_INVALID,
+                                       "the run '%.200s' has no threshold %g, at which runs are shown; it "
+                                       "has %.100s. Run it again with --thresholds",
+                                       name, threshold, listed ? listed : "none");
     free(listed);
     return st;
 }
@@ -358,7 +360,8 @@ static void warn(json_t *warnings, const char *format, ...)
     json_array_append_new(warnings, json_string(text));
 }
 
-/* Warns if a member of the provenance differs between the first run and another. */
+/* Warns if a member of the provenance differs between the first run and another. A text for which there is no
+ * memory counts as a refusal: hs__comparison_json fails then. */
 static void difference_warn(json_t *warnings, const hs__comparison *c, const char *path, const char *what)
 {
     const json_t *first = hs__report_value(c->runs[0].provenance, path, (hs__indices){0});
@@ -366,8 +369,8 @@ static void difference_warn(json_t *warnings, const hs__comparison *c, const cha
         const json_t *other = hs__report_value(c->runs[r].provenance, path, (hs__indices){0});
         if (json_equal(first, other) || (!first && !other))
             continue;
-        char *a = json_dumps(first, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-        char *b = json_dumps(other, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        char *a = hs_json_text(first, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        char *b = hs_json_text(other, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         warn(warnings, "%s differs: %.80s in run 0, %.80s in run %zu.", what, a ? a : "none", b ? b : "none",
              r);
         free(a);

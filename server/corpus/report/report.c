@@ -502,7 +502,8 @@ static hs_status json_write(FILE *file, void *data, hs_error *err)
 static hs_status npz_write(FILE *file, void *data, hs_error *err)
 {
     const writing *w = data;
-    char *text = json_dumps(json_object_get(w->report, "provenance"), JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *text =
+        hs_json_text(json_object_get(w->report, "provenance"), JSON_COMPACT | JSON_REAL_PRECISION(12));
     const hs_status st = text ? corpus_npz_write(file, w->results, text, err)
                               : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     free(text);

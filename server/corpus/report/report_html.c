@@ -527,7 +527,7 @@ static char *document_make(const hs__drawing *d, const hs__pick *pick)
     json_object_set_new(whole, "figures", figures_json(d->report));
     json_object_set_new(whole, "pick", pick_json(pick));
     whole = hs_json_whole(whole, refusals);
-    char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+    char *document = whole ? hs_json_text(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(whole);
     return document;
 }
@@ -602,12 +602,14 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     const int layer = d->o.layers[pick->last];
     const double threshold = (double)d->o.thresholds[pick->t];
     const hs__indices at = {.t = pick->t, .l = pick->last};
-    hs__header_write(d->report, out);
+    hs_status st = hs__header_write(d->report, out, err);
+    if (st)
+        return st;
     contents_write(d->report, out);
     fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);
     hs__findings_write(d->report, out);
     d->pictures = true;
-    const hs_status st = figures_write(d, pick, out, err);
+    st = figures_write(d, pick, out, err);
     d->pictures = false;
     fprintf(
         out,

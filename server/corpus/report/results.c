@@ -2,6 +2,7 @@
 #include "server/corpus/report/results.h"
 
 #include "model/base/utf8.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 
 #include <pthread.h>
@@ -166,12 +167,14 @@ static hs_status identity_differs(const char *key, const json_t *mine, const jso
             "same map_bins; a run of before that option has max_tokens of them",
             where, (long long)(other ? json_integer_value(other) : 1),
             (long long)(mine ? json_integer_value(mine) : 1));
-    char *now = json_dumps(mine, JSON_ENCODE_ANY), *then = json_dumps(other, JSON_ENCODE_ANY);
-    hs_fail(err, HS_INVALID, "%s has another %s: %.120s there, %.120s here", where, key,
-            then ? then : "the default", now ? now : "the default");
+    char *now = hs_json_text(mine, JSON_ENCODE_ANY), *then = hs_json_text(other, JSON_ENCODE_ANY);
+    const hs_status st = (mine && !now) || (other && !then)
+                             ? hs_fail(err, HS_NO_MEMORY, "no memory to compare %s with this run", where)
+                             : hs_fail(err, HS_INVALID, "%s has another %s: %.120s there, %.120s here", where,
+                                       key, then ? then : "the default", now ? now : "the default");
     free(now);
     free(then);
-    return HS_INVALID;
+    return st;
 }
 
 /* Returns true if one side lacks the member because an earlier version saved its state. */

@@ -1,6 +1,7 @@
 /* tables.c - the page of a report: its template and its tables. */
 #include "server/corpus/report/tables.h"
 
+#include "model/files/json.h"
 #include "server/base/viewer_files.h"
 #include "server/corpus/counters/counter.h"
 
@@ -119,20 +120,23 @@ static void similarity_write(const json_t *report, FILE *out)
               out);
 }
 
-/* Writes the run's interventions, and what counters add. */
-static void experiments_write(const json_t *report, FILE *out)
+/* Writes the run's interventions, and what counters add. Fails with HS_NO_MEMORY. */
+static hs_status experiments_write(const json_t *report, FILE *out, hs_error *err)
 {
     const json_t *changes = member(report, "provenance.options.interventions");
     if (json_array_size(changes)) {
-        char *text = json_dumps(changes, JSON_COMPACT);
+        char *text = hs_json_text(changes, JSON_COMPACT);
+        if (!text)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
         fputs("<dt>Heads changed</dt><dd>", out);
-        hs__html_text(out, text ? text : "");
+        hs__html_text(out, text);
         fputs("</dd>", out);
         free(text);
     }
     for (size_t c = 0; c < hs__n_counters; c++)
         if (hs__counters[c]->header)
             hs__counters[c]->header(report, out);
+    return HS_OK;
 }
 
 static void made_write(const json_t *report, FILE *out)
@@ -146,7 +150,7 @@ static void made_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
-void hs__header_write(const json_t *report, FILE *out)
+hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err)
 {
     const json_t *findings = member(report, "findings");
     size_t apply = 0, hold = 0, open = 0;
@@ -169,9 +173,10 @@ void hs__header_write(const json_t *report, FILE *out)
     input_write(report, out);
     prompt_write(report, out);
     similarity_write(report, out);
-    experiments_write(report, out);
+    const hs_status st = experiments_write(report, out, err);
     made_write(report, out);
     fputs("</dl></header>\n", out);
+    return st;
 }
 
 /* ---- findings ---- */

@@ -17,8 +17,8 @@ typedef enum hs__page_piece {
  * page. */
 HS_MUST_USE hs_status hs__page_write(FILE *file, hs__page_piece piece, hs_error *err);
 
-/* Writes the run's provenance, and how many of the paper's claims hold. */
-void hs__header_write(const json_t *report, FILE *out);
+/* Writes the run's provenance, and how many of the paper's claims hold. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err);
 
 /* Writes the claims, each with its verdict. */
 void hs__findings_write(const json_t *report, FILE *out);
