@@ -39,11 +39,13 @@ enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };
 /* Returns the line numbers as "[3,7]", or NULL if memory is short. */
 static char *bad_lines_text(hs__bad_lines *list)
 {
+    const size_t refusals = hs_json_refusals();
     json_t *bad = hs__bad_lines_save(list, NULL), *numbers = json_array();
     const json_t *lines = json_object_get(bad, "lines");
     for (size_t i = 0; i < json_array_size(lines); i++)
         json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
-    char *text = hs_json_text(numbers, JSON_COMPACT);
+    numbers = hs_json_whole(numbers, refusals);
+    char *text = numbers ? hs_json_text(numbers, JSON_COMPACT) : NULL;
     json_decref(numbers);
     json_decref(bad);
     return text;
@@ -75,11 +77,11 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     const bool saved = progress->saves != c->progress.saves;
     progress_count(c, progress);
     c->progress = *progress;
-    if (!c->bad_lines) /* the first report of this start */
+    if (!c->bad_lines) /* the first report of this start, or memory was short */
         precision_keep(c);
-    if (bad_lines) {
+    if (news) {
         free(c->bad_lines);
-        c->bad_lines = bad_lines;
+        c->bad_lines = bad_lines; /* NULL without memory: the next report tries again */
     }
     if (saved) /* a start that led to a save does not count; if this fails, the next save tries again */
         (void)hs__run_table_done(
@@ -124,14 +126,14 @@ static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *p
 /* Takes the progress from a checkpoint: a run that was cancelled in the middle of texts has counted more. */
 static void progress_take(hs_runs *c, const hs__corpus_results *results)
 {
-    char *bad_lines = results->bad ? bad_lines_text(results->bad) : NULL;
+    char *bad_lines = results->bad ? bad_lines_text(results->bad) : strdup("[]");
     pthread_mutex_lock(&c->lock);
     c->progress.texts = results->stats ? hs__texts_counted(results) : 0;
     c->progress.bad_lines = results->bad ? hs__bad_lines_count(results->bad) : 0;
     c->progress.blank_lines = results->position.n_blank;
     c->progress.empty_texts = results->n_empty + results->position.n_blank;
     free(c->bad_lines);
-    c->bad_lines = bad_lines ? bad_lines : strdup("[]");
+    c->bad_lines = bad_lines; /* NULL without memory: the row keeps its own */
     pthread_mutex_unlock(&c->lock);
 }
 
