@@ -108,6 +108,7 @@ typedef struct answer {
     /* body: into memory */
     char *body;
     size_t body_bytes;
+    bool no_memory; /* for the body */
     /* or into a file */
     int out;
     uint64_t *written, *received; /* bytes in the file; bytes of this transfer */
@@ -240,6 +241,7 @@ static size_t on_body(char *data, size_t one, size_t n_bytes, void *context)
     if (a->too_long)
         return 0;
     char *body = realloc(a->body, a->body_bytes + n_bytes + 1);
+    a->no_memory = !body;
     if (!body)
         return 0;
     memcpy(body + a->body_bytes, data, n_bytes);
@@ -357,13 +359,15 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
     const CURLcode code = curl_functions.easy_perform(curl);
     curl_functions.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
     curl_functions.slist_free_all(headers);
-    return code;
+    return a->no_memory ? CURLE_OUT_OF_MEMORY : code;
 }
 
 static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err)
 {
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return fail_stopped(err);
+    if (code == CURLE_OUT_OF_MEMORY)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     return hs_fail(err, HS_IO, "%s cannot be reached: %s; try again, or set HF_ENDPOINT to a mirror",
                    hub->endpoint, *hub->curl_error ? hub->curl_error : curl_functions.easy_strerror(code));
 }

@@ -1,10 +1,12 @@
-/* test_pull.c - `headscope pull` when memory runs out: each allocation fails in turn. The model is complete
- * in the cache, or the command fails with a message and a second one completes it. Nothing leaks.
+/* test_pull.c - `headscope pull` when memory runs out: allocations fail in turn, at ever larger steps. The
+ * model is complete in the cache, or the command fails with a message and a second one completes it. Nothing
+ * leaks.
  *
  * The hub is another process with libmicrohttpd, which sends the files of a small checkpoint. */
 #include "server/commands/commands.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
+#include "tests/unit/command_output.h"
 #include "tests/unit/suite.h"
 
 #include <arpa/inet.h>
@@ -64,6 +66,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     return result;
 }
 
+/* Removes what the environment says of another hub, cache or proxy. */
+static void environment_clear(void)
+{
+    static const char *const names[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HF_TOKEN",
+                                        "HF_TOKEN_PATH"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_int_eq(unsetenv(names[i]), 0);
+    ck_assert(setenv("no_proxy", "127.0.0.1", 1) == 0 && setenv("NO_PROXY", "127.0.0.1", 1) == 0);
+}
+
 /* Starts the hub and names it in the environment. */
 static void hub_start(void)
 {
@@ -91,6 +103,7 @@ static void setup(void)
     folder_create(top);
     folder_create(checkpoint_dir);
     checkpoint_write(&(checkpoint){0}, checkpoint_dir);
+    environment_clear();
     hub_start();
 }
 
@@ -106,27 +119,16 @@ static void teardown(void)
 
 /* ---- memory runs out ---- */
 
-/* Pulls the model into a cache of its own for each number. Messages go to a file. */
+/* Pulls the model into a cache of its own for each number. */
 static int pull(size_t cache)
 {
     char *argv[] = {"pull", "org/model", NULL};
-    char path[100];
-    snprintf(path, sizeof path, "%s/%zu", top, cache);
-    setenv("HF_HOME", path, 1);
-    snprintf(path, sizeof path, "%s/messages", top);
-    fflush(NULL);
-    const int output = dup(STDOUT_FILENO), messages = dup(STDERR_FILENO);
-    const int to = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
-    dup2(to, STDOUT_FILENO);
-    dup2(to, STDERR_FILENO);
-    const int exit_code = hs__command_pull.main(&hs__command_pull, 2, argv);
-    fflush(NULL);
-    dup2(output, STDOUT_FILENO);
-    dup2(messages, STDERR_FILENO);
-    close(to);
-    close(output);
-    close(messages);
-    return exit_code;
+    char home[100], printed[100], messages[100];
+    snprintf(home, sizeof home, "%s/%zu", top, cache);
+    snprintf(printed, sizeof printed, "%s/printed", top);
+    snprintf(messages, sizeof messages, "%s/messages", top);
+    setenv("HF_HOME", home, 1);
+    return command_run(&hs__command_pull, 2, argv, printed, messages);
 }
 
 /* Returns true if the cache has all files of the checkpoint. */
@@ -156,6 +158,8 @@ START_TEST(a_model_is_complete_or_completed_later)
         refused = chaos_stop();
         ck_assert_msg(exit_code == 0 || (refused && exit_code == HS_EXIT_FAILED),
                       "allocation %zu: exit code %d", nth, exit_code);
+        ck_assert_msg(!exit_code || command_says_why(true), "allocation %zu: the message is: %s", nth,
+                      command_messages);
         ck_assert_msg(exit_code || is_complete(nth), "allocation %zu: a file is missing or damaged", nth);
         ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
         ck_assert_int_eq(pull(nth), 0);
