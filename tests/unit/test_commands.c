@@ -1,12 +1,14 @@
-/* test_commands.c - the commands when memory runs out: each allocation fails in turn. A command
- * prints and writes everything, or fails with a message, and nothing leaks. */
+/* test_commands.c - the commands when memory runs out: allocations fail in turn, at ever larger steps. A
+ * command prints and writes everything, or fails with a message, and nothing leaks. */
 #include "server/commands/commands.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
+#include "tests/unit/command_output.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
-#include <fcntl.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,38 +54,15 @@ static char top[64], printed[PRINTED_BYTES_MAX], expected[PRINTED_BYTES_MAX], wr
     expected_file[PRINTED_BYTES_MAX];
 static size_t n_printed;
 
-/* Reads a file into a buffer of PRINTED_BYTES_MAX bytes; nothing if it is not there. Returns its size. */
-static size_t file_read(const char *name, char *ret)
-{
-    const int fd = open(name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, ret, PRINTED_BYTES_MAX) : 0;
-    if (fd >= 0)
-        close(fd);
-    return n > 0 ? (size_t)n : 0;
-}
-
-/* Runs a command with its standard output into "printed" and its messages into "messages". */
+/* Runs a command, with its standard output in `printed`. */
 static int run(const line *l)
 {
     char *argv[ARGUMENTS_MAX + 2] = {(char *)l->command->name};
     int argc = 1;
     for (; l->arguments[argc - 1]; argc++)
         argv[argc] = (char *)l->arguments[argc - 1];
-    fflush(NULL);
-    const int output = dup(STDOUT_FILENO), messages = dup(STDERR_FILENO);
-    const int to = open("printed", O_CREAT | O_TRUNC | O_WRONLY, 0600),
-              said = open("messages", O_CREAT | O_TRUNC | O_WRONLY, 0600);
-    dup2(to, STDOUT_FILENO);
-    dup2(said, STDERR_FILENO);
-    const int exit_code = l->command->main(l->command, argc, argv);
-    fflush(NULL);
-    dup2(output, STDOUT_FILENO);
-    dup2(messages, STDERR_FILENO);
-    close(to);
-    close(said);
-    close(output);
-    close(messages);
-    n_printed = file_read("printed", printed);
+    const int exit_code = command_run(l->command, argc, argv, "printed", "messages");
+    n_printed = command_file_read("printed", printed, sizeof printed);
     return exit_code;
 }
 
@@ -97,14 +76,20 @@ static void count(const char *folder)
     ck_assert_int_eq(run(&l), 0);
 }
 
+/* The commands' handlers of signals do not stay: this is the process of all tests. */
 static void setup(void)
 {
+    struct sigaction interrupt, terminate;
+    sigaction(SIGINT, NULL, &interrupt);
+    sigaction(SIGTERM, NULL, &terminate);
     static const char texts[] = "The river flows past the town.\nA bank of the river.\n";
     folder_create(top);
     ck_assert_int_eq(chdir(top), 0);
     folder_write(".", "texts", texts, sizeof texts - 1);
     count("a");
     count("b");
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGTERM, &terminate, NULL);
 }
 
 static void teardown(void)
@@ -119,35 +104,31 @@ static void teardown(void)
 static bool is_same(const line *l, size_t n_expected, size_t n_file)
 {
     return n_printed == n_expected && memcmp(printed, expected, n_printed) == 0 &&
-           (!l->file ||
-            (file_read(l->file, written) == n_file && memcmp(written, expected_file, n_file) == 0));
-}
-
-/* Returns true if the messages tell why the command failed. */
-static bool says_why(bool refused)
-{
-    const size_t n = file_read("messages", written);
-    written[n < PRINTED_BYTES_MAX ? n : PRINTED_BYTES_MAX - 1] = '\0';
-    return n > 0 && (!refused || strstr(written, "memory"));
+           (!l->file || (command_file_read(l->file, written, sizeof written) == n_file &&
+                         memcmp(written, expected_file, n_file) == 0));
 }
 
 START_TEST(a_command_does_everything_or_fails)
 {
     const line *l = &lines[_i];
     const int exit_code = run(l);
-    const size_t n_expected = n_printed, n_file = l->file ? file_read(l->file, expected_file) : 0;
+    const size_t n_expected = n_printed,
+                 n_file = l->file ? command_file_read(l->file, expected_file, sizeof expected_file) : 0;
+    ck_assert(!l->file || n_file > 0);
     memcpy(expected, printed, n_printed);
     const size_t live = chaos_live();
     bool refused = true;
     for (size_t nth = 0; refused; nth += 1 + nth / 8) {
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        ck_assert(!l->file || unlink(l->file) == 0 || errno == ENOENT); /* that of the try before */
         chaos_refuse(nth);
         const int code = run(l);
         refused = chaos_stop();
         ck_assert_msg(code == exit_code || (refused && code), "%s, allocation %zu: exit code %d",
                       l->command->name, nth, code);
-        ck_assert_msg(code ? says_why(refused && code != exit_code) : is_same(l, n_expected, n_file),
-                      "%s, allocation %zu: another output, or message: %s", l->command->name, nth, written);
+        ck_assert_msg(code ? command_says_why(refused && code != exit_code) : is_same(l, n_expected, n_file),
+                      "%s, allocation %zu: another output, or message: %s", l->command->name, nth,
+                      command_messages);
         ck_assert_msg(chaos_live() == live, "%s, allocation %zu: something leaked", l->command->name, nth);
     }
 }
