@@ -13,6 +13,7 @@ Survivors are printed as they were and as they are: each is a missing test, or i
 Each folder has a sample of its own. --suites leaves the API tests out. Mutants that FILE has as killed are not run again."""
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import queue
@@ -151,10 +152,7 @@ class Copy:
         except subprocess.TimeoutExpired:
             return False
         finally:
-            try:
-                os.killpg(process.pid, 9)
-            except ProcessLookupError:
-                pass
+            end_session(process.pid)
             process.wait()
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -185,8 +183,23 @@ class Copy:
         tests.sort(key=lambda t: t.cpu)
 
 
+def end_session(session):
+    """Kills all processes of a session, also those that Check starts in process groups of their own."""
+    found = True
+    while found:
+        found = False
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                state, _, _, of = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:4]
+                if int(of) == session and state not in "ZX":
+                    os.kill(int(folder.name), 9)
+                    found = True
+
+
 def sources(folder):
-    return sorted(str(path.relative_to(TREE)) for path in (TREE / folder).rglob("*.c"))
+    """Returns the C files of a folder that are in the library, so not the program's main."""
+    paths = sorted(str(path.relative_to(TREE)) for path in (TREE / folder).rglob("*.c"))
+    return [path for path in paths if path != "server/commands/main.c"]
 
 
 def read_counts(objects):
