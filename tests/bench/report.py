@@ -199,21 +199,38 @@ def with_bars(text):
     return before + BARS[0] + table(["what", "bar", "measured", ""], lines) + BARS[1] + rest.split(BARS[1], 1)[1]
 
 
+def read(path, member):
+    """The figures of a file; none if it is not there, or of an earlier version, which has no such member."""
+    figures = json.loads(path.read_text()) if path.exists() else {}
+    if figures and member not in figures:
+        print(f"{path.name} left out: it is of an earlier version; measure again", file=sys.stderr)
+        return {}
+    return figures
+
+
 def measured(folder):
     """(place, machine, table, note) of all that is there."""
     found = []
-    if (folder / "bench.json").exists():
-        figures = json.loads((folder / "bench.json").read_text())
+    if figures := read(folder / "bench.json", "others"):
         found += [(place, figures["machine"], made, taken(figures["others"], parts))
                   for place, (parts, made) in of_bench(figures).items()]
-    if (folder / "bench-peers.json").exists():
-        figures = json.loads((folder / "bench-peers.json").read_text())
+    if figures := read(folder / "bench-peers.json", "cpu_time"):
         place = "peers in CPU time" if figures["cpu_time"] else "peers"
-        found.append((place, figures["machine"], peers(figures), ""))
+        if figures["engines"]:  # none: all rounds were disturbed
+            found.append((place, figures["machine"], peers(figures), ""))
         if figures["request"]:
             found.append(("whole request", figures["machine"], request(figures["request"]),
                           taken({"": figures["request"]["others"]}, "")))
     return found
+
+
+def is_judged(text):
+    """Returns true if the tables have the rows that the bars need. They lack those of programs that were not there, and of lengths
+    at which all rounds were disturbed."""
+    try:
+        return bool(list(judged(text)))
+    except ValueError:
+        return False
 
 
 def main():
@@ -225,7 +242,11 @@ def main():
     document = Path(sys.argv[2])
     text = document.read_text()
     for place, machine, made, note in found:
-        text = put(text, place, machine, made, note)
+        changed = put(text, place, machine, made, note)
+        if is_judged(changed):
+            text = changed
+        else:
+            print(f"the table '{place}' left out: it lacks a row that a bar needs", file=sys.stderr)
     document.write_text(with_bars(text))
 
 
