@@ -8,7 +8,7 @@ the high-similarity pairs. A program gets the number of threads, and is pinned t
 in the interpreter --python, for which `make bench-peers` makes an environment. Absent programs are left out. The
 results are compared as two sums over all of them, and as the number of pairs. Then rounds. In each, every program runs twice in a
 row at each length, one program after another. The second run counts, so all see the same machine with their own
-weights in the cache. A pause before lets the threads of the one before fall asleep. A ratio is the median over rounds
+weights in the cache. A pause before the first lets the threads of the one before fall asleep. A ratio is the median over rounds
 of theirs / ours. A round beside which other programs took more than machine.LIMIT of the machine is thrown away. The
 figures say how much others took beside the rounds that are left. --cpu-time is for a machine in use. It measures one
 core, in CPU time in place of the clock, so that a program does not pay for those that it waits for. It keeps all rounds.
@@ -60,10 +60,12 @@ class Peer:
         return [float(word) for word in self.process.stdout.readline().split()]
 
     def run(self, tokens, cpu_time=False):
-        """(milliseconds, seconds of the machine's cores that others took of them, seconds that there were)."""
+        """(milliseconds of the second of two runs, seconds of the machine's cores that others took beside both, seconds that
+        there were). Nothing stands between the two: what the first left in the caches must stay."""
         time.sleep(PAUSE)
+        watch = machine.Watch()
         self.ask(f"{tokens}")
-        watch, before = machine.Watch(), machine.cpu_seconds(self.process.pid)
+        before = machine.cpu_seconds(self.process.pid)
         ms, = self.ask(f"{tokens}")
         cpu_ms = 1e3 * (machine.cpu_seconds(self.process.pid) - before)
         return cpu_ms if cpu_time else ms, *watch.taken()
