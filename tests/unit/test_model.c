@@ -668,6 +668,13 @@ START_TEST(open_survives_every_refused_allocation)
 }
 END_TEST
 
+START_TEST(marian_survives_every_refused_allocation)
+{
+    write_marian();
+    open_with_refused_allocations(dir);
+}
+END_TEST
+
 /* Writes an adapter of rank 1 for the queries of layer 0: A is all 1, B is all 0.5. */
 static void adapter_write(const char *folder)
 {
@@ -756,6 +763,7 @@ int main(void)
     tcase_add_test(tests, a_fault_of_target_spm_names_it);
     tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
+    tcase_add_test(tests, marian_survives_every_refused_allocation);
     tcase_add_test(tests, an_adapter_survives_every_refused_allocation);
     Suite *suite = suite_create("model");
     suite_add_tcase(suite, tests);

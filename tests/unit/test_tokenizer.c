@@ -774,6 +774,27 @@ START_TEST(hostile_texts_take_linear_time)
 }
 END_TEST
 
+/* EsmTokenizer's separators become spaces, but added tokens are found before. transformers gives these ids.
+ */
+START_TEST(added_tokens_of_esm_are_found_in_the_given_text)
+{
+    hs_tokenizer *tokenizer = must_create("<cls>\n<pad>\n<eos>\n<unk>\nA\nB\n<mask>\n", NULL,
+                                          "{\"tokenizer_class\":\"EsmTokenizer\",\"added_tokens_decoder\":"
+                                          "{\"7\":{\"content\":\"A\\u001cB\",\"normalized\":true}}}");
+    static const char bytes[] = "A\x1c"
+                                "B A\x1c B A B";
+    const hs_text text = {bytes, sizeof bytes - 1};
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    const int32_t ids[] = {0, 7, 4, 5, 4, 5, 2};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, 7);
+    ck_assert_mem_eq(encoding.ids, ids, sizeof ids);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* The table's only unit leads to itself, so each number of bytes 1 would be a key. */
 START_TEST(a_table_that_leads_in_a_circle_has_short_keys)
 {
@@ -917,6 +938,7 @@ int main(void)
     tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
     tcase_add_test(hostility, a_table_that_leads_in_a_circle_has_short_keys);
+    tcase_add_test(hostility, added_tokens_of_esm_are_found_in_the_given_text);
     tcase_add_test(hostility, what_grows_without_end_is_refused);
     tcase_add_test(hostility, what_is_rewritten_without_end_is_refused);
     tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
