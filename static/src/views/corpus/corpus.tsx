@@ -126,8 +126,8 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   // A head's texts are sought in the newest run of its model.
   const ofModel = state.typical ? done.find(({ model }) => model === app.modelName()) : undefined;
   const first = done.find(({ id }) => id === state.run) ?? ofModel ?? done[0];
-  const second =
-    state.run2 === NONE ? undefined : (done.find(({ id }) => id === state.run2) ?? done.find((run) => run !== first));
+  const others = done.filter((run) => run !== first);
+  const second = state.run2 === NONE ? undefined : (others.find(({ id }) => id === state.run2) ?? others[0]);
   // So that a link shows the same two, even after later runs.
   if (!state.run && first) app.commit({ run: first.id });
   if (!state.run2 && second) app.commit({ run2: second.id });
