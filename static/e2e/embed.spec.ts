@@ -57,8 +57,12 @@ test("a frame's view can be used, left and come back to", async ({ page, home })
     inside.getByRole("link", { name: "Open in headscope" }).click(),
   ]);
   await expect(whole).toHaveURL(/\/#view=head&text=A\+dog\+ran\..*&layer=1&head=7/);
+  await inside.getByRole("button", { name: "More" }).click();
+  await inside.locator("#stage").getByText("Centre outputs").click();
+  await expect(inside.getByText("O·O′ of centred outputs")).toBeVisible();
   await inside.getByRole("button", { name: "← Overview" }).click();
   await expect(inside.getByRole("region", { name: "Overview", exact: true })).toBeVisible();
+  await expect(inside.locator("#stage").getByLabel("Centre outputs")).toBeChecked(); // "More" is open
 });
 
 test("the whole viewer is shown in no frame, and a view in none of a stranger's", async ({ page, home }) => {

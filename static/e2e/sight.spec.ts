@@ -27,7 +27,9 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
     expect(box.x).toBeGreaterThan(last.x + last.width);
   };
   await atRest();
+  await expect(card).toHaveCSS("z-index", "2"); // behind menus and the tour
   await page.locator(".thumb[data-head='1.2']").hover();
+  await expect(card).toHaveCSS("z-index", "6");
   await expect(card).toContainText("Layer 1 · Head 2");
   await expect(card).toContainText("next");
   await expect(card).toContainText(/Looks at \S+ \d+\s%/);
