@@ -31,7 +31,7 @@ static const line lines[] = {
     {&hs__command_analyze, {"--format", "json", "--outputs", "summary,attentions", "texts"}, NULL},
     {&hs__command_analyze, {"--words", "[\"The\",\"old\"]", "--outputs", "pairs", "--digits", "3"}, NULL},
     {&hs__command_analyze,
-     {"--interventions", "[{\"layer\":0,\"head\":0,\"kind\":\"zero\"}]", "texts"},
+     {"--interventions", "[{\"layers\":[0],\"heads\":[0],\"kind\":\"zero\"}]", "texts"},
      NULL},
     {&hs__command_analyze, {"--layers", "all", "-o", "a.npz", "texts"}, "a.npz"},
     {&hs__command_analyze, {"--unknown"}, NULL},
@@ -114,6 +114,7 @@ START_TEST(a_command_does_everything_or_fails)
     const int exit_code = run(l);
     const size_t n_expected = n_printed,
                  n_file = l->file ? command_file_read(l->file, expected_file, sizeof expected_file) : 0;
+    ck_assert_int_eq(exit_code == 0, strcmp(l->arguments[0], "--unknown") != 0);
     ck_assert(!l->file || n_file > 0);
     memcpy(expected, printed, n_printed);
     const size_t live = chaos_live();
