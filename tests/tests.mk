@@ -21,7 +21,8 @@ $(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/nu
 WRAPPED := malloc calloc realloc aligned_alloc posix_memalign free strdup strndup mmap munmap
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_HELPERS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
+	$(say) LINK $@
+	$(Q)$(CC) $(SAN) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
 
 ## make fuzz-smoke      every fuzz target over its corpus (no fuzzer needed)
 fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%) $(BINARY)
