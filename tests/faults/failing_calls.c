@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 static atomic_long calls;
+static atomic_bool is_seen; /* the file has been made */
 
 /* True with errno when this call of the group is the one. */
 static bool fails(const char *group)
@@ -36,12 +37,14 @@ static bool fails(const char *group)
     const long number = atomic_fetch_add(&calls, 1), which = strtol(chosen + n + 1, &rest, 10);
     if (which >= 0 && number != which)
         return false;
-    if (seen && (which >= 0 || number == 0))
+    if (seen && (which >= 0 || number == 0)) {
         syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, seen, O_CREAT | O_WRONLY, 0600));
+        atomic_store(&is_seen, true);
+    }
     if (strcmp(rest, ":kill") == 0)
         syscall(SYS_kill, getpid(), SIGKILL);
     if (strcmp(rest, ":wait") == 0) {
-        while (access(seen, F_OK) == 0)
+        while (!atomic_load(&is_seen) || access(seen, F_OK) == 0) /* the first may not have made it yet */
             usleep(5000);
         return false;
     }
