@@ -246,7 +246,7 @@ const hs__part_type hs__precompiled = {.stage = HS__NORMALIZER,
 
 #define MARK 0x2581
 
-/* A text on its way, and whether what was put last was a space. */
+/* The normalized text so far, and whether its last character is a space. */
 typedef struct spaced {
     hs__aligned_text *text;
     size_t first;       /* where the part of the text begins that may lose marks at its end */

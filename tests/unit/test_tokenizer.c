@@ -774,6 +774,17 @@ START_TEST(hostile_texts_take_linear_time)
 }
 END_TEST
 
+/* Checks the ids of a text of given length. */
+static void assert_ids(const hs_tokenizer *tokenizer, const hs_text *text, size_t n, const int32_t *ids)
+{
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, text, NULL, &options, &encoding, NULL), HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, n);
+    ck_assert_mem_eq(encoding.ids, ids, n * sizeof *ids);
+    hs_encoding_finish(&encoding);
+}
+
 /* EsmTokenizer's separators become spaces, but added tokens are found before. transformers gives these ids.
  */
 START_TEST(added_tokens_of_esm_are_found_in_the_given_text)
@@ -784,13 +795,8 @@ START_TEST(added_tokens_of_esm_are_found_in_the_given_text)
     static const char bytes[] = "A\x1c"
                                 "B A\x1c B A B";
     const hs_text text = {bytes, sizeof bytes - 1};
-    const hs_encode_options options = {.tokens_max = SIZE_MAX};
     const int32_t ids[] = {0, 7, 4, 5, 4, 5, 2};
-    hs_encoding encoding = {0};
-    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
-    ck_assert_uint_eq(encoding.n_tokens, 7);
-    ck_assert_mem_eq(encoding.ids, ids, sizeof ids);
-    hs_encoding_finish(&encoding);
+    assert_ids(tokenizer, &text, 7, ids);
     hs__tokenizer_destroy(tokenizer);
 }
 END_TEST
@@ -807,13 +813,8 @@ START_TEST(a_table_that_leads_in_a_circle_has_short_keys)
     char bytes[130];
     memset(bytes, 1, sizeof bytes);
     const hs_text text = {bytes, sizeof bytes};
-    const hs_encode_options options = {.tokens_max = SIZE_MAX};
     const int32_t ids[] = {1, 2, 2, 2}; /* of 64, 64 and 2 bytes */
-    hs_encoding encoding = {0};
-    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
-    ck_assert_uint_eq(encoding.n_tokens, 4);
-    ck_assert_mem_eq(encoding.ids, ids, sizeof ids);
-    hs_encoding_finish(&encoding);
+    assert_ids(tokenizer, &text, 4, ids);
     hs__tokenizer_destroy(tokenizer);
 }
 END_TEST
