@@ -17,6 +17,8 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   for (let step = 3; step <= 5; step++) await tour.getByRole("button", { name: "Next", exact: true }).click();
   await tour.getByRole("button", { name: "Done" }).click();
   await expect(tour).toBeHidden();
+  await expect(page.locator("#stage")).toBeFocused();
+  expect(await page.evaluate(() => scrollY)).toBe(0); // the telling head stays beside the grid
   await reload(page);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await expect(tour).toBeHidden();

@@ -103,7 +103,10 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.focus();
-    return () => (before instanceof HTMLElement && before !== document.body ? before : stage())?.focus();
+    return () => {
+      if (before instanceof HTMLElement && before !== document.body) before.focus();
+      else stage()?.focus({ preventScroll: true }); // it begins below the bar, and the page stays where it is
+    };
   }, []);
   useEffect(() => {
     if (step?.view && app.state.view !== step.view) app.go(step.view);
