@@ -815,6 +815,25 @@ START_TEST(summary_is_that_of_naive_loops)
 }
 END_TEST
 
+/* Rows whose attention is all on masked tokens count, with entropy 0. */
+START_TEST(rows_without_unmasked_attention_have_no_entropy)
+{
+    enum { N = 6 };
+    float *s = similarity_make(N, 23), *a = attention_make(N, 24);
+    text t;
+    text_make(&t, N, MASK_SPECIAL);
+    for (size_t j = 0; j < N; j++)
+        a[2 * N + j] = j == 0;
+    hs_head_summary actual;
+    ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, 0.3f, &actual, NULL), HS_OK);
+    const hs_head_summary expected = naive_summary(a, s, &t, 0.3f);
+    ck_assert(expected.attention_entropy > 0);
+    assert_same_summary(&actual, &expected);
+    free(s);
+    free(a);
+}
+END_TEST
+
 START_TEST(focal_ties_go_to_the_first_in_the_text)
 {
     /* pairs (0, 1) and (2, 3): every token is in one; a repeated pair counts its id once */
@@ -863,6 +882,7 @@ int main(void)
     LOOP(cohesion_and_contrast_are_means_of_n, lengths);
     LOOP(boundaries_are_scored_between_words, score_cases);
     LOOP(summary_is_that_of_naive_loops, lengths);
+    tcase_add_test(tc, rows_without_unmasked_attention_have_no_entropy);
     tcase_add_test(tc, focal_ties_go_to_the_first_in_the_text);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
