@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes the C code of folders in one place after the other, and lists the changes that no test notices.
 
-    mutants.py FOLDER... [--sample N] [--seed N] [--json FILE] [--processes N] [--suites]
+    mutants.py FOLDER... [--sample N] [--seed N] [--json FILE] [--processes N] [--suites | --files]
 
 A mutant has one operator, comparison, constant or statement changed. Only its file is compiled and linked before the
 library, in a copy of the tree. The suites of tests/unit that reach the changed line run first, the fast ones before the
@@ -10,7 +10,8 @@ of gcov in the folders' objects. A mutant that does not compile is not counted. 
 to the byte is equivalent. One that takes more than four times the CPU time of the unchanged program counts as killed.
 Survivors are printed as they were and as they are: each is a missing test, or it is equivalent to the original.
 
-Each folder has a sample of its own. --suites leaves the API tests out. Mutants that FILE has as killed are not run again."""
+Each folder has a sample of its own. --suites leaves the API tests out, --files the suites. Mutants that FILE has as
+killed are not run again. So a long sample can be made in parts: with --suites, then with --files and the same FILE."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -156,8 +157,17 @@ class Copy:
             process.wait()
             shutil.rmtree(temporary, ignore_errors=True)
 
+    def holds(self, test):
+        """Returns false for a suite whose program was linked without an object of the folders."""
+        program = TREE / BUILT / "tests" / test.name
+        if not test.suite or not program.exists():
+            return True
+        objects = [TREE / BUILT / (name[:-2] + ".o") for folder in self.folders for name in sources(folder)]
+        return not symbols(program).isdisjoint(symbols(*(o for o in objects if o.exists())))
+
     def count_lines(self, tests):
         """Runs tests once with counters in the folder's objects; fills in what each takes and reaches. Stops if one fails."""
+        tests[:] = [t for t in tests if self.holds(t)]
         objects = self.scratch / "counted"
         if not objects.exists():
             objects.mkdir()
@@ -202,6 +212,12 @@ def sources(folder):
     return [path for path in paths if path != "server/commands/main.c"]
 
 
+def symbols(*paths):
+    """Returns the names of the global functions and variables that these files define."""
+    out = subprocess.run(["nm", "--defined-only", "--extern-only", "--no-sort", *paths], check=True, capture_output=True, text=True)
+    return {line.split()[2] for line in out.stdout.splitlines() if len(line.split()) == 3}
+
+
 def read_counts(objects):
     """Returns {path: {line: how often it was executed}} of all counters in a folder."""
     found = [f.name for f in sorted(objects.glob("*.gcda"))]
@@ -220,7 +236,7 @@ class Mutant:
     def __init__(self, path, number, changed):
         self.path, self.number, self.changed = path, number, changed
         self.was = (TREE / path).read_text().splitlines()[number]
-        self.state, self.by, self.object = None, None, None
+        self.state, self.by, self.object, self.reached = None, None, None, False
 
     def text(self):
         lines = (TREE / self.path).read_text().splitlines()
@@ -285,7 +301,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--suites", action="store_true")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--suites", action="store_true")
+    part.add_argument("--files", action="store_true")
     options = parser.parse_args()
     folders = [folder.rstrip("/") for folder in options.folders]
     with tempfile.TemporaryDirectory(prefix="headscope-mutants-") as scratch:
@@ -302,16 +320,19 @@ def main():
             if options.json:
                 Path(options.json).write_text(json.dumps([m.row() for m in sample], indent=1))
 
-        if options.json and Path(options.json).exists():
-            killed = {(r["file"], r["line"], r["is"]): r["by"] for r in json.loads(Path(options.json).read_text()) if r["state"] == "killed"}
-            for mutant in sample:
-                if by := killed.get((mutant.path, mutant.number + 1, mutant.changed.strip())):
-                    mutant.state, mutant.by = "killed", by
-        for tests in [copy.suites] + [copy.files] * (not options.suites):
+        earlier = json.loads(Path(options.json).read_text()) if options.json and Path(options.json).exists() else []
+        earlier = {(r["file"], r["line"], r["is"]): r for r in earlier}
+        for mutant in sample:
+            row = earlier.get((mutant.path, mutant.number + 1, mutant.changed.strip()), {})
+            mutant.reached = row.get("state") == "survived"
+            if row.get("state") == "killed":
+                mutant.state, mutant.by = "killed", row["by"]
+        copy.suites, copy.files = [] if options.files else copy.suites, [] if options.suites else copy.files
+        for tests in (copy.suites, copy.files):
             copy.count_lines(tests)
             hunt.all(sample, tests, report)
         for mutant in (m for m in sample if m.state is None):
-            reached = any(t.reaches(mutant.path, mutant.number) for t in copy.suites + copy.files)
+            reached = mutant.reached or any(t.reaches(mutant.path, mutant.number) for t in copy.suites + copy.files)
             mutant.state = "survived" if reached else "not reached"
             print(f"{mutant.path}:{mutant.number + 1} {mutant.state}\n  - {mutant.was.strip()}\n  + {mutant.changed.strip()}", flush=True)
         report()
