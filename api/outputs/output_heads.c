@@ -266,36 +266,15 @@ typedef struct distances {
     double *values; /* [n][n], owned */
 } distances;
 
-/* One row of all maps, whose pairs of heads threads share. */
-typedef struct js_row {
-    const float **maps;
-    double *entropies, *sums;
-    size_t n, T, row;
-} js_row;
-
-/* Task: compares head `index` with the later ones, and the head that has as many before it, so that tasks are
- * equal. */
-static void task_js(void *context, size_t index, size_t slot)
-{
-    const js_row *r = context;
-    const size_t other = r->n - 1 - index;
-    (void)slot;
-    hs_heads_js_add_head(r->maps, r->n, r->T, r->row, r->entropies, index, r->sums);
-    if (other != index)
-        hs_heads_js_add_head(r->maps, r->n, r->T, r->row, r->entropies, other, r->sums);
-}
-
 /* maps and entropies are scratch of n elements. */
 static hs_status measure_js(const hs__answer *a, const float **maps, double *entropies, distances *d)
 {
     const size_t n = d->n, T = a->capture->n_tokens;
     for (size_t i = 0; i < n; i++)
         maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->analysis->n_heads, i % a->analysis->n_heads);
-    for (size_t row = 0; row < T && !hs__answer_cancelled(a); row++) {
-        js_row r = {.maps = maps, .entropies = entropies, .sums = d->values, .n = n, .T = T, .row = row};
-        hs_heads_entropies(maps, n, T, row, entropies);
-        hs__answer_share(a, hs__answer_threads(a, n * n / 2 * T), (n + 1) / 2, task_js, &r);
-    }
+    for (size_t row = 0; row < T && !hs__answer_cancelled(a); row++)
+        hs_heads_js_add(hs_engine_runtime(a->model->engine), hs__answer_threads(a, n * n / 2 * T), maps, n, T,
+                        row, entropies, d->values);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)
             d->values[i * n + j] = d->values[j * n + i];

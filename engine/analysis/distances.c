@@ -1,5 +1,5 @@
-/* distances.c - distances of heads: HSIC as a matrix product over blocks of centred elements, JS
- * row by row. */
+/* distances.c - distances of heads: HSIC as a matrix product over blocks of centred elements, JS row by row,
+ * because the rows of all heads fit the second-level cache. */
 #include "engine/analysis/distances.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -153,50 +153,56 @@ void hs_heads_cka_distance(double *sums, size_t n_heads)
 
 /* ---- JS ---- */
 
-/* Returns H of the mean of two rows, which may be the same row. */
-static HS_CLONES double mean_entropy(const float *p, const float *q, size_t n)
+enum { AT_ONCE = 64 }; /* heads that a head is compared with at once */
+
+/* One row of all maps, whose pairs of heads threads share. */
+typedef struct js_row {
+    const hs__kernels *kernels;
+    const float *const *maps;
+    size_t n, T, at; /* at: where the row begins in a map */
+    const double *entropies;
+    double *sums;
+} js_row;
+
+static void compare_with_later(const js_row *r, size_t head)
 {
-    float lanes[HS__LANES] = {0};
-    double sum = 0;
-    size_t j = 0;
-    for (; j + HS__LANES <= n; j += HS__LANES) {
-        for (size_t k = 0; k < HS__LANES; k++) {
-            const float m = 0.5F * (p[j + k] + q[j + k]);
-            lanes[k] -= m * hs__log(m);
+    for (size_t first = head + 1; first < r->n; first += AT_ONCE) {
+        const size_t n = hs__min(AT_ONCE, r->n - first);
+        float both[AT_ONCE];
+        r->kernels->mean_entropies(r->T, r->maps[head] + r->at, n, r->maps + first, r->at, both);
+        for (size_t j = 0; j < n; j++) {
+            const double own = (r->entropies[head] + r->entropies[first + j]) / 2;
+            r->sums[head * r->n + first + j] += ((double)both[j] - own) / (double)r->T;
         }
     }
-    for (; j < n; j++) {
-        const float m = 0.5F * (p[j] + q[j]);
-        sum -= (double)(m * hs__log(m));
-    }
-    for (size_t k = 0; k < HS__LANES; k++)
-        sum += (double)lanes[k];
-    return sum;
 }
 
-void hs_heads_entropies(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                        double *ret_entropies)
+/* Task: compares head `index` with the later ones, and the head that has as many before it, so that tasks are
+ * equal. */
+static void task_js(void *context, size_t index, size_t slot)
 {
+    const js_row *r = context;
+    const size_t other = r->n - 1 - index;
+    (void)slot;
+    compare_with_later(r, index);
+    if (other != index)
+        compare_with_later(r, other);
+}
+
+void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *attentions, size_t n_heads,
+                     size_t n_tokens, size_t row, double *entropies, double *sums)
+{
+    js_row r = {.kernels = hs__kernels_select(),
+                .maps = attentions,
+                .n = n_heads,
+                .T = n_tokens,
+                .at = row * n_tokens,
+                .entropies = entropies,
+                .sums = sums};
     for (size_t h = 0; h < n_heads; h++) {
-        const float *p = attentions[h] + row * n_tokens;
-        ret_entropies[h] = mean_entropy(p, p, n_tokens);
+        float own;
+        r.kernels->mean_entropies(n_tokens, attentions[h] + r.at, 1, attentions + h, r.at, &own);
+        entropies[h] = (double)own;
     }
-}
-
-void hs_heads_js_add_head(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                          const double *entropies, size_t head, double *sums)
-{
-    const size_t T = n_tokens, at = row * T;
-    for (size_t j = head + 1; j < n_heads; j++) {
-        const double both = mean_entropy(attentions[head] + at, attentions[j] + at, T);
-        sums[head * n_heads + j] += (both - (entropies[head] + entropies[j]) / 2) / (double)T;
-    }
-}
-
-void hs_heads_js_add(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                     double *entropies, double *sums)
-{
-    hs_heads_entropies(attentions, n_heads, n_tokens, row, entropies);
-    for (size_t head = 0; head < n_heads; head++)
-        hs_heads_js_add_head(attentions, n_heads, n_tokens, row, entropies, head, sums);
+    hs_runtime_share(runtime, n_threads, (n_heads + 1) / 2, task_js, &r);
 }

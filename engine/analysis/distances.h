@@ -18,6 +18,8 @@
  * similarities are read. Sums are [n_heads][n_heads]; elements on and above the diagonal are added to. */
 #pragma once
 
+#include "engine/runtime.h"
+
 #include <stddef.h>
 
 /* Returns the bytes of scratch that hs_heads_hsic_add needs: about a thousand elements of each map, and
@@ -31,12 +33,8 @@ void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t 
 /* Replaces the sums by 1 - CKA, on both sides of the diagonal; NAN where it is undefined. */
 void hs_heads_cka_distance(double *sums, size_t n_heads);
 
-/* Adds one row's part of the JS of every two heads: its divergence / T. entropies is scratch [n_heads]. */
-void hs_heads_js_add(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                     double *entropies, double *sums);
-
-/* The same in parts, which threads may share: the entropies first, then each head with all later ones. */
-void hs_heads_entropies(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                        double *ret_entropies);
-void hs_heads_js_add_head(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
-                          const double *entropies, size_t head, double *sums);
+/* Adds one row's part of the JS of every two heads: its divergence / T. entropies is scratch [n_heads].
+ * Threads share the pairs of heads; the sums do not depend on their number. runtime may be NULL for one
+ * thread. */
+void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *attentions, size_t n_heads,
+                     size_t n_tokens, size_t row, double *entropies, double *sums);

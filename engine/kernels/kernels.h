@@ -72,6 +72,12 @@ typedef struct hs__kernels {
     void (*absolute_sums)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *B, size_t ldb,
                           size_t n, const float *y, size_t ldy, float *ret_sums);
 
+    /* Computes ret[i] = H((p + q_i) / 2) with H(p) = - sum p ln p, for the rows q_i [n] that begin at
+     * others[i] + at; all elements are >= 0. ret[i] depends on p and q_i alone, and is exactly H(p) if q_i
+     * equals p. */
+    void (*mean_entropies)(size_t n, const float *p, size_t n_others, const float *const *others, size_t at,
+                           float *ret_entropies);
+
     /* Completes a symmetric s [n][n] of which each panel's columns were computed down to the panel's last
      * row: copies the upper elements to the lower half. */
     void (*mirror)(size_t n, float *s);

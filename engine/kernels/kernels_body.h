@@ -680,6 +680,40 @@ static void absolute_sums(size_t n_rows, size_t K, const float *x, size_t ldx, c
         absolute_rows(1, K, x + i, ldx, b, ldb, n, y + i * ldy, ldy, ret_sums + i);
 }
 
+/* Returns sum + x ln(x / 2), for x >= 0. ln is within 3e-7, exactly 0 for x = 2, and finite for x = 0. Writes
+ * x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m is t = m - 1 times a minimax polynomial of degree 6. The
+ * bits of e stay where they are, so its factor is ln 2 / 2^23. */
+static INLINE vec add_half_log(vec sum, vec x)
+{
+    const ivec exponent = ((ivec)x - 0x3f3504f3) & ~0x7fffff; /* 0x3f3504f3: the bits of sqrt(1/2) */
+    const vec t = (vec)((ivec)x - exponent) - splat(1);
+    vec p = splat(0.1182747f);
+    p = add_fused(splat(-0.18901986f), p, t);
+    p = add_fused(splat(0.20604677f), p, t);
+    p = add_fused(splat(-0.24881339f), p, t);
+    p = add_fused(splat(0.33303297f), p, t);
+    p = add_fused(splat(-0.50001967f), p, t);
+    p = add_fused(splat(1.0000032f), p, t);
+    const vec whole =
+        add_fused(splat(-0x1.62e43p-1f), __builtin_convertvector(exponent, vec), splat(0x1.62e43p-24f));
+    return add_fused(sum, x, add_fused(whole, t, p));
+}
+
+static void mean_entropies(size_t n, const float *p, size_t n_others, const float *const *others, size_t at,
+                           float *ret_entropies)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < n_others; i++) {
+        const float *q = others[i] + at;
+        vec sum = splat(0);
+        for (size_t j = 0; j < whole; j += LANES)
+            sum = add_half_log(sum, load(p + j) + load(q + j));
+        if (rest)
+            sum = add_half_log(sum, load_part(p + whole, rest, 0) + load_part(q + whole, rest, 0));
+        ret_entropies[i] = -0.5f * sum_lanes(sum);
+    }
+}
+
 const hs__kernels KERNELS = {
     .name = KERNELS_NAME,
     .panel = PANEL,
@@ -689,6 +723,7 @@ const hs__kernels KERNELS = {
     .product = product,
     .dots = dots,
     .absolute_sums = absolute_sums,
+    .mean_entropies = mean_entropies,
     .mirror = mirror,
     .streams = HAS_STREAM,
     .stream_rows = stream_rows,

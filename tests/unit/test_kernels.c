@@ -161,6 +161,55 @@ START_TEST(absolute_sums_agree_with_doubles)
 }
 END_TEST
 
+static double entropy_of_mean(size_t n, const float *p, const float *q)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double mean = ((double)p[i] + (double)q[i]) / 2;
+        sum -= mean > 0 ? mean * log(mean) : 0;
+    }
+    return sum;
+}
+
+/* Rows of n from 1e-12 to 1, some 0, each with the sum 1; the others begin `at` floats behind. */
+static void check_mean_entropies(const hs__kernels *kernels, size_t n)
+{
+    enum { OTHERS = 3 };
+    const size_t at = 5;
+    float *rows[OTHERS], got[OTHERS], alone;
+    for (size_t r = 0; r < OTHERS; r++) {
+        rows[r] = make_floats(at + n, 1);
+        float sum = 0;
+        for (size_t i = at; i < at + n; i++) {
+            rows[r][i] = i % 7 == r && n > 7 ? 0 : powf(10, 6 * (rows[r][i] - 1));
+            sum += rows[r][i];
+        }
+        for (size_t i = at; i < at + n; i++)
+            rows[r][i] /= sum;
+    }
+    const float *p = rows[0] + at;
+    kernels->mean_entropies(n, p, OTHERS, (const float *const *)rows, at, got);
+    for (size_t r = 0; r < OTHERS; r++) {
+        ck_assert_double_le(fabs(got[r] - entropy_of_mean(n, p, rows[r] + at)), 1e-6);
+        kernels->mean_entropies(n, p, 1, (const float *const[]){rows[r]}, at, &alone);
+        ck_assert_mem_eq(&alone, got + r, sizeof alone);
+    }
+    for (size_t i = 0; i < n; i++)
+        rows[1][at + i] = i == n / 2; /* has no entropy */
+    kernels->mean_entropies(n, rows[1] + at, 1, (const float *const[]){rows[1]}, at, &alone);
+    ck_assert(alone == 0);
+    free(rows[0]), free(rows[1]), free(rows[2]);
+}
+
+START_TEST(mean_entropies_agree_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t i = 0; i < N_SIZES; i++)
+            check_mean_entropies(kernels, sizes[i]);
+}
+END_TEST
+
 START_TEST(dots_agree_with_doubles)
 {
     const hs__kernels *kernels;
@@ -588,6 +637,7 @@ int main(void)
     tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
     tcase_add_test(tcase, dots_agree_with_doubles);
     tcase_add_test(tcase, absolute_sums_agree_with_doubles);
+    tcase_add_test(tcase, mean_entropies_agree_with_doubles);
     tcase_add_test(tcase, pack_is_the_same_from_rows_and_columns);
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, streams_are_copies);
