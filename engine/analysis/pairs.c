@@ -108,6 +108,7 @@ typedef struct search {
     size_t n_maps;
     hs_pair *pairs;
     size_t capacity; /* of pairs */
+    hs_pair *sorted; /* scratch of as many as are requested */
     hs__team team;
 } search;
 
@@ -424,35 +425,54 @@ static float weakest_drop(pair_list *lists, size_t n_lists, size_t n_kept)
     return float_of(weakest);
 }
 
-/* Returns a key that orders the pairs of one map: N descending, then i, then j. */
-static uint64_t key_of(const hs_pair *pair)
-{
-    return (uint64_t)~bits_of(pair->normalized) << 32 | (uint32_t)pair->i << 16 | pair->j;
-}
-
-static int pair_compare(const void *left, const void *right)
-{
-    const uint64_t a = key_of(left), b = key_of(right);
-    return (a > b) - (a < b);
-}
-
+/* Task: sorts the pairs of one map by N, the largest first. They come in the order of i and j, which equal N
+ * keep. A radix sort from the lowest byte on; a byte that all pairs share is skipped, as the highest is for N
+ * from 1/4 on. */
 static void task_sort(void *context, size_t group, size_t slot)
 {
+    enum { BYTES = 4, VALUES = 256 };
     const search *s = context;
-    const size_t start = s->maps[group].start;
+    const size_t start = s->maps[group].start, n = s->maps[group + 1].start - start;
+    const uint32_t most = bits_of(1);
+    hs_pair *from = s->pairs + start, *to = s->sorted + start;
+    uint32_t counts[BYTES][VALUES] = {0};
     (void)slot;
-    qsort(s->pairs + start, s->maps[group + 1].start - start, sizeof(hs_pair), pair_compare);
+    for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < BYTES; b++)
+            counts[b][(most - bits_of(from[i].normalized)) >> 8 * b & (VALUES - 1)]++;
+    for (size_t b = 0; b < BYTES; b++) {
+        uint32_t *places = counts[b], before = 0;
+        if (places[(most - bits_of(from[0].normalized)) >> 8 * b & (VALUES - 1)] == n)
+            continue;
+        for (size_t v = 0; v < VALUES; v++) {
+            const uint32_t count = places[v];
+            places[v] = before;
+            before += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[places[(most - bits_of(from[i].normalized)) >> 8 * b & (VALUES - 1)]++] = from[i];
+        hs_pair *const sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != s->pairs + start)
+        memcpy(s->pairs + start, from, n * sizeof *from);
 }
 
-/* Sorts the pairs of each map; the maps are already in order. */
-static void pairs_sort(search *s, size_t n)
+/* Sorts the pairs of each map; the maps are already in order. Returns false if there is no memory. */
+static bool pairs_sort(search *s, size_t n)
 {
     size_t n_groups = 0;
+    s->sorted = malloc(n * sizeof *s->sorted);
+    if (!s->sorted)
+        return false;
     for (size_t i = 0; i < n; i++)
         if (i == 0 || s->pairs[i].layer != s->pairs[i - 1].layer || s->pairs[i].head != s->pairs[i - 1].head)
             s->maps[n_groups++].start = i;
     s->maps[n_groups].start = n;
     hs__team_share(&s->team, n_groups, task_sort, s);
+    free(s->sorted);
+    return true;
 }
 
 /* Gives memory back that a list does not fill, if that is more than `spare` pairs. */
@@ -482,7 +502,10 @@ static void pairs_make(search *s, size_t n_pairs)
     list_fit(&list, SPARE_KEPT);
     s->pairs = list.items;
     s->capacity = list.capacity;
-    pairs_sort(s, n_pairs);
+    if (!pairs_sort(s, n_pairs)) {
+        free(s->pairs);
+        s->pairs = NULL;
+    }
 }
 
 /* Returns [width] of marks that a search reads, which the caller frees, or NULL. */
