@@ -2,14 +2,15 @@
  * the formulas.
  *
  * Through the norm of row i, key j writes scale_i times sum over heads of A[i][j] w_j. w_j is v_j W_O less
- * its mean, times gamma, and so linear in v_j. The mean of each row of W_O' and gamma go into the weights
- * once a layer. The scale goes into the factors of a row. A kernel subtracts and sums up, and no row of F is
+ * its mean, times gamma, and so linear in v_j. The mean of each row of W_O' goes into the weights once a
+ * layer. The scale goes into the factors of a row. A kernel subtracts and sums up, and no row of F is
  * ever in memory. A norm of what the heads write alone (out_norm) is the same, with x_i added behind it. */
 #include "engine/analysis/flows.h"
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/arena.h"
 #include "engine/kernels/kernels.h"
+#include "model/base/clones.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,21 +24,20 @@ typedef struct block {
     const hs_capture *capture;
     const hs__kernels *kernels;
     size_t layer, T, H, A, d, n_heads, n_threads;
-    size_t width, step;   /* H rounded up to whole vectors, the rest 0; floats between such rows */
-    bool normed;          /* a norm follows */
-    bool apart;           /* x is added behind it */
-    float *panels;        /* W_O' [d][H] of each head */
-    float *normed_panels; /* the same through the norm: each row less its mean, times gamma */
-    float *weight;        /* [H][A]: W_O as it is stored */
-    float *means;         /* [A]: of the rows of W_O' */
-    float *gamma;         /* [H] */
-    float *beta;          /* [H] */
-    float *bias;          /* [H] */
-    float *output;        /* [T][step]: y */
-    float *scale;         /* [T]: 1 / deviation of the sum that the norm reads */
-    float *lengths;       /* [T]: |y|, the 1-norm */
-    float *scratch;       /* of each slot */
-    float *map;           /* [T][T]: the result */
+    size_t width, step; /* H rounded up to whole vectors, the rest 0; floats between such rows */
+    bool normed;        /* a norm follows */
+    bool apart;         /* x is added behind it */
+    float *panels;      /* W_O' [d][H] of each head, each row less its mean if the norm subtracts one */
+    float *weight;      /* [H][A]: W_O as it is stored */
+    float *means;       /* [A]: of the rows of W_O' */
+    float *gamma;       /* [H] */
+    float *beta;        /* [H] */
+    float *bias;        /* [H] */
+    float *output;      /* [T][step]: y */
+    float *scale;       /* [T]: 1 / deviation of the sum that the norm reads */
+    float *lengths;     /* [T]: |y|, the 1-norm */
+    float *scratch;     /* of each slot */
+    float *map;         /* [T][T]: the result */
 } block;
 
 /* The scratch of a task. */
@@ -73,7 +73,6 @@ static size_t panels_floats(const block *b)
 static void block_layout(block *b, hs__arena *arena)
 {
     b->panels = hs__arena_floats(arena, b->n_heads * panels_floats(b));
-    b->normed_panels = hs__arena_floats(arena, b->n_heads * panels_floats(b));
     b->weight = hs__arena_floats(arena, b->H * b->A);
     b->means = hs__arena_floats(arena, b->A);
     b->gamma = hs__arena_floats(arena, b->H);
@@ -93,30 +92,24 @@ static void vector_read(const hs_tensor *tensor, size_t n, float otherwise, floa
         hs_tensor_read(tensor, 0, 1, ret);
 }
 
-static void pack(const block *b, float *panels)
-{
-    for (size_t h = 0; h < b->n_heads; h++)
-        b->kernels->pack(b->d, b->H, b->weight + h * b->d, 1, b->A, panels + h * panels_floats(b));
-}
-
 /* Returns true if the norm subtracts a mean: RMS norms do not, nor does the block if no norm follows. */
 static bool has_mean(const block *b)
 {
     return b->normed && b->architecture->norm_kind == HS_NORM_LAYER;
 }
 
-/* Applies the norm's mean and gamma to the weights. */
-static void weights_norm(block *b)
+/* Applies the norm's mean to the weights. */
+static void weights_center(block *b)
 {
     memset(b->means, 0, b->A * sizeof *b->means);
-    for (size_t c = 0; c < b->H && has_mean(b); c++)
+    for (size_t c = 0; c < b->H; c++)
         for (size_t k = 0; k < b->A; k++)
             b->means[k] += b->weight[c * b->A + k];
     for (size_t k = 0; k < b->A; k++)
         b->means[k] /= (float)b->H;
     for (size_t c = 0; c < b->H; c++)
         for (size_t k = 0; k < b->A; k++)
-            b->weight[c * b->A + k] = (b->weight[c * b->A + k] - b->means[k]) * b->gamma[c];
+            b->weight[c * b->A + k] -= b->means[k];
 }
 
 static void weights_read(block *b)
@@ -131,25 +124,41 @@ static void weights_read(block *b)
     for (size_t k = 0; k < b->H; k++)
         b->gamma[k] = b->normed ? b->gamma[k] + norm->offset : 1;
     hs_tensor_read(&layer->output.weight, 0, b->H, b->weight);
-    pack(b, b->panels);
-    weights_norm(b);
-    pack(b, b->normed_panels);
+    if (has_mean(b))
+        weights_center(b);
+    for (size_t h = 0; h < b->n_heads; h++)
+        b->kernels->pack(b->d, b->H, b->weight + h * b->d, 1, b->A, b->panels + h * panels_floats(b));
 }
 
-/* Computes x B of n rows [n][d] of head h, B of its panels, to rows that are ldy floats apart. */
-static void multiply(const block *b, const float *panels, size_t h, size_t n, const float *x, float *y,
-                     size_t ldy)
+/* Computes x B of n rows [n][d] of head h, B its panels, to rows that are ldy floats apart. */
+static void multiply(const block *b, size_t h, size_t n, const float *x, float *y, size_t ldy)
 {
-    b->kernels->product(n, b->d, x, b->d, panels + h * panels_floats(b), b->H, NULL, NULL, y, ldy);
+    b->kernels->product(n, b->d, x, b->d, b->panels + h * panels_floats(b), b->H, NULL, NULL, y, ldy);
+}
+
+/* Returns the sum of x[k] - mean, or of its squares. */
+static HS_CLONES double sum_of(const float *x, size_t n, double mean, bool squared)
+{
+    double lanes[HS__LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + HS__LANES <= n; i += HS__LANES)
+        for (size_t k = 0; k < HS__LANES; k++) {
+            const double value = (double)x[i + k] - mean;
+            lanes[k] += squared ? value * value : value;
+        }
+    for (; i < n; i++) {
+        const double value = (double)x[i] - mean;
+        sum += squared ? value * value : value;
+    }
+    for (size_t k = 0; k < HS__LANES; k++)
+        sum += lanes[k];
+    return sum;
 }
 
 /* Returns the mean that the norm subtracts. */
 static double norm_mean(const block *b, const float *x)
 {
-    double sum = 0;
-    for (size_t i = 0; i < b->H && has_mean(b); i++)
-        sum += (double)x[i];
-    return sum / (double)b->H;
+    return has_mean(b) ? sum_of(x, b->H, 0, false) / (double)b->H : 0;
 }
 
 static const float *input_of(const block *b, size_t i)
@@ -161,13 +170,10 @@ static const float *input_of(const block *b, size_t i)
 static void output_norm(block *b, size_t i)
 {
     float *y = b->output + i * b->step;
-    double squares = 0;
     b->scale[i] = 1;
     if (!b->normed)
         return;
-    const double mean = norm_mean(b, y);
-    for (size_t k = 0; k < b->H; k++)
-        squares += ((double)y[k] - mean) * ((double)y[k] - mean);
+    const double mean = norm_mean(b, y), squares = sum_of(y, b->H, mean, true);
     b->scale[i] = (float)(1 / sqrt(squares / (double)b->H + (double)b->architecture->norm_eps));
     for (size_t k = 0; k < b->H; k++)
         y[k] = (y[k] - (float)mean) * (b->scale[i] * b->gamma[k]) + b->beta[k];
@@ -187,7 +193,7 @@ static void task_outputs(void *context, size_t index, size_t slot)
     }
     for (size_t h = 0; h < b->n_heads; h++) {
         const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->layer, h) + first * b->d;
-        multiply(b, b->panels, h, n, o, s.written, b->step);
+        multiply(b, h, n, o, s.written, b->step);
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < b->H; k++)
                 y[i * b->step + k] += s.written[i * b->step + k];
@@ -204,11 +210,14 @@ static void task_outputs(void *context, size_t index, size_t slot)
 static void written_compute(const block *b, size_t first, size_t n, const scratch *s)
 {
     for (size_t h = 0; h < b->n_heads; h++)
-        multiply(b, b->normed_panels, h, n,
-                 hs_capture_at(b->capture, HS_TAP_VALUE, b->layer, h) + first * b->d,
+        multiply(b, h, n, hs_capture_at(b->capture, HS_TAP_VALUE, b->layer, h) + first * b->d,
                  s->written + h * b->step, b->n_heads * b->step);
-    for (size_t row = 0; row < n * b->n_heads; row++)
-        memset(s->written + row * b->step + b->H, 0, (b->step - b->H) * sizeof *s->written);
+    for (size_t row = 0; row < n * b->n_heads; row++) {
+        float *written = s->written + row * b->step;
+        if (b->normed)
+            b->kernels->multiply(b->H, b->gamma, written);
+        memset(written + b->H, 0, (b->step - b->H) * sizeof *written);
+    }
 }
 
 /* Sets C[i][j] = max(0, |y_i| - rest). */
