@@ -88,16 +88,7 @@ static inline float hs__exp(float power_of_e)
 }
 
 /* Returns the cosine between two vectors [n]; NaN if one is 0. */
-static inline double hs__cosine(const float *a, const float *b, size_t n)
-{
-    double dot = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        dot += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    return dot / sqrt(aa * bb);
-}
+double hs__cosine(const float *a, const float *b, size_t n);
 
 /* Divides each row of a map [n][n] by its sum; a row of zeros becomes NAN. */
 static inline void hs__rows_divide(float *map, size_t n)

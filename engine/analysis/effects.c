@@ -142,13 +142,24 @@ static float similarity_change(const sweep *s, size_t variant)
 }
 
 /* ---- states ---- */
-double hs_relative_change(const float *changed, const float *baseline, size_t n)
+HS_CLONES double hs_relative_change(const float *changed, const float *baseline, size_t n)
 {
-    double difference = 0, whole = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = (double)changed[i] - (double)baseline[i];
+    double differences[HS__LANES] = {0}, squares[HS__LANES] = {0}, difference = 0, whole = 0;
+    size_t i = 0;
+    for (; i + HS__LANES <= n; i += HS__LANES)
+        for (size_t k = 0; k < HS__LANES; k++) {
+            const double before = (double)baseline[i + k], d = (double)changed[i + k] - before;
+            differences[k] += d * d;
+            squares[k] += before * before;
+        }
+    for (; i < n; i++) {
+        const double before = (double)baseline[i], d = (double)changed[i] - before;
         difference += d * d;
-        whole += (double)baseline[i] * (double)baseline[i];
+        whole += before * before;
+    }
+    for (size_t k = 0; k < HS__LANES; k++) {
+        difference += differences[k];
+        whole += squares[k];
     }
     return sqrt(difference) / sqrt(whole);
 }

@@ -14,6 +14,8 @@
 /* ---- effective attention ---- */
 typedef struct basis {
     double *columns; /* [d][T]: V', then the basis in its first rows */
+    double *squares; /* [d]: of the lengths of rows that are not in the basis yet */
+    double *factors; /* [d] */
     float *turned;   /* [d][T]: Q' */
     float *panels;   /* of Q [T][d], then of Q' [d][T] */
     float *weights;  /* [T][d]: A Q */
@@ -28,8 +30,11 @@ static size_t panels_floats(const hs__kernels *kernels, size_t T, size_t d)
 static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_t d)
 {
     double *columns = scratch;
-    float *turned = (float *)(void *)(columns + T * d), *panels = turned + T * d;
+    double *squares = columns + T * d, *factors = squares + d;
+    float *turned = (float *)(void *)(factors + d), *panels = turned + T * d;
     return (basis){.columns = columns,
+                   .squares = squares,
+                   .factors = factors,
                    .turned = turned,
                    .panels = panels,
                    .weights = panels + panels_floats(kernels, T, d)};
@@ -37,7 +42,7 @@ static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_
 
 size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
 {
-    return n_tokens * head_width * (sizeof(double) + 2 * sizeof(float)) +
+    return (n_tokens + 2) * head_width * sizeof(double) + n_tokens * head_width * 2 * sizeof(float) +
            panels_floats(hs__kernels_select(), n_tokens, head_width) * sizeof(float);
 }
 
@@ -56,59 +61,73 @@ static HS_CLONES double inner(const double *restrict a, const double *restrict b
     return sum;
 }
 
-/* Computes a -= factor b. */
-static HS_CLONES void take_off(double *restrict a, double factor, const double *restrict b, size_t n)
+/* Computes a -= factor b and returns the inner product of a with itself. */
+static HS_CLONES double take_off(double *restrict a, double factor, const double *restrict b, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        a[i] -= factor * b[i];
-}
-
-static void swap(double *a, double *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double kept = a[i];
-        a[i] = b[i];
-        b[i] = kept;
-    }
-}
-
-/* Returns the longest of rows [from, to). */
-static size_t longest(const double *rows, size_t from, size_t to, size_t n, double *ret_length)
-{
-    size_t at = from;
-    *ret_length = -1;
-    for (size_t c = from; c < to; c++) {
-        const double length = sqrt(inner(rows + c * n, rows + c * n, n));
-        if (length > *ret_length) {
-            *ret_length = length;
-            at = c;
+    enum { LANES = 8 };
+    double sums[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t k = 0; k < LANES; k++) {
+            a[i + k] -= factor * b[i + k];
+            sums[k] += a[i + k] * a[i + k];
         }
+    for (; i < n; i++) {
+        a[i] -= factor * b[i];
+        sum += a[i] * a[i];
     }
-    return at;
+    for (size_t k = 0; k < LANES; k++)
+        sum += sums[k];
+    return sum;
+}
+
+/* Makes the longest of rows [rank, n_rows) row `rank`. Returns its length. */
+static double longest_first(const basis *b, size_t rank, size_t n_rows, size_t n)
+{
+    size_t at = rank;
+    for (size_t c = rank + 1; c < n_rows; c++)
+        at = b->squares[c] > b->squares[at] ? c : at;
+    const double length = sqrt(b->squares[at]);
+    b->squares[at] = b->squares[rank];
+    for (size_t i = 0; i < n && at != rank; i++) {
+        const double kept = b->columns[rank * n + i];
+        b->columns[rank * n + i] = b->columns[at * n + i];
+        b->columns[at * n + i] = kept;
+    }
+    return length;
+}
+
+/* Subtracts from a row what is left of it along the earlier ones: the factors first, because they do not
+ * wait for each other. Little is left, so the order changes only the rounding. */
+static void reorthogonalize(const basis *b, size_t rank, size_t n)
+{
+    double *row = b->columns + rank * n;
+    for (size_t k = 0; k < rank; k++)
+        b->factors[k] = inner(row, b->columns + k * n, n);
+    for (size_t k = 0; k < rank; k++)
+        take_off(row, b->factors[k], b->columns + k * n, n);
 }
 
 /* Orthonormalises rows by modified Gram-Schmidt with pivoting: the longest remaining row comes first.
  * Each row is subtracted from all that remain, and reorthogonalised once against the earlier ones.
  * Returns the number of independent rows. */
-static size_t orthonormalize(double *rows, size_t n_rows, size_t n)
+static size_t orthonormalize(const basis *b, size_t n_rows, size_t n)
 {
     double first = 0;
+    for (size_t c = 0; c < n_rows; c++)
+        b->squares[c] = inner(b->columns + c * n, b->columns + c * n, n);
     for (size_t rank = 0; rank < n_rows; rank++) {
-        double length;
-        double *row = rows + rank * n;
-        const size_t at = longest(rows, rank, n_rows, n, &length);
+        double *row = b->columns + rank * n;
+        double length = longest_first(b, rank, n_rows, n);
         first = rank == 0 ? length : first;
         if (rank == n || !(length > 1e-6 * first))
             return rank;
-        if (at != rank)
-            swap(row, rows + at * n, n);
-        for (size_t k = 0; k < rank; k++)
-            take_off(row, inner(row, rows + k * n, n), rows + k * n, n);
+        reorthogonalize(b, rank, n);
         length = sqrt(inner(row, row, n));
         for (size_t i = 0; i < n; i++)
             row[i] /= length;
         for (size_t c = rank + 1; c < n_rows; c++)
-            take_off(rows + c * n, inner(rows + c * n, row, n), row, n);
+            b->squares[c] = take_off(row + (c - rank) * n, inner(row + (c - rank) * n, row, n), row, n);
     }
     return n_rows;
 }
@@ -119,10 +138,10 @@ void hs_effective_attention(const float *attention, const float *values, size_t 
     const hs__kernels *kernels = hs__kernels_select();
     const size_t T = n_tokens, d = head_width;
     const basis b = basis_of(kernels, scratch, T, d);
-    for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < d; c++)
+    for (size_t c = 0; c < d; c++)
+        for (size_t t = 0; t < T; t++)
             b.columns[c * T + t] = (double)values[t * d + c];
-    const size_t rank = orthonormalize(b.columns, d, T);
+    const size_t rank = orthonormalize(&b, d, T);
     if (rank == 0) {
         memset(ret_attention, 0, T * T * sizeof *ret_attention);
         return;

@@ -8,6 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+HS_CLONES double hs__cosine(const float *a, const float *b, size_t n)
+{
+    double dots[HS__LANES] = {0}, squares_a[HS__LANES] = {0}, squares_b[HS__LANES] = {0};
+    double dot = 0, aa = 0, bb = 0;
+    size_t i = 0;
+    for (; i + HS__LANES <= n; i += HS__LANES)
+        for (size_t k = 0; k < HS__LANES; k++) {
+            const double x = (double)a[i + k], y = (double)b[i + k];
+            dots[k] += x * y;
+            squares_a[k] += x * x;
+            squares_b[k] += y * y;
+        }
+    for (; i < n; i++) {
+        dot += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    for (size_t k = 0; k < HS__LANES; k++) {
+        dot += dots[k];
+        aa += squares_a[k];
+        bb += squares_b[k];
+    }
+    return dot / sqrt(aa * bb);
+}
+
 /* ---- target ----
  *
  * Reads rows of the last states through the head that the target belongs to. Logits are computed
