@@ -183,12 +183,12 @@ def measure_corpus(args, model, scratch, name):
     and after them, for neighbours come and go."""
     short = (20 if args.quick else 40) if model else 400
     rates, shares = [], []
-    for n in range(1 if args.quick else 3):
+    for _ in range(1 if args.quick else 3):
         seconds, alone = [], [one_core_analysis_ms(args, model)]
         for count in (short, 3 * short):
             file = Path(f"{scratch}/{name}-{count}.jsonl")
             file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts.make(count, 128)))
-            seconds.append(corpus_seconds(args, model, file, f"{scratch}/{name}-{count}-{n}", CORES))
+            seconds.append(corpus_seconds(args, model, file, tempfile.mkdtemp(dir=scratch) + "/out", CORES))
         alone.append(one_core_analysis_ms(args, model))
         rates.append(2 * short / (seconds[1] - seconds[0]))
         shares.append(rates[-1] / (len(CORES) * 1e3 / statistics.mean(alone)))
