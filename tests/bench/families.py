@@ -6,6 +6,7 @@ Families alternate, and a figure is the median over the rounds.
 """
 import argparse
 import importlib
+import inspect
 import json
 import statistics
 import subprocess
@@ -24,7 +25,7 @@ SHAPES = {"mini": {"n_layers": 12, "n_heads": 12, "hidden": 144, "ffn": 576},
 PUBLISHED = {"albert": {"embedding": 128}, "electra": {"embedding": 128}, "modernbert": {"window": 128},
              "deberta_v2": {"buckets": 256},
              # Not 0.25: mini's heads are 12 wide, and rotary positions need an even width.
-             "gpt_neox": {"fraction": 0.5}}
+             "gpt_neox": {"fraction": 0.5}, "gemma": {"window": 512}}
 STEPS = ("products", "plain", "capture", "analysis")
 
 
@@ -37,13 +38,21 @@ def measure(passes, folder):
     return {"floor_ms": row["floor_ms"], **{step: row[step]["over_floor"] for step in STEPS}}
 
 
+def write(family, folder, shape):
+    """Writes a random checkpoint of a shape: with heads that share the hidden size, and 514 positions where a family has
+    a table of them."""
+    write_random, width = FAMILIES[family].write_random, SHAPES[shape]["hidden"] // SHAPES[shape]["n_heads"]
+    more = {"positions": 514, "head_dim": width, "d_kv": width}
+    known = inspect.signature(write_random).parameters
+    return write_random(folder, vocab=1000, **SHAPES[shape], **PUBLISHED.get(family, {}),
+                        **{key: value for key, value in more.items() if key in known})
+
+
 def compare(passes, shape, rounds, families=tuple(FAMILIES)):
     """family -> medians; prints them as a table."""
     families = dict.fromkeys(["bert", *families])
     with tempfile.TemporaryDirectory() as scratch:
-        folders = {family: FAMILIES[family].write_random(Path(scratch) / family, vocab=1000, positions=514,
-                                                         **SHAPES[shape], **PUBLISHED.get(family, {}))
-                   for family in families}
+        folders = {family: write(family, Path(scratch) / family, shape) for family in families}
         taken = [{family: measure(passes, folder) for family, folder in folders.items()} for _ in range(rounds)]
     figures = {family: {key: statistics.median(one[family][key] for one in taken) for key in ("floor_ms", *STEPS)}
                for family in families}
