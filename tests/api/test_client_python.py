@@ -683,6 +683,13 @@ def test_the_typed_fields_are_those_of_the_service(client):
     assert documented_one_by_one == ["text", *AnalyzeFields.__annotations__]
 
 
+def test_the_options_of_a_run_are_those_of_the_service(client):
+    options = json.loads(client.request("GET", "/openapi.json"))["paths"]["/corpora"]["post"]["parameters"]
+    of_other_formats = {"input_format", "no_quotes"}
+    documented_one_by_one = re.findall(r"(?m)^ {4}([a-z_]+)  ", inspect.getdoc(package.Client.start_run))
+    assert sorted(documented_one_by_one) == sorted({option["name"] for option in options} - of_other_formats)
+
+
 def test_answers_and_errors_are_pickled(client):
     answer = client.analyze(TEXT, layers="all")
     for again in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):

@@ -238,8 +238,34 @@ class Client:
     def start_run(self, texts: Iterable[str | Mapping[str, Any]], **options: Any) -> Run:
         """Starts a corpus run over texts (strings, or objects with a `text`) and returns it at once.
 
-        Options are those of POST /corpora: name, model, max_tokens, layers, thresholds, attention_threshold,
-        special_tokens, sentence_ends, field and more. Follow it with Run.wait().
+        Options are those of POST /corpora. Follow the run with Run.wait().
+
+            name                  of the run, in lists and reports
+            model                 a name of models(); by default the first
+            max_tokens            cuts each text to this many tokens, special ones included
+            windows               True: longer texts become windows of max_tokens, each counted as a text
+            stride                with windows: tokens that neighbouring windows share
+            layers                "last", "all" or numbers from 0
+            thresholds            least normalised similarity of a pair, several: every figure has them all
+            attention_threshold   least column sum of a high-attention token, of the largest one
+            map_bins              most rows of the report's maps over positions
+            special_tokens        "mask": every figure leaves out the special tokens around a text
+            split_special_tokens  True: "[MASK]" and others in a text are ordinary text
+            prompt_name           the prompt of a sentence encoder before each text, by its name in models()
+            sentence_ends         tokens that end a sentence
+            similarity_space      the head's output ("head") or what it adds to the state ("residual")
+            center                "text": similarities of outputs without their mean over the text
+            head_distances        "cka" or "js": the report has the distances between all heads
+            interventions         changes to heads, in every text
+            masked_share          fraction of the tokens that are masked and predicted in a second pass
+            mask_seed             chooses the masked tokens
+            field                 the member of each object that holds the text: "text"
+            pair_field            the member with a second text, which becomes a second segment
+            label_field           the member with the text's class, for accuracy
+            effects_share         fraction of the labelled texts in which each head is switched off in turn
+            pruning_share         fraction of the texts for the curve of what the lowest heads cost
+            examples              texts kept for each head and figure where it is highest
+            search_texts          texts whose strongest pairs are kept, for searches
         """
         query = urlencode({name: _option(value) for name, value in _plain(options).items()})
         with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as body:  # for not every server reads chunks
