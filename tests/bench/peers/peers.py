@@ -160,7 +160,7 @@ def measure_group(peers, cores, lengths, args):
 
 def measure_engines(folder, graphs, args, cores, lengths):
     """The rows of all programs. One other engine after the other runs beside ours, for all at once take more than 23 GB
-    at 512 tokens. What stands for our own programs was measured beside the first."""
+    at 512 tokens. Rows of our own programs were measured beside the first one."""
     ours, engines = programs(folder, graphs, args, len(cores))
     rows = []
     for engine in engines:
