@@ -165,6 +165,7 @@ struct hs_job {
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
     hs_selection selection;   /* of all sequences but sources */
+    hs__outputs again;        /* outputs that compute their maps again */
     /* Outputs that observe the pass of the answered sequence in place of its capture, and what they read. */
     hs__outputs observed;
     unsigned observed_taps;           /* 0: none observes */

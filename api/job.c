@@ -315,22 +315,59 @@ static void plan_sources(hs_job *job)
 }
 
 /* Returns what these outputs of the request read of the pass, and the lens. */
-static unsigned taps_of(const hs__analysis_request *analysis, hs__outputs outputs)
+static unsigned taps_of(const hs_job *job, hs__outputs outputs)
 {
-    return hs__outputs_taps(analysis, outputs) | (analysis->predictions.lens ? HS_KEEP(EVERY_STATE) : 0);
+    const hs__analysis_request *analysis = &job->analysis;
+    return hs__outputs_taps(analysis, outputs, job->again) |
+           (analysis->predictions.lens ? HS_KEEP(EVERY_STATE) : 0);
+}
+
+static hs__measures measures_of(const hs_job *job)
+{
+    const hs__answer answer = hs__job_describe(job);
+    const hs__analysis_request *analysis = &job->analysis;
+    return (hs__measures){.analysis = analysis,
+                          .architecture = answer.model->architecture,
+                          .shape = answer.model->shape,
+                          .n_tokens = job->text.encoding.n_tokens,
+                          .n_keys = hs__answer_keys(&answer),
+                          .n_heads = analysis->n_layers * analysis->n_heads,
+                          .n_threads = job->request->n_threads > 1 ? job->request->n_threads : 1};
 }
 
 /* Returns an upper bound of the bytes of results that are made head by head. */
 static size_t results_bytes(const hs_job *job)
 {
+    const hs__measures m = measures_of(job);
+    return hs__outputs_result_bytes(&m, hs__outputs_observing(job->analysis.outputs));
+}
+
+/* Returns an upper bound of the bytes that the job takes beside maps that are shown. */
+static size_t capture_bytes(const hs_job *job)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
+        n_bytes += hs_capture_bytes(job->sequences[i].model->shape, job->sequences[i].selection,
+                                    job->sequences[i].encoding->n_tokens);
     const hs__answer answer = hs__job_describe(job);
-    const hs__analysis_request *analysis = &job->analysis;
-    const hs__measures m = {.analysis = analysis,
-                            .shape = answer.model->shape,
-                            .n_tokens = job->text.encoding.n_tokens,
-                            .n_keys = hs__answer_keys(&answer),
-                            .n_heads = analysis->n_layers * analysis->n_heads};
-    return hs__outputs_result_bytes(&m, hs__outputs_observing(analysis->outputs));
+    const hs__measures m = measures_of(job);
+    const unsigned requested = hs__outputs_own(job->analysis.outputs);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
+        n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
+    return n_bytes + results_bytes(job) + hs__outputs_again_bytes(&m, job->again);
+}
+
+/* Lets outputs that read one map after the other compute them again if --max-maps does not allow to keep
+ * them. A head whose attention is replaced has other maps than its queries and keys give, so requests with
+ * interventions keep theirs. */
+static void plan_again(hs_job *job)
+{
+    const hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
+    if (!repeating || job->analysis.n_interventions > 0 ||
+        capture_bytes(job) <= job->api->options.capture_bytes_max)
+        return;
+    job->again = repeating;
+    job->selection.taps = taps_of(job, job->analysis.outputs);
 }
 
 /* Lets outputs that read each head alone observe the pass, so that it keeps only the maps that others need.
@@ -344,8 +381,8 @@ static void plan_observed(hs_job *job)
     const size_t n_bytes =
         hs_capture_bytes(hs__job_model(job)->shape, selection, job->text.encoding.n_tokens);
     const hs__outputs observing = hs__outputs_observing(analysis->outputs);
-    const unsigned kept = taps_of(analysis, analysis->outputs & ~observing),
-                   shown = hs__outputs_taps(analysis, observing);
+    const unsigned kept = taps_of(job, analysis->outputs & ~observing),
+                   shown = hs__outputs_taps(analysis, observing, 0);
     const bool serves = n_bytes <= job->api->options.cache_bytes_max / 2 ||
                         selection->n_layers * selection->n_heads <= job->request->n_threads;
     const bool fits = n_bytes + results_bytes(job) <= job->api->options.capture_bytes_max;
@@ -382,7 +419,7 @@ static void plan(hs_job *job)
                        .n_layers = analysis->n_layers,
                        .heads = analysis->heads,
                        .n_heads = analysis->n_heads,
-                       .taps = taps_of(analysis, analysis->outputs),
+                       .taps = taps_of(job, analysis->outputs),
                        .n_memory = analysis->stack == HS__STACK_CROSS ? job->encoder_text.n_tokens : 0};
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
      * to 2 T), and capturing them now saves the pass of that request. */
@@ -397,9 +434,10 @@ static void plan(hs_job *job)
         selection->n_layers = hs__job_model(job)->shape->n_layers;
         selection->layers = hs_all_numbers;
     }
-    plan_observed(job);
     job->encoder_selection.taps = selection->taps ? HS_KEEP(LAST_STATE) : 0;
     plan_sources(job);
+    plan_again(job);
+    plan_observed(job);
 }
 
 /* Returns the mask of tokens that figures leave out: the special ones if requested, else NULL. A text of
@@ -432,22 +470,10 @@ hs__answer hs__job_describe(const hs_job *job)
                          .masked = masked_tokens(analysis, &text->encoding),
                          .capture = heads ? heads->capture : NULL,
                          .baseline = baseline ? baseline->capture : NULL,
+                         .again = job->again,
                          .other = other ? other->capture : NULL};
     memcpy(answer.own, job->own, sizeof answer.own);
     return answer;
-}
-
-static size_t capture_bytes(const hs_job *job)
-{
-    size_t n_bytes = 0;
-    for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
-        n_bytes += hs_capture_bytes(job->sequences[i].model->shape, job->sequences[i].selection,
-                                    job->sequences[i].encoding->n_tokens);
-    const hs__answer answer = hs__job_describe(job);
-    const unsigned requested = hs__outputs_own(job->analysis.outputs);
-    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
-        n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
-    return n_bytes + results_bytes(job);
 }
 
 /* Refuses a sentence vector if nothing is left to pool beside the prompt. */
@@ -530,7 +556,7 @@ static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
     const size_t head =
         job->observed ? observed_bytes(job) : hs_capture_bytes(hs__job_model(job)->shape, &one, T);
     char keeping[400];
-    const bool keeps = *hs__outputs_keeping(&job->analysis, keeping, sizeof keeping);
+    const bool keeps = *hs__outputs_keeping(&job->analysis, job->again, keeping, sizeof keeping);
     return hs__refuse(&job->problem, 422, NULL,
                       "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s. Of %zu "
                       "tokens one head takes %.1f MB%s%s; --max-maps raises the limit",

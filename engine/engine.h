@@ -88,6 +88,18 @@ HS_MUST_USE hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *w
                                         const hs_observer *observer, const hs_run_control *control,
                                         hs_error *err);
 
+/* Computes rows [first, first + n) of S again from what a pass has kept of a head: ret_rows [n][T]. Sets what
+ * is above the map's diagonal, with the bits of the pass. The capture keeps HEAD_OUTPUT; l and h are
+ * positions in it. Fails with HS_NO_MEMORY. Any thread may call it. */
+HS_MUST_USE hs_status hs_engine_similarity(const hs_engine *engine, const hs_capture *capture, size_t l,
+                                           size_t h, hs_similarity kind, size_t first, size_t n,
+                                           float *ret_rows, hs_error *err);
+
+/* The same for rows of A: ret_rows [n][K]. The capture keeps QUERY and KEY, and no intervention replaces the
+ * head's A. */
+HS_MUST_USE hs_status hs_engine_attention(const hs_engine *engine, const hs_capture *capture, size_t l,
+                                          size_t h, size_t first, size_t n, float *ret_rows, hs_error *err);
+
 /* Computes the logits that the head for masked tokens predicts from n_states states: states
  * [n_states][H], logits [n_states][vocab_size]. The first n_inner states are of inner layers (a lens),
  * the others of the last layer, as the taps EVERY_STATE and LAST_STATE hold them. The logits of a state

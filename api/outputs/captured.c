@@ -87,6 +87,54 @@ const float *hs__answer_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
     return hs_capture_at(a->capture, tap, a->layer_at[l], a->head_at[h]);
 }
 
+/* ---- maps, kept or computed again ---- */
+
+hs_status hs__answer_similarity_map(const hs__answer *a, size_t l, size_t h, float *into,
+                                    const float **ret_map, hs_error *err)
+{
+    const hs_tap tap = hs__answer_similarity(a);
+    const bool kept = a->capture->arrays[tap];
+    *ret_map = kept ? hs_capture_at(a->capture, tap, l, h) : into;
+    return kept ? HS_OK
+                : hs_engine_similarity(a->model->engine, a->capture, l, h, hs__similarity_kind(a->analysis),
+                                       0, a->capture->n_tokens, into, err);
+}
+
+/* Rows of a map that threads share. */
+typedef struct row_sharing {
+    const hs__answer *answer;
+    size_t l, h, first, n, n_tasks;
+    float *into;
+    atomic_int failed;
+} row_sharing;
+
+static void task_rows(void *context, size_t task, size_t slot)
+{
+    row_sharing *r = context;
+    const hs_capture *capture = r->answer->capture;
+    const size_t from = r->n * task / r->n_tasks, to = r->n * (task + 1) / r->n_tasks;
+    hs_error unused;
+    (void)slot;
+    if (hs_engine_attention(r->answer->model->engine, capture, r->l, r->h, r->first + from, to - from,
+                            r->into + from * capture->n_keys, &unused))
+        atomic_store(&r->failed, 1);
+}
+
+hs_status hs__answer_attention_rows(const hs__answer *a, size_t l, size_t h, size_t first, size_t n,
+                                    float *into, const float **ret_rows, hs_error *err)
+{
+    const hs_capture *capture = a->capture;
+    const size_t n_threads = a->request->n_threads > 1 ? a->request->n_threads : 1;
+    if (capture->arrays[HS_TAP_ATTENTION]) {
+        *ret_rows = hs_capture_at(capture, HS_TAP_ATTENTION, l, h) + first * capture->n_keys;
+        return HS_OK;
+    }
+    row_sharing r = {.answer = a, .l = l, .h = h, .first = first, .n = n, .n_tasks = n_threads, .into = into};
+    hs__answer_share(a, n_threads, n_threads, task_rows, &r);
+    *ret_rows = into;
+    return atomic_load(&r.failed) ? hs_fail(err, HS_NO_MEMORY, "no memory to compute a map") : HS_OK;
+}
+
 hs_text hs__text_part(const hs_text *text, size_t start, size_t end)
 {
     const size_t from = hs_utf8_offset(text->bytes, text->n_bytes, start);

@@ -266,46 +266,121 @@ typedef struct distances {
     double *values; /* [n][n], owned */
 } distances;
 
-/* maps and entropies are scratch of n elements. */
-static hs_status measure_js(const hs__answer *a, const float **maps, double *entropies, distances *d)
+/* ---- rows of all heads: of kept maps, or computed again ---- */
+
+typedef struct head_rows {
+    const hs__answer *answer;
+    hs_tap tap;
+    size_t n, T, n_rows; /* heads, tokens, and rows at a time */
+    float *memory;       /* [n][n_rows][T], owned; NULL: the maps are kept */
+    size_t first, n_loaded;
+    atomic_int failed;
+} head_rows;
+
+/* Returns how many rows of each head are computed at a time. */
+static size_t rows_at_once(size_t n_tokens)
 {
-    const size_t n = d->n, T = a->capture->n_tokens;
-    for (size_t i = 0; i < n; i++)
-        maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->analysis->n_heads, i % a->analysis->n_heads);
-    for (size_t row = 0; row < T && !hs__answer_cancelled(a); row++)
-        hs_heads_js_add(hs_engine_runtime(a->model->engine), hs__answer_threads(a, n * n / 2 * T), maps, n, T,
-                        row, entropies, d->values);
+    return n_tokens < HS_HEAD_ROWS_MIN ? n_tokens : HS_HEAD_ROWS_MIN;
+}
+
+size_t hs__distances_again_bytes(const hs__measures *m)
+{
+    return m->n_heads * rows_at_once(m->n_tokens) * m->n_tokens * sizeof(float);
+}
+
+static hs_status head_rows_begin(const hs__answer *a, hs_tap tap, size_t n_heads, head_rows *ret)
+{
+    const size_t T = a->capture->n_tokens;
+    *ret = (head_rows){.answer = a, .tap = tap, .n = n_heads, .T = T, .n_rows = T};
+    if (a->capture->arrays[tap])
+        return HS_OK;
+    ret->n_rows = rows_at_once(T);
+    ret->memory = hs_memory_create(n_heads * ret->n_rows * T * sizeof *ret->memory);
+    return ret->memory ? HS_OK : HS_NO_MEMORY;
+}
+
+/* Task: computes the rows of one head. */
+static void task_rows(void *context, size_t head, size_t slot)
+{
+    head_rows *r = context;
+    const hs__answer *a = r->answer;
+    const hs_engine *engine = a->model->engine;
+    const size_t l = a->layer_at[head / a->analysis->n_heads], h = a->head_at[head % a->analysis->n_heads];
+    float *to = r->memory + head * r->n_rows * r->T;
+    hs_error unused;
+    (void)slot;
+    if (r->tap == HS_TAP_ATTENTION
+            ? hs_engine_attention(engine, a->capture, l, h, r->first, r->n_loaded, to, &unused)
+            : hs_engine_similarity(engine, a->capture, l, h, hs__similarity_kind(a->analysis), r->first,
+                                   r->n_loaded, to, &unused))
+        atomic_store(&r->failed, 1);
+}
+
+/* The load of hs_head_rows. */
+static bool head_rows_load(void *context, size_t first, size_t n, const float **ret_rows)
+{
+    head_rows *r = context;
+    const hs__answer *a = r->answer;
+    const size_t n_heads = a->analysis->n_heads, n_threads = a->request->n_threads;
+    r->first = first;
+    r->n_loaded = n;
+    if (r->memory)
+        hs__answer_share(a, n_threads > 1 ? n_threads : 1, r->n, task_rows, r);
+    for (size_t i = 0; i < r->n; i++)
+        ret_rows[i] = r->memory ? r->memory + i * r->n_rows * r->T
+                                : hs__answer_at(a, r->tap, i / n_heads, i % n_heads) + first * r->T;
+    return !atomic_load(&r->failed) && !hs__answer_cancelled(a);
+}
+
+/* ---- both distances ---- */
+
+/* maps and entropies are scratch of n elements. */
+static bool measure_js(const hs__answer *a, head_rows *rows, const float **maps, double *entropies,
+                       distances *d)
+{
+    const size_t n = d->n, T = rows->T;
+    for (size_t first = 0; first < T; first += rows->n_loaded) {
+        const size_t left = T - first;
+        if (!head_rows_load(rows, first, left < rows->n_rows ? left : rows->n_rows, maps))
+            return false;
+        for (size_t row = 0; row < rows->n_loaded && !hs__answer_cancelled(a); row++)
+            hs_heads_js_add(hs_engine_runtime(a->model->engine), hs__answer_threads(a, n * n / 2 * T), maps,
+                            n, T, row, entropies, d->values);
+    }
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)
             d->values[i * n + j] = d->values[j * n + i];
-    return HS_OK;
+    return true;
 }
 
-static hs_status measure_cka(const hs__answer *a, const float **maps, distances *d, hs_error *err)
+static bool measure_cka(head_rows *rows, distances *d)
 {
-    for (size_t i = 0; i < d->n; i++)
-        maps[i] =
-            hs__answer_at(a, hs__answer_similarity(a), i / a->analysis->n_heads, i % a->analysis->n_heads);
-    void *scratch = malloc(hs_heads_hsic_bytes(d->n, a->capture->n_tokens));
-    if (!scratch)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
-    hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, scratch, d->values);
-    hs_heads_cka_distance(d->values, d->n);
+    const hs_head_rows source = {.load = head_rows_load, .context = rows, .n_rows = rows->n_rows};
+    void *scratch = malloc(hs_heads_hsic_bytes(d->n, rows->T));
+    const bool measured = scratch && hs_heads_hsic_add_in(&source, d->n, rows->T, scratch, d->values);
+    if (measured)
+        hs_heads_cka_distance(d->values, d->n);
     free(scratch);
-    return HS_OK;
+    return measured;
 }
 
+/* A request that is cancelled measures nothing, and is refused after all outputs. */
 static hs_status measure(const hs__answer *a, distances *d, hs_error *err)
 {
+    const bool js = a->analysis->head_distance == HS__DISTANCE_JS;
     const float **maps = malloc(d->n * sizeof *maps);
     double *entropies = malloc(d->n * sizeof *entropies);
-    hs_status st = HS_NO_MEMORY;
-    if (maps && entropies)
-        st = a->analysis->head_distance == HS__DISTANCE_JS ? measure_js(a, maps, entropies, d)
-                                                           : measure_cka(a, maps, d, err);
+    head_rows rows = {0};
+    bool measured = false;
+    if (maps && entropies &&
+        !head_rows_begin(a, js ? HS_TAP_ATTENTION : hs__answer_similarity(a), d->n, &rows))
+        measured = js ? measure_js(a, &rows, maps, entropies, d) : measure_cka(&rows, d);
     free(maps);
     free(entropies);
-    return st ? hs_fail(err, st, "no memory for distances of heads") : HS_OK;
+    free(rows.memory);
+    return measured || hs__answer_cancelled(a)
+               ? HS_OK
+               : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
 }
 
 static void distances_destroy(void *result)

@@ -372,33 +372,71 @@ typedef struct segment_table {
     layer_segments layers[];
 } segment_table;
 
-static hs_status find_segments(const hs__answer *a, size_t l, layer_segments *ret, hs_error *err)
+/* The maps of a layer: kept, or computed again in `map`. */
+typedef struct layer_maps {
+    const hs__answer *answer;
+    size_t layer; /* its position in the capture */
+    float *map;   /* [T][T]; NULL: they are kept */
+    hs_error *err;
+} layer_maps;
+
+static const float *layer_attention(void *context, size_t head)
+{
+    const layer_maps *m = context;
+    const hs__answer *a = m->answer;
+    const float *map;
+    return hs__answer_attention_rows(a, m->layer, head, 0, a->capture->n_tokens, m->map, &map, m->err) ||
+                   hs__answer_cancelled(a)
+               ? NULL
+               : map;
+}
+
+static const float *layer_similarity(void *context, size_t head)
+{
+    const layer_maps *m = context;
+    const float *map;
+    return hs__answer_similarity_map(m->answer, m->layer, head, m->map, &map, m->err) ||
+                   hs__answer_cancelled(m->answer)
+               ? NULL
+               : map;
+}
+
+static hs_status find_segments(const hs__answer *a, size_t l, float *map, layer_segments *ret, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens;
-    const float *attention = hs_capture_at(a->capture, HS_TAP_ATTENTION, a->layer_at[l], 0);
-    const float *similarity = hs_capture_at(a->capture, hs__answer_similarity(a), a->layer_at[l], 0);
+    layer_maps layer = {.answer = a, .layer = a->layer_at[l], .map = map, .err = err};
+    const hs_head_maps maps = {layer_attention, layer_similarity, &layer};
     ret->items = malloc(T * sizeof *ret->items);
-    const size_t n =
-        ret->items ? hs_segments_find(attention, similarity, a->capture->n_heads, T, a->encoding->special,
-                                      a->masked, a->analysis->attention_threshold, ret->items)
-                   : SIZE_MAX;
+    const size_t n = ret->items ? hs_segments_find_in(&maps, a->capture->n_heads, T, a->encoding->special,
+                                                      a->masked, a->analysis->attention_threshold, ret->items)
+                                : SIZE_MAX;
     if (n == SIZE_MAX)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for segments");
+        return hs__answer_cancelled(a) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for segments");
     ret->n = n;
     return HS_OK;
 }
 
+size_t hs__segments_again_bytes(const hs__measures *m)
+{
+    return m->n_tokens * m->n_tokens * sizeof(float);
+}
+
 static hs_status segments_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->analysis->n_layers;
+    const size_t n = a->analysis->n_layers, T = a->encoding->n_tokens;
+    const bool again = a->again & HS__OUTPUT_BIT(segments);
     segment_table *table = calloc(1, sizeof *table + n * sizeof *table->layers);
     hs_status st = HS_OK;
     if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for segments");
     *ret_result = table;
     table->n_layers = n;
+    float *map = again ? hs_memory_create(T * T * sizeof *map) : NULL;
+    if (again && !map)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for segments");
     for (size_t l = 0; l < n && !st && !hs__answer_cancelled(a); l++)
-        st = find_segments(a, l, &table->layers[l], err);
+        st = find_segments(a, l, map, &table->layers[l], err);
+    free(map);
     return st;
 }
 

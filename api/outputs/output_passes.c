@@ -67,10 +67,20 @@ static size_t effects_bytes_max(const hs__answer *a)
         return SIZE_MAX;
     const hs_effects_options options = {.baseline = &baseline,
                                         .kind = a->analysis->effects_of.kind,
+                                        .layers = a->analysis->layers,
+                                        .n_layers = a->analysis->n_layers,
                                         .n_heads = a->analysis->n_heads,
+                                        .again = a->again & HS__OUTPUT_BIT(effects),
                                         .target = target,
                                         .n_positions = predicts(a) ? baseline.n_tokens : 0};
     return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
+}
+
+/* hs_effects_bytes counts them. */
+size_t hs__effects_again_bytes(const hs__measures *measures)
+{
+    (void)measures;
+    return 0;
 }
 
 static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
@@ -97,6 +107,7 @@ static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run
         .n_positions = n_positions,
         .target = target,
         .similarity = hs__similarity_kind(analysis),
+        .again = a->again & HS__OUTPUT_BIT(effects),
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
         .progress = a->request->progress,
         .context = a->request->progress_data,

@@ -102,6 +102,15 @@ static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float 
 
 /* ---- contributions and ALTI ---- */
 
+static hs_status layer_compute(const hs__answer *a, size_t l, float *map, hs_error *err)
+{
+    const size_t T = a->capture->n_tokens;
+    const size_t n_threads = a->again & (HS__OUTPUT_BIT(contributions) | HS__OUTPUT_BIT(alti))
+                                 ? a->request->n_threads
+                                 : hs__answer_threads(a, T * T * a->capture->n_heads);
+    return hs_contributions_compute(a->model->engine, n_threads > 1 ? n_threads : 1, a->capture, l, map, err);
+}
+
 /* Computes all layers up to the last requested one, and keeps the requested ones. scratch: three maps, and
  * the scratch of a step. */
 static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
@@ -112,8 +121,7 @@ static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
     hs_status st = HS_OK;
     for (size_t number = 0, l = 0; l < analysis->n_layers && !st && !hs__answer_cancelled(a); number++) {
         float *now = before == scratch + n ? scratch + 2 * n : scratch + n;
-        st = hs_contributions_compute(a->model->engine, hs__answer_threads(a, n * a->capture->n_heads),
-                                      a->capture, number, map, err);
+        st = layer_compute(a, number, map, err);
         if (st)
             break;
         flow_step(a, map, number > 0 ? before : NULL, scratch + 3 * n, now);
@@ -126,11 +134,24 @@ static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
     return st;
 }
 
+/* Computes the requested layers alone. */
 static hs_status prepare_contributions(hs__answer *a, hs_error *err)
 {
+    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    hs_status st = HS_OK;
+    if (a->analysis->outputs & HS__OUTPUT_BIT(alti))
+        return HS_OK; /* which computes them */
+    a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
+    if (!a->contributions)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
+    for (size_t l = 0; l < a->analysis->n_layers && !st && !hs__answer_cancelled(a); l++)
+        st = layer_compute(a, a->layer_at[l], a->contributions + l * n, err);
+    return st;
+}
+
+static hs_status prepare_alti(hs__answer *a, hs_error *err)
+{
     const size_t T = a->capture->n_tokens, n = T * T;
-    if (a->contributions)
-        return HS_OK; /* contributions and alti are computed together */
     float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
     a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
     a->alti = malloc(a->analysis->n_layers * n * sizeof *a->alti);
@@ -139,6 +160,20 @@ static hs_status prepare_contributions(hs__answer *a, hs_error *err)
                              : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
     free(scratch);
     return st;
+}
+
+static size_t contributions_again_bytes(const hs__measures *m)
+{
+    return m->analysis->n_layers * m->n_tokens * m->n_tokens * sizeof(float) +
+           hs_contributions_again_bytes(m->shape, m->n_tokens, m->n_threads);
+}
+
+/* The maps of a step, and the results, which contributions count. */
+static size_t alti_again_bytes(const hs__measures *m)
+{
+    const size_t n = m->n_tokens * m->n_tokens;
+    return contributions_again_bytes(m) +
+           ((3 + m->analysis->n_layers) * n + hs_flow_scratch_floats(m->n_tokens)) * sizeof(float);
 }
 
 static const float *part_contributions(const hs__answer *a, size_t l, size_t h, float *into)
@@ -177,6 +212,13 @@ static const float *part_value_zeroing(const hs__answer *a, size_t l, size_t h, 
 static unsigned choose_distance_taps(const hs__analysis_request *analysis)
 {
     return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
+}
+
+/* The last layer's heads are followed by no similarities. */
+static unsigned choose_effects_taps(const hs__analysis_request *analysis)
+{
+    const size_t last = analysis->model->shape->n_layers - 1;
+    return analysis->layers[0] == last ? HS_EFFECTS_TAPS & ~HS_KEEP(SIMILARITY) : HS_EFFECTS_TAPS;
 }
 
 #define LAYER      HS_AXIS_LAYER
@@ -289,18 +331,19 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                   .range = HS__RANGE_UNIT,
                                   .prepare = prepare_contributions,
                                   .every_head = true,
-                                  .every_layer = true,
                                   .unchanged_only = true,
-                                  .encoder_only = true},
+                                  .encoder_only = true,
+                                  .again_bytes = contributions_again_bytes},
     [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
                          .axes = {LAYER, TOKEN, TOKEN},
                          .part = part_alti,
                          .range = HS__RANGE_UNIT,
-                         .prepare = prepare_contributions,
+                         .prepare = prepare_alti,
                          .every_head = true,
                          .every_layer = true,
                          .unchanged_only = true,
-                         .encoder_only = true},
+                         .encoder_only = true,
+                         .again_bytes = alti_again_bytes},
     [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
                                   .axes = {LAYER, TOKEN, TOKEN},
                                   .part = part_value_zeroing,
@@ -317,7 +360,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_segments] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                              .structure = &hs__structure_segments,
                              .every_head = true,
-                             .self_only = true},
+                             .self_only = true,
+                             .again_bytes = hs__segments_again_bytes},
     [HS__OUTPUT_summary] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                             .structure = &hs__structure_summary,
                             .self_only = true},
@@ -329,7 +373,9 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                             .every_head = true,
                             .every_layer = true,
                             .own = &hs__own_effects,
-                            .encoder_only = true},
+                            .encoder_only = true,
+                            .choose_taps = choose_effects_taps,
+                            .again_bytes = hs__effects_again_bytes},
     [HS__OUTPUT_patch_map] = {.taps = HS_KEEP(EVERY_STATE),
                               .axes = {DEPTH, TOKEN},
                               .part = part_patch_map,
@@ -341,7 +387,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                 .encoder_only = true},
     [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                    .structure = &hs__structure_head_distances,
-                                   .choose_taps = choose_distance_taps},
+                                   .choose_taps = choose_distance_taps,
+                                   .again_bytes = hs__distances_again_bytes},
     [HS__OUTPUT_classes] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_classes},
     [HS__OUTPUT_next_sentence] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence},
     [HS__OUTPUT_answer] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_answer},
@@ -367,12 +414,22 @@ static bool holds(hs__outputs outputs, size_t i)
     return outputs >> i & 1;
 }
 
-unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs)
+/* Replaces maps by what they are computed from. */
+static unsigned sources_of(unsigned taps)
+{
+    const unsigned similarity = taps & HS_KEEP(SIMILARITY), attention = taps & HS_KEEP(ATTENTION);
+    return (taps & ~(similarity | attention)) | (similarity ? HS_KEEP(HEAD_OUTPUT) : 0) |
+           (attention ? HS_KEEP(QUERY) | HS_KEEP(KEY) : 0);
+}
+
+unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again)
 {
     unsigned taps = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        const unsigned own = rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
         if (holds(outputs, i))
-            taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
+            taps |= holds(again, i) ? sources_of(own) : own;
+    }
     if (taps & HS_KEEP(SIMILARITY))
         taps = (taps & ~HS_KEEP(SIMILARITY)) | 1U << hs_similarity_tap(hs__similarity_kind(analysis));
     return taps;
@@ -402,9 +459,28 @@ size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observ
     return n_bytes;
 }
 
-const char *hs__outputs_keeping(const hs__analysis_request *analysis, char *ret, size_t n_ret)
+hs__outputs hs__outputs_repeating(hs__outputs outputs)
 {
-    const hs__outputs keeping = analysis->outputs & ~hs__outputs_observing(analysis->outputs);
+    hs__outputs repeating = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(outputs, i) && rows[i].again_bytes)
+            repeating |= (hs__outputs)1 << i;
+    return repeating;
+}
+
+size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(again, i))
+            n_bytes += rows[i].again_bytes(measures);
+    return n_bytes;
+}
+
+const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__outputs again, char *ret,
+                                size_t n_ret)
+{
+    const hs__outputs keeping = analysis->outputs & ~hs__outputs_observing(analysis->outputs) & ~again;
     size_t used = 0;
     ret[0] = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && used < n_ret; i++) {

@@ -45,6 +45,7 @@ typedef struct hs__answer {
     const hs_capture *baseline; /* of the pass without interventions; NULL if there are none */
 
     const hs_capture *other; /* of the text that effects_of patches from; NULL if there is none */
+    hs__outputs again;       /* outputs whose maps are computed again, one after the other */
 
     const void *own[HS__OWN_COUNT]; /* results of own passes; NULL if not requested */
 
@@ -74,6 +75,14 @@ hs_tap hs__answer_similarity(const hs__answer *answer);
 
 /* Returns the captured array of the requested layer l and head h. */
 const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
+
+/* Finds S of the capture's head h of layer l (positions in the capture): kept, or computed in `into` [T][T].
+ * Read only what is above its diagonal. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__answer_similarity_map(const hs__answer *answer, size_t l, size_t h, float *into,
+                                                const float **ret_map, hs_error *err);
+/* Finds rows [first, first + n) of its A: kept, or computed in `into` [n][K], on the answer's threads. */
+HS_MUST_USE hs_status hs__answer_attention_rows(const hs__answer *answer, size_t l, size_t h, size_t first,
+                                                size_t n, float *into, const float **ret_rows, hs_error *err);
 
 /* Returns the number of keys: the tokens, unless the answer is of cross heads. */
 static inline size_t hs__answer_keys(const hs__answer *a)
@@ -139,9 +148,10 @@ typedef struct hs__measures {
     const hs_architecture *architecture;
     const hs_shape *shape;
     size_t n_tokens, n_keys;
-    size_t n_heads; /* heads of all requested layers */
-    size_t number;  /* longest JSON number and its comma */
-    size_t token;   /* longest JSON token and its comma */
+    size_t n_heads;   /* heads of all requested layers */
+    size_t n_threads; /* of the request; only for again_bytes */
+    size_t number;    /* longest JSON number and its comma */
+    size_t token;     /* longest JSON token and its comma */
 } hs__measures;
 
 /* The functions that compute and write a structure. `result` is the one that compute returned, or that of the
@@ -209,6 +219,10 @@ typedef struct hs__output {
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
     unsigned (*choose_taps)(
         const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
+    /* For outputs that read one map after the other: if maps do not fit, the pass keeps queries, keys and
+     * head outputs, and maps are computed again. Returns the bytes of the maps that are in memory meanwhile.
+     * NULL: the output needs its taps. */
+    size_t (*again_bytes)(const hs__measures *measures);
 } hs__output;
 
 /* Returns row i; NULL past the last. */
@@ -216,14 +230,19 @@ const hs__output *hs__output_at(size_t i);
 
 /* ---- sets ---- */
 
-/* Returns what these outputs of the request read of the pass. */
-unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs);
+/* Returns what these outputs of the request read of the pass; those of `again` compute maps again. */
+unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again);
+/* Returns those that can compute their maps again. */
+hs__outputs hs__outputs_repeating(hs__outputs outputs);
+/* Returns an upper bound of the memory in which these do. */
+size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again);
 /* Returns those that read each head alone, so that a pass can show them its maps. */
 hs__outputs hs__outputs_observing(hs__outputs outputs);
 /* Returns an upper bound of the memory of their results. */
 size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing);
 /* Lists the request's outputs that need the maps of all heads at once, as far as ret has memory. */
-const char *hs__outputs_keeping(const hs__analysis_request *analysis, char *ret, size_t n_ret);
+const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__outputs again, char *ret,
+                                size_t n_ret);
 /* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);

@@ -21,6 +21,11 @@ HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **re
 
 extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing;
 
+/* The again_bytes of outputs. */
+size_t hs__effects_again_bytes(const hs__measures *measures);
+size_t hs__segments_again_bytes(const hs__measures *measures);
+size_t hs__distances_again_bytes(const hs__measures *measures);
+
 /* Writes the token at position i. */
 static inline void hs__json_token(hs_buffer *buffer, const hs__answer *answer, size_t i)
 {

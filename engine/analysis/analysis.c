@@ -252,9 +252,42 @@ static void segments_add_head(const float *similarity, size_t n_tokens, const ui
     }
 }
 
-size_t hs_segments_find(const float *attentions, const float *similarities, size_t n_heads, size_t n_tokens,
-                        const uint8_t *special, const uint8_t *masked, float attention_threshold,
-                        hs_segment *ret_segments)
+/* Finds where segments begin and end, from A summed over the heads. profile and high are scratch; sums are 0.
+ * Returns SIZE_MAX if a map cannot be had. */
+static size_t segments_place(const hs_head_maps *maps, size_t n_heads, size_t n_tokens,
+                             const uint8_t *special, const uint8_t *masked, float attention_threshold,
+                             double *sums, float *profile, uint16_t *high, hs_segment *ret_segments)
+{
+    for (size_t h = 0; h < n_heads; h++) {
+        const float *attention = maps->attention(maps->context, h);
+        if (!attention)
+            return SIZE_MAX;
+        columns_add(attention, n_tokens, masked, sums);
+    }
+    for (size_t j = 0; j < n_tokens; j++)
+        profile[j] = hs__is_masked(masked, j) ? 0.0f : (float)sums[j];
+    hs__profile_normalize(profile, n_tokens);
+    const size_t n_high = hs_high_tokens(profile, n_tokens, attention_threshold, high);
+    return hs__segments_cut(high, n_high, special, n_tokens, ret_segments);
+}
+
+/* Sets cohesion and contrast of the segments from their sums of N. */
+static void segments_measure(const double *inside, const double *across, size_t n_heads, size_t n_tokens,
+                             const uint8_t *masked, hs_segment *segments, size_t n)
+{
+    const size_t n_unmasked = unmasked_count(masked, 0, n_tokens);
+    for (size_t s = 0; s < n; s++) {
+        hs_segment *segment = &segments[s];
+        const size_t size = unmasked_count(masked, segment->start, segment->end);
+        const double pairs_inside = 0.5 * (double)size * ((double)size - 1) * (double)n_heads;
+        const double pairs_across = (double)size * (double)(n_unmasked - size) * (double)n_heads;
+        segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : NAN;
+        segment->contrast = pairs_across > 0 ? (float)(across[s] / pairs_across) : NAN;
+    }
+}
+
+size_t hs_segments_find_in(const hs_head_maps *maps, size_t n_heads, size_t n_tokens, const uint8_t *special,
+                           const uint8_t *masked, float attention_threshold, hs_segment *ret_segments)
 {
     double *inside = calloc(3 * n_tokens + 1, sizeof *inside);
     float *profile = calloc(n_tokens + 1, sizeof *profile);
@@ -263,34 +296,50 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
     if (!inside || !profile || !high)
         goto out;
     double *across = inside + n_tokens, *columns = across + n_tokens;
-
-    double *sums = inside; /* not needed at the same time */
-    for (size_t h = 0; h < n_heads; h++)
-        columns_add(attentions + h * n_tokens * n_tokens, n_tokens, masked, sums);
-    for (size_t j = 0; j < n_tokens; j++)
-        profile[j] = hs__is_masked(masked, j) ? 0.0f : (float)sums[j];
-    hs__profile_normalize(profile, n_tokens);
-    const size_t n_high = hs_high_tokens(profile, n_tokens, attention_threshold, high);
-    n = hs__segments_cut(high, n_high, special, n_tokens, ret_segments);
-
+    n = segments_place(maps, n_heads, n_tokens, special, masked, attention_threshold, inside, profile, high,
+                       ret_segments);
     memset(inside, 0, 2 * n_tokens * sizeof *inside);
-    for (size_t h = 0; h < n_heads; h++)
-        segments_add_head(similarities + h * n_tokens * n_tokens, n_tokens, masked, ret_segments, n, columns,
-                          inside, across);
-    const size_t n_unmasked = unmasked_count(masked, 0, n_tokens);
-    for (size_t s = 0; s < n; s++) {
-        hs_segment *segment = &ret_segments[s];
-        const size_t size = unmasked_count(masked, segment->start, segment->end);
-        const double pairs_inside = 0.5 * (double)size * ((double)size - 1) * (double)n_heads;
-        const double pairs_across = (double)size * (double)(n_unmasked - size) * (double)n_heads;
-        segment->cohesion = pairs_inside > 0 ? (float)(inside[s] / pairs_inside) : NAN;
-        segment->contrast = pairs_across > 0 ? (float)(across[s] / pairs_across) : NAN;
+    for (size_t h = 0; h < n_heads && n != SIZE_MAX; h++) {
+        const float *similarity = maps->similarity(maps->context, h);
+        if (similarity)
+            segments_add_head(similarity, n_tokens, masked, ret_segments, n, columns, inside, across);
+        else
+            n = SIZE_MAX;
     }
+    if (n != SIZE_MAX)
+        segments_measure(inside, across, n_heads, n_tokens, masked, ret_segments, n);
 out:
     free(high);
     free(profile);
     free(inside);
     return n;
+}
+
+/* Maps that lie one after another. */
+typedef struct kept_maps {
+    const float *attentions, *similarities;
+    size_t size;
+} kept_maps;
+
+static const float *kept_attention(void *context, size_t head)
+{
+    const kept_maps *kept = context;
+    return kept->attentions + head * kept->size;
+}
+
+static const float *kept_similarity(void *context, size_t head)
+{
+    const kept_maps *kept = context;
+    return kept->similarities + head * kept->size;
+}
+
+size_t hs_segments_find(const float *attentions, const float *similarities, size_t n_heads, size_t n_tokens,
+                        const uint8_t *special, const uint8_t *masked, float attention_threshold,
+                        hs_segment *ret_segments)
+{
+    kept_maps kept = {attentions, similarities, n_tokens * n_tokens};
+    const hs_head_maps maps = {kept_attention, kept_similarity, &kept};
+    return hs_segments_find_in(&maps, n_heads, n_tokens, special, masked, attention_threshold, ret_segments);
 }
 
 hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segments, const int32_t *sentences,

@@ -114,6 +114,19 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
                         const uint8_t *special, const uint8_t *masked, float attention_threshold,
                         hs_segment *ret_segments);
 
+/* The maps of a layer's heads, one after the other. Each function returns the map of a head [T][T], valid
+ * until the next call; NULL if it cannot be had. */
+typedef struct hs_head_maps {
+    const float *(*attention)(void *context, size_t head);
+    const float *(*similarity)(void *context, size_t head);
+    void *context;
+} hs_head_maps;
+
+/* The same of such maps: first A of each head in order, then S of each. Returns SIZE_MAX if a map or scratch
+ * cannot be had. */
+size_t hs_segments_find_in(const hs_head_maps *maps, size_t n_heads, size_t n_tokens, const uint8_t *special,
+                           const uint8_t *masked, float attention_threshold, hs_segment *ret_segments);
+
 /* Agreement of segment boundaries with sentence ends. Precision is true_positives / predicted, recall is
  * true_positives / actual. Boundaries are between neighbours among the tokens that are not special. So
  * the text's end is no boundary, and both sides of a [SEP] are the same boundary. */

@@ -18,26 +18,35 @@
 
 enum { ROWS = 16, KEYS = 8, LANES_MAX = 16 }; /* rows and keys of a task; the widest vector of any CPU */
 
+/* Maps that are computed again: rows at a time, and the most bytes of their columns in memory. */
+enum { ROWS_AGAIN = 256, COLUMNS_BYTES = 256 << 20 };
+
 /* The block of one layer. A: width of all heads' outputs. */
 typedef struct block {
+    const hs_engine *engine;
     const hs_architecture *architecture;
     const hs_capture *capture;
     const hs__kernels *kernels;
-    size_t layer, T, H, A, d, n_heads, n_threads;
-    size_t width, step; /* H rounded up to whole vectors, the rest 0; floats between such rows */
-    bool normed;        /* a norm follows */
-    bool apart;         /* x is added behind it */
-    float *panels;      /* W_O' [d][H] of each head, each row less its mean if the norm subtracts one */
-    float *weight;      /* [H][A]: W_O as it is stored */
-    float *means;       /* [A]: of the rows of W_O' */
-    float *gamma;       /* [H] */
-    float *beta;        /* [H] */
-    float *bias;        /* [H] */
-    float *output;      /* [T][step]: y */
-    float *scale;       /* [T]: 1 / deviation of the sum that the norm reads */
-    float *lengths;     /* [T]: |y|, the 1-norm */
-    float *scratch;     /* of each slot */
-    float *map;         /* [T][T]: the result */
+    size_t layer, at; /* its number, and its position in the capture */
+    size_t T, H, A, d, n_heads, n_threads;
+    size_t first_key, n_keys; /* the columns of A at hand: all if maps are kept */
+    float *columns;           /* [n_heads][T][n_keys]; NULL: maps are kept */
+    float *rows;              /* [ROWS_AGAIN][T] of each slot, or NULL */
+    atomic_int failed;        /* a map could not be computed again */
+    size_t width, step;       /* H rounded up to whole vectors, the rest 0; floats between such rows */
+    bool normed;              /* a norm follows */
+    bool apart;               /* x is added behind it */
+    float *panels;            /* W_O' [d][H] of each head, each row less its mean if the norm subtracts one */
+    float *weight;            /* [H][A]: W_O as it is stored */
+    float *means;             /* [A]: of the rows of W_O' */
+    float *gamma;             /* [H] */
+    float *beta;              /* [H] */
+    float *bias;              /* [H] */
+    float *output;            /* [T][step]: y */
+    float *scale;             /* [T]: 1 / deviation of the sum that the norm reads */
+    float *lengths;           /* [T]: |y|, the 1-norm */
+    float *scratch;           /* of each slot */
+    float *map;               /* [T][T]: the result */
 } block;
 
 /* The scratch of a task. */
@@ -82,6 +91,10 @@ static void block_layout(block *b, hs__arena *arena)
     b->scale = hs__arena_floats(arena, b->T);
     b->lengths = hs__arena_floats(arena, b->T);
     b->scratch = hs__arena_floats(arena, b->n_threads * scratch_floats(b));
+    if (b->capture->arrays[HS_TAP_ATTENTION])
+        return;
+    b->columns = hs__arena_floats(arena, b->n_heads * b->T * b->n_keys);
+    b->rows = hs__arena_floats(arena, b->n_threads * hs__min(ROWS_AGAIN, b->T) * b->T);
 }
 
 static void vector_read(const hs_tensor *tensor, size_t n, float otherwise, float *ret)
@@ -192,7 +205,7 @@ static void task_outputs(void *context, size_t index, size_t slot)
             y[i * b->step + k] = k < b->H ? (b->apart ? 0 : x[k]) + b->bias[k] : 0;
     }
     for (size_t h = 0; h < b->n_heads; h++) {
-        const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->layer, h) + first * b->d;
+        const float *o = hs_capture_at(b->capture, HS_TAP_HEAD_OUTPUT, b->at, h) + first * b->d;
         multiply(b, h, n, o, s.written, b->step);
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < b->H; k++)
@@ -210,7 +223,7 @@ static void task_outputs(void *context, size_t index, size_t slot)
 static void written_compute(const block *b, size_t first, size_t n, const scratch *s)
 {
     for (size_t h = 0; h < b->n_heads; h++)
-        multiply(b, h, n, hs_capture_at(b->capture, HS_TAP_VALUE, b->layer, h) + first * b->d,
+        multiply(b, h, n, hs_capture_at(b->capture, HS_TAP_VALUE, b->at, h) + first * b->d,
                  s->written + h * b->step, b->n_heads * b->step);
     for (size_t row = 0; row < n * b->n_heads; row++) {
         float *written = s->written + row * b->step;
@@ -231,11 +244,13 @@ static void factors_compute(const block *b, size_t first, size_t n, const scratc
 {
     const size_t T = b->T;
     for (size_t h = 0; h < b->n_heads; h++) {
-        const float *attention = hs_capture_at(b->capture, HS_TAP_ATTENTION, b->layer, h) + first;
+        const float *attention = (b->columns ? b->columns + h * T * b->n_keys
+                                             : hs_capture_at(b->capture, HS_TAP_ATTENTION, b->at, h)) +
+                                 (first - b->first_key);
         float *factors = s->factors + h * T;
         for (size_t i = 0; i < T; i++)
             for (size_t k = 0; k < n; k++)
-                factors[k * b->n_heads * T + i] = -b->scale[i] * attention[i * T + k];
+                factors[k * b->n_heads * T + i] = -b->scale[i] * attention[i * b->n_keys + k];
     }
 }
 
@@ -269,7 +284,7 @@ static void task_columns(void *context, size_t index, size_t slot)
 {
     const block *b = context;
     const scratch s = scratch_of(b, slot);
-    const size_t first = index * KEYS, n = b->T - first < KEYS ? b->T - first : KEYS;
+    const size_t first = b->first_key + index * KEYS, n = b->T - first < KEYS ? b->T - first : KEYS;
     written_compute(b, first, n, &s);
     factors_compute(b, first, n, &s);
     for (size_t k = 0; k < n; k++)
@@ -277,21 +292,68 @@ static void task_columns(void *context, size_t index, size_t slot)
                        s.written + k * b->n_heads * b->step, s.factors + k * b->n_heads * b->T, &s);
 }
 
+/* Task: computes the columns at hand of one head's A again. */
+static void task_attention(void *context, size_t head, size_t slot)
+{
+    block *b = context;
+    const size_t T = b->T, at_once = hs__min(ROWS_AGAIN, T), width = hs__min(b->n_keys, T - b->first_key);
+    float *rows = b->rows + slot * at_once * T, *to = b->columns + head * T * b->n_keys;
+    hs_error unused;
+    for (size_t first = 0, n; first < T; first += n) {
+        n = hs__min(at_once, T - first);
+        if (hs_engine_attention(b->engine, b->capture, b->at, head, first, n, rows, &unused)) {
+            atomic_store(&b->failed, 1);
+            return;
+        }
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + (first + i) * b->n_keys, rows + i * T + b->first_key, width * sizeof *to);
+    }
+}
+
+/* Returns how many columns of all heads are at hand at once: a multiple of KEYS, and no more than a quarter
+ * of them. */
+static size_t columns_at_once(size_t n_heads, size_t n_tokens)
+{
+    const size_t n =
+        hs__min(COLUMNS_BYTES / (n_heads * n_tokens * sizeof(float)), n_tokens / 4) / KEYS * KEYS;
+    return hs__min(hs__max(n, KEYS), n_tokens);
+}
+
+size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size_t n_threads)
+{
+    return n_tokens * (shape->n_heads * columns_at_once(shape->n_heads, n_tokens) + n_threads * ROWS_AGAIN) *
+           sizeof(float);
+}
+
+static void columns_compute(block *b, hs_runtime *runtime)
+{
+    for (b->first_key = 0; b->first_key < b->T && !atomic_load(&b->failed); b->first_key += b->n_keys) {
+        const size_t n = hs__min(b->n_keys, b->T - b->first_key);
+        if (b->columns)
+            hs_runtime_share(runtime, b->n_threads, b->n_heads, task_attention, b);
+        hs_runtime_share(runtime, b->n_threads, (n + KEYS - 1) / KEYS, task_columns, b);
+    }
+}
+
 hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, const hs_capture *capture,
-                                   size_t layer, float *ret, hs_error *err)
+                                   size_t l, float *ret, hs_error *err)
 {
     const hs_architecture *architecture = hs_engine_architecture(engine);
     const size_t H = architecture->shape.hidden, width = (H + LANES_MAX - 1) / LANES_MAX * LANES_MAX;
-    block b = {.architecture = architecture,
+    const size_t T = capture->n_tokens, n_heads = architecture->shape.n_heads;
+    block b = {.engine = engine,
+               .architecture = architecture,
                .capture = capture,
                .kernels = hs__kernels_select(),
-               .layer = layer,
-               .T = capture->n_tokens,
+               .layer = capture->layers[l],
+               .at = l,
+               .T = T,
                .H = H,
                .A = hs_shape_attention_width(&architecture->shape),
                .d = architecture->shape.head_width,
-               .n_heads = architecture->shape.n_heads,
+               .n_heads = n_heads,
                .n_threads = n_threads,
+               .n_keys = capture->arrays[HS_TAP_ATTENTION] ? T : columns_at_once(n_heads, T),
                .width = width,
                .step =
                    width % 1024 ? width : width + LANES_MAX, /* rows 4 KiB apart share a set of the cache */
@@ -305,8 +367,8 @@ hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, co
     weights_read(&b);
     hs_runtime *runtime = hs_engine_runtime(engine);
     hs_runtime_share(runtime, n_threads, (b.T + ROWS - 1) / ROWS, task_outputs, &b);
-    hs_runtime_share(runtime, n_threads, (b.T + KEYS - 1) / KEYS, task_columns, &b);
+    columns_compute(&b, runtime);
     hs__rows_divide(ret, b.T);
     free(arena.base);
-    return HS_OK;
+    return atomic_load(&b.failed) ? hs_fail(err, HS_NO_MEMORY, "out of memory for contributions") : HS_OK;
 }

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- HSIC ---- */
 
@@ -16,11 +17,12 @@
 enum { ELEMENTS = 1024 };
 
 typedef struct centering {
-    double *means;  /* [n][T]: r_i / (T - 2) */
-    double *totals; /* [n]: r / ((T - 1) (T - 2)) */
-    float *rows;    /* [n][ELEMENTS]: u of a block of elements above the diagonal */
-    float *panels;  /* the same for the product */
-    float *product; /* [n][panel] */
+    double *means;       /* [n][T]: r_i / (T - 2) */
+    double *totals;      /* [n]: r / ((T - 1) (T - 2)) */
+    float *rows;         /* [n][ELEMENTS]: u of a block of elements above the diagonal */
+    float *panels;       /* the same for the product */
+    float *product;      /* [n][panel] */
+    const float **strip; /* [n]: rows at hand */
     double weight;
 } centering;
 
@@ -31,7 +33,8 @@ static centering lay_out(const hs__kernels *kernels, size_t n, size_t T, hs__are
                        .totals = hs__arena_take(arena, n * sizeof(double)),
                        .rows = hs__arena_floats(arena, n * ELEMENTS),
                        .panels = hs__arena_floats(arena, hs__panels_floats(kernels, ELEMENTS, n)),
-                       .product = hs__arena_floats(arena, n * kernels->panel)};
+                       .product = hs__arena_floats(arena, n * kernels->panel),
+                       .strip = hs__arena_take(arena, n * sizeof(const float *))};
 }
 
 /* Adds row[j] to sums[j] for j in [from, to) and returns the sum of row[j]. */
@@ -54,30 +57,35 @@ static HS_CLONES double add_row(const float *row, size_t from, size_t to, double
     return total;
 }
 
-static double find_means(const float *map, size_t T, double *ret_means)
+/* Adds rows [first, first + n), of which `rows` points to the first, to the sums of rows and columns. */
+static void sums_add(const float *rows, size_t first, size_t n, size_t T, double *sums)
+{
+    for (size_t i = first; i < first + n; i++)
+        sums[i] += add_row(rows + (i - first) * T, i + 1, T, sums);
+}
+
+/* Turns the sums into means and returns the total. */
+static double means_find(size_t T, double *sums)
 {
     const double n = (double)T;
     double total = 0;
-    memset(ret_means, 0, T * sizeof *ret_means);
-    for (size_t i = 0; i < T; i++)
-        ret_means[i] += add_row(map + i * T, i + 1, T, ret_means);
     for (size_t i = 0; i < T; i++) {
-        total += ret_means[i];
-        ret_means[i] /= n - 2;
+        total += sums[i];
+        sums[i] /= n - 2;
     }
     return total / ((n - 1) * (n - 2));
 }
 
-/* Copies n elements, centred, from element `first` on. Elements above the diagonal are counted row by
- * row. */
-static HS_CLONES void copy_centered(const float *map, size_t T, const double *means, double total, size_t row,
-                                    size_t column, size_t n, float *ret)
+/* Copies n elements, centred, from (row, column) on; `rows` points to that row. Elements above the diagonal
+ * are counted row by row. */
+static HS_CLONES void copy_centered(const float *rows, size_t T, const double *means, double total,
+                                    size_t row, size_t column, size_t n, float *ret)
 {
-    for (size_t k = 0; k < n;) {
+    for (size_t k = 0; k < n; rows += T) {
         const size_t width = hs__min(T - column, n - k);
         const double left = total - means[row];
         for (size_t j = 0; j < width; j++)
-            ret[k + j] = (float)((double)map[row * T + column + j] + left - means[column + j]);
+            ret[k + j] = (float)((double)rows[column + j] + left - means[column + j]);
         k += width;
         row++;
         column = row + 1;
@@ -106,35 +114,87 @@ size_t hs_heads_hsic_bytes(size_t n_heads, size_t n_tokens)
     return arena.used;
 }
 
-/* Copies and adds elements [first, first + width), the first of which is at (row, column). */
-static void add_elements(const hs__kernels *kernels, const centering *c, const float *const *maps, size_t n,
-                         size_t T, size_t row, size_t column, size_t width, double *sums)
+/* The rows that are at hand. */
+typedef struct strip {
+    const float **rows; /* [n_heads]: of each head its row `first` */
+    size_t first, n;
+} strip;
+
+static bool strip_load(const hs_head_rows *source, size_t first, size_t T, strip *s)
 {
+    s->first = first;
+    s->n = hs__min(source->n_rows, T - first);
+    return source->load(source->context, first, s->n, s->rows);
+}
+
+static bool all_means_find(const hs_head_rows *source, const centering *c, size_t n, size_t T, strip *s)
+{
+    memset(c->means, 0, n * T * sizeof *c->means);
+    for (size_t first = 0; first < T; first += s->n) {
+        if (!strip_load(source, first, T, s))
+            return false;
+        for (size_t h = 0; h < n; h++)
+            sums_add(s->rows[h], first, s->n, T, c->means + h * T);
+    }
     for (size_t h = 0; h < n; h++)
-        copy_centered(maps[h], T, c->means + h * T, c->totals[h], row, column, width, c->rows + h * ELEMENTS);
-    add_products(kernels, c, n, width, sums);
+        c->totals[h] = means_find(T, c->means + h * T);
+    return true;
+}
+
+bool hs_heads_hsic_add_in(const hs_head_rows *source, size_t n_heads, size_t n_tokens, void *scratch,
+                          double *sums)
+{
+    const hs__kernels *kernels = hs__kernels_select();
+    const size_t n = n_heads, T = n_tokens, n_elements = T * (T - 1) / 2;
+    if (T < 4)
+        return true;
+    hs__arena arena = {.base = scratch};
+    centering c = lay_out(kernels, n, T, &arena);
+    assert(c.means);                              /* of scratch */
+    c.weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
+    strip s = {.rows = c.strip};
+    if (!all_means_find(source, &c, n, T, &s))
+        return false;
+    size_t row = 0, column = 1;
+    for (size_t first = 0; first < n_elements; first += ELEMENTS) {
+        const size_t width = hs__min(ELEMENTS, n_elements - first);
+        size_t end = row, after = column + width; /* where the block ends */
+        for (; after > T; end++)
+            after += end + 2 - T;
+        if ((row < s.first || end >= s.first + s.n) && !strip_load(source, row, T, &s))
+            return false;
+        for (size_t h = 0; h < n; h++)
+            copy_centered(s.rows[h] + (row - s.first) * T, T, c.means + h * T, c.totals[h], row, column,
+                          width, c.rows + h * ELEMENTS);
+        add_products(kernels, &c, n, width, sums);
+        for (column += width; column >= T && row + 2 < T; row++)
+            column += row + 2 - T;
+    }
+    return true;
+}
+
+/* Maps in memory. */
+typedef struct kept_heads {
+    const float *const *maps;
+    size_t n, T;
+} kept_heads;
+
+/* Maps that are kept have all rows at hand. */
+static bool kept_load(void *context, size_t first, size_t n, const float **ret_rows)
+{
+    const kept_heads *kept = context;
+    (void)n;
+    for (size_t h = 0; h < kept->n; h++)
+        ret_rows[h] = kept->maps[h] + first * kept->T;
+    return true;
 }
 
 void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *scratch,
                        double *sums)
 {
-    const hs__kernels *kernels = hs__kernels_select();
-    const size_t n = n_heads, T = n_tokens, n_elements = T * (T - 1) / 2;
-    if (T < 4)
-        return;
-    hs__arena arena = {.base = scratch};
-    centering c = lay_out(kernels, n, T, &arena);
-    assert(c.means);                              /* of scratch */
-    c.weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
-    for (size_t h = 0; h < n; h++)
-        c.totals[h] = find_means(similarities[h], T, c.means + h * T);
-    size_t row = 0, column = 1;
-    for (size_t first = 0; first < n_elements; first += ELEMENTS) {
-        const size_t width = hs__min(ELEMENTS, n_elements - first);
-        add_elements(kernels, &c, similarities, n, T, row, column, width, sums);
-        for (column += width; column >= T && row + 2 < T; row++)
-            column += row + 2 - T;
-    }
+    kept_heads kept = {similarities, n_heads, n_tokens};
+    const hs_head_rows source = {.load = kept_load, .context = &kept, .n_rows = n_tokens};
+    (void)hs_heads_hsic_add_in(&source, n_heads, n_tokens, scratch, sums);
 }
 
 void hs_heads_cka_distance(double *sums, size_t n_heads)

@@ -20,6 +20,7 @@
 
 #include "engine/runtime.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Returns the bytes of scratch that hs_heads_hsic_add needs: about a thousand elements of each map, and
@@ -29,6 +30,23 @@ size_t hs_heads_hsic_bytes(size_t n_heads, size_t n_tokens);
 /* Adds one text's HSIC of every two heads. Adds nothing for fewer than four tokens. */
 void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *scratch,
                        double *sums);
+
+/* Rows of the maps of several heads that are not in memory at once. `load` points each of ret_rows [n_heads]
+ * to rows [first, first + n) of a head, n_rows at most, valid until the next call; false: they cannot be had.
+ */
+typedef struct hs_head_rows {
+    bool (*load)(void *context, size_t first, size_t n, const float **ret_rows);
+    void *context;
+    size_t n_rows; /* at least HS_HEAD_ROWS_MIN, or all */
+} hs_head_rows;
+
+/* A block of a thousand elements in the last corner of a map has fewer rows. */
+enum { HS_HEAD_ROWS_MIN = 64 };
+
+/* The same sums to the bit as hs_heads_hsic_add. Loads all rows twice. Returns false if they cannot be had.
+ */
+bool hs_heads_hsic_add_in(const hs_head_rows *source, size_t n_heads, size_t n_tokens, void *scratch,
+                          double *sums);
 
 /* Replaces the sums by 1 - CKA, on both sides of the diagonal; NAN where it is undefined. */
 void hs_heads_cka_distance(double *sums, size_t n_heads);

@@ -65,10 +65,13 @@ typedef struct sweep {
     const hs_effects_options *options;
     const hs_capture *baseline;
     size_t T, H, V, n_layers, n_heads, n_threads;
+    size_t n_slots;       /* threads that compare similarities at once; 0: no layer follows */
     size_t layer;         /* whose heads are changed */
     double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
     double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
-    float *maps;          /* [n_threads][T][T] */
+    float *maps;          /* [n_slots][T][T] */
+    float *baselines;     /* the same, of similarities that are computed again */
+    atomic_int failed;    /* one of these had no memory */
     float *states;        /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
     size_t n_at_once;     /* positions whose logits are held */
     float *logits;        /* [n_at_once][1 + n][V] */
@@ -104,26 +107,54 @@ static HS_CLONES double upper_squares(const float *a, const float *b, size_t n)
     return total;
 }
 
-static const float *baseline_similarity(const sweep *s, size_t l, size_t h)
+/* Returns S of the baseline: kept, or computed in the slot's memory; NULL: no memory. */
+static const float *baseline_similarity(const sweep *s, size_t l, size_t h, size_t slot)
 {
-    return hs_capture_at(s->baseline, hs_similarity_tap(s->options->similarity), l, h);
+    const hs_effects_options *options = s->options;
+    hs_error unused;
+    if (!options->again)
+        return hs_capture_at(s->baseline, hs_similarity_tap(options->similarity), l, h);
+    float *map = s->baselines + slot * s->T * s->T;
+    return hs_engine_similarity(s->variants.engine, s->baseline, l, h, options->similarity, 0, s->T, map,
+                                &unused)
+               ? NULL
+               : map;
 }
 
-static void norms_find(sweep *s)
+/* Task: the norm of one map of the layers above the first that is changed. */
+static void task_norm(void *context, size_t task, size_t slot)
 {
-    for (size_t l = 0; l < s->n_layers; l++)
-        for (size_t h = 0; h < s->n_heads; h++)
-            s->norms[l * s->n_heads + h] = sqrt(upper_squares(baseline_similarity(s, l, h), NULL, s->T));
+    sweep *s = context;
+    const size_t at = (s->options->layers[0] + 1U) * s->n_heads + task;
+    const float *map = baseline_similarity(s, at / s->n_heads, at % s->n_heads, slot);
+    if (!map)
+        atomic_store(&s->failed, 1);
+    else
+        s->norms[at] = sqrt(upper_squares(map, NULL, s->T));
+}
+
+static hs_status norms_find(sweep *s, hs_error *err)
+{
+    const size_t n_maps = (s->n_layers - s->options->layers[0] - 1) * s->n_heads;
+    hs_runtime_share(hs_engine_runtime(s->variants.engine),
+                     s->options->again && s->n_slots > 1 ? s->n_slots : 1, n_maps, task_norm, s);
+    return atomic_load(&s->failed) ? hs_fail(err, HS_NO_MEMORY, "out of memory for effects") : HS_OK;
 }
 
 /* The observer's callback: compares one head of a variant, l layers above the first layer after the
- * changed one. */
+ * changed one. The place of its map tells the slot. */
 static void similarity_compare(void *context, size_t variant, size_t l, size_t h,
                                const hs_observed_head *head)
 {
-    const sweep *s = context;
+    sweep *s = context;
     const size_t layer = s->layer + 1 + l, at = layer * s->n_heads + h;
-    const double squares = upper_squares(head->similarity, baseline_similarity(s, layer, h), s->T);
+    const size_t slot = (size_t)(head->similarity - s->maps) / (s->T * s->T);
+    const float *baseline = baseline_similarity(s, layer, h, slot);
+    if (!baseline) {
+        atomic_store(&s->failed, 1);
+        return;
+    }
+    const double squares = upper_squares(head->similarity, baseline, s->T);
     s->ratios[variant * s->n_layers * s->n_heads + at] = sqrt(squares) / s->norms[at];
 }
 
@@ -225,7 +256,7 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
     const hs_observer observer = {.similarity = s->maps,
                                   .show = similarity_compare,
                                   .context = s,
-                                  .n_threads = s->n_threads,
+                                  .n_threads = s->n_slots,
                                   .kind = s->options->similarity};
     for (size_t i = 0; i < n; i++)
         s->variants.starts[i] =
@@ -234,7 +265,8 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
                        .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
                        .head_off = heads[i],
                        .head_new = variant_output(s, i, heads[i])};
-    return hs__variants_run(&s->variants, n, &observer, control, err);
+    const hs_status st = hs__variants_run(&s->variants, n, s->n_slots > 0 ? &observer : NULL, control, err);
+    return !st && atomic_load(&s->failed) ? hs_fail(err, HS_NO_MEMORY, "out of memory for effects") : st;
 }
 
 /* Compares heads [first, first + n) of the request. ret is the first one's effect. */
@@ -359,7 +391,8 @@ static void sweep_layout(sweep *s, hs__arena *arena)
                  n_rows = 1 + s->options->n_heads;
     s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
     s->ratios = hs__arena_take(arena, s->variants.capacity * n_maps * sizeof *s->ratios);
-    s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
+    s->maps = hs__arena_floats(arena, s->n_slots * s->T * s->T);
+    s->baselines = hs__arena_floats(arena, s->options->again ? s->n_slots * s->T * s->T : 0);
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
     s->probabilities = hs__arena_floats(arena, P > 0 ? s->V : 0);
@@ -368,6 +401,14 @@ static void sweep_layout(sweep *s, hs__arena *arena)
     if (kind == HS_INTERVENE_SCALE || kind == HS_INTERVENE_MEAN)
         s->outputs = hs__arena_floats(arena, s->variants.capacity * s->T *
                                                  hs_engine_shape(s->variants.engine)->head_width);
+}
+
+/* Returns how many threads compare similarities at once: fewer for long texts, whose maps are large. */
+static size_t slots_of(const hs_effects_options *options, size_t n_layers, size_t n_tokens, size_t n_threads)
+{
+    const size_t bytes_max = (size_t)512 << 20;
+    const size_t slot = n_tokens * n_tokens * sizeof(float) * (options->again ? 2 : 1);
+    return options->layers[0] + 1U == n_layers ? 0 : hs__max(1, hs__min(n_threads, bytes_max / slot));
 }
 
 static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *options, size_t tokens_max,
@@ -388,6 +429,7 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
         .n_threads = hs__max(n_threads, 1),
+        .n_slots = slots_of(options, shape->n_layers, T, hs__max(n_threads, 1)),
         .n_at_once = hs__min(hs__max(held, 1), options->n_positions),
         .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T),
     };
@@ -408,9 +450,9 @@ size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_options *optio
 static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effect *ret, hs_error *err)
 {
     const hs_effects_options *options = s->options;
-    hs_status st = HS_OK;
-    norms_find(s);
-    st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
+    hs_status st = norms_find(s, err);
+    if (!st)
+        st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
     if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)
         st = hs_target_rows(s->variants.engine, &options->target,
                             hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), options->other,

@@ -56,7 +56,7 @@ void hs__variants_finish(hs__variants *variants);
  * the workspace holds. */
 
 /* Taps that the baseline's capture must keep, of all layers and heads. The tap of the options'
- * `similarity` replaces SIMILARITY. */
+ * `similarity` replaces SIMILARITY, which is not read if only heads of the last layer are changed. */
 #define HS_EFFECTS_TAPS (HS_KEEP(HEAD_OUTPUT) | HS_KEEP(SIMILARITY) | HS_KEEP(EVERY_STATE))
 
 /* The effect of one head. h, S and p are of the baseline, h', S' and p' with the head changed. NAN
@@ -92,7 +92,11 @@ typedef struct hs_effects_options {
     size_t n_positions;
     hs_target target;
     hs_similarity similarity; /* which S is compared */
-    int32_t mask_id;          /* id of the mask token, which is not scored; -1: every token is scored */
+    /* The baseline keeps no similarities: they are computed again from its outputs, once for every
+     * comparison.
+     */
+    bool again;
+    int32_t mask_id; /* id of the mask token, which is not scored; -1: every token is scored */
     /* Called with the number of heads done of n_layers * n_heads; may be NULL. */
     void (*progress)(void *context, size_t n_done);
     void *context;

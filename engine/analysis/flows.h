@@ -48,11 +48,15 @@ void hs_rollout_weights(float *mean, size_t n_tokens);
 #define HS_CONTRIBUTIONS_TAPS                                                                                \
     (HS_KEEP(ATTENTION) | HS_KEEP(VALUE) | HS_KEEP(HEAD_OUTPUT) | HS_KEEP(EVERY_STATE))
 
-/* Computes C of a layer on n_threads threads: ret [T][T]. A row is NAN if no token contributes. Fails with
- * HS_NO_MEMORY. */
+/* Computes C of the capture's l-th layer on n_threads threads: ret [T][T]. A row is NAN if no token
+ * contributes. A capture that keeps QUERY and KEY in place of ATTENTION gives the same bits: maps are
+ * computed again, some columns of all heads at a time. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads,
-                                               const hs_capture *capture, size_t layer,
-                                               float *ret_contributions, hs_error *err);
+                                               const hs_capture *capture, size_t l, float *ret_contributions,
+                                               hs_error *err);
+
+/* Returns the bytes of the parts of maps that a call computes again. */
+size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size_t n_threads);
 
 /* ---- value zeroing (Mohebbi et al. 2023, arXiv 2301.12971): how much the state of each token
  * after a layer changes if another token's value is 0 in all heads of the layer.

@@ -377,12 +377,17 @@ static void share_map(const hs__kernels *kernels, const hs__sharing *sharing, co
         hs__team_share(sharing->team, h.n_tasks, task_columns, &h);
 }
 
+/* Returns the rows of the head's strips. */
+static size_t strip_rows(const hs__kernels *kernels, const hs__head *head)
+{
+    return head->position_queries ? relative_rows(head->T)
+                                  : rows_at_once(kernels, keys_max(head->window, head->K));
+}
+
 static void compute_map(const hs__kernels *kernels, const hs__sharing *sharing,
                         const hs__attention_scratch *scratch, const hs__head *head)
 {
-    const size_t T = head->T, K = head->K;
-    const size_t n_rows =
-        head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, K));
+    const size_t T = head->T, K = head->K, n_rows = strip_rows(kernels, head);
     if (head->to[HS_TAP_SCORES_C2P])
         fill(head->to[HS_TAP_SCORES_C2P], 0, T * K, 0);
     if (head->to[HS_TAP_SCORES_P2C])
@@ -619,4 +624,46 @@ void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs
         output_change(head);
     rows_keep(head, T, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
     compute_similarities(kernels, sharing, scratch, head);
+}
+
+/* ---- some rows of a map, from what a pass has kept of a head ---- */
+
+void hs__similarity_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                         const hs__head *head, hs_similarity kind, size_t first, size_t n, float *ret_rows)
+{
+    const size_t T = head->T, D = head->D, panel = kernels->panel;
+    const float *x = head->context;
+    size_t ldx = head->context_step;
+    if (kind.residual) {
+        x = residual_rows(kernels, scratch, head, T, x, ldx);
+        ldx = D;
+    }
+    if (kind.centered) {
+        x = centered_rows(scratch, T, D, x, ldx);
+        ldx = D;
+    }
+    kernels->pack(D, T, x, 1, ldx, scratch->keys);
+    for (size_t c = first / panel * panel; c < T; c += panel) {
+        const size_t width = T - c < panel ? T - c : panel, above = c + width - first;
+        kernels->product(above < n ? above : n, D, x + first * ldx, ldx, scratch->keys + D * c, width, NULL,
+                         NULL, ret_rows + c, T);
+    }
+}
+
+void hs__attention_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                        const hs__head *head, size_t first, size_t n, float *ret_rows)
+{
+    const size_t K = head->K, n_rows = strip_rows(kernels, head);
+    kernels->pack(head->D, K, head->k, 1, head->key_step, scratch->keys);
+    for (size_t row = first / n_rows * n_rows; row < first + n; row += n_rows) {
+        const strip s = strip_of(kernels, scratch, head, row, n_rows);
+        scores_compute(kernels, scratch, head, &s);
+        kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld, NULL);
+        for (size_t i = row < first ? first : row; i < row + s.n && i < first + n; i++) {
+            float *to = ret_rows + (i - first) * K;
+            fill(to, 0, s.from, 0);
+            memcpy(to + s.from, s.values + (i - row) * s.ld, (s.to - s.from) * sizeof *to);
+            fill(to, s.to, K, 0);
+        }
+    }
 }

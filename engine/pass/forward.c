@@ -188,23 +188,6 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     }
 }
 
-/* Sets a head's position biases and relative positions. */
-static void positions_place(const pass *p, size_t index, hs__head *head)
-{
-    const hs_engine *engine = p->engine;
-    const size_t last = engine->shape.n_positions - 1, R = engine->relative.n_rows, D = head->D;
-    if (engine->score_bias && !p->cross)
-        head->bias = engine->score_bias + index * (2 * last + 1) + last;
-    if (R == 0)
-        return;
-    head->position_rows = engine->relative.rows + last;
-    head->n_position_rows = R;
-    if (p->layer->position_keys)
-        head->position_keys = p->layer->position_keys + index * hs__panels_floats(engine->kernels, D, R);
-    if (p->layer->position_queries)
-        head->position_queries = p->layer->position_queries + index * R * D;
-}
-
 /* The rows at which a sequence begins among those of all sequences. */
 typedef struct row_start {
     size_t token, memory;
@@ -284,7 +267,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
     };
     head.change = change_of(&head.place);
     operands_place(p, index, at, &head);
-    positions_place(p, index, &head);
+    hs__positions_place(p->engine, p->layer, p->cross, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
     if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY] ||

@@ -206,6 +206,17 @@ typedef struct hs__sharing {
  * of the first one; the result has the same bits. */
 void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs__attention_scratch *scratch,
                 const hs__head *head);
+/* Computes rows [first, first + n) of a similarity from the head's output in context: ret_rows [n][T], of
+ * which what is above the map's diagonal is set. Rows have the bits of hs__attend. */
+void hs__similarity_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                         const hs__head *head, hs_similarity kind, size_t first, size_t n, float *ret_rows);
+/* Computes rows [first, first + n) of A from q and k as the scores read them: ret_rows [n][K], with the
+ * bits of hs__attend. No tap is kept, and no intervention replaces A. */
+void hs__attention_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                        const hs__head *head, size_t first, size_t n, float *ret_rows);
+/* Sets the position biases and relative positions of head `index` of a layer. */
+void hs__positions_place(const hs_engine *engine, const hs__packed_layer *layer, bool cross, size_t index,
+                         hs__head *head);
 /* Applies the patches of one head to its output, rows `step` floats apart. */
 void hs__patch_output(const hs__head_place *place, size_t width, float *output, size_t step);
 /* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */

@@ -247,6 +247,40 @@ START_TEST(maps_that_do_not_fit_are_shown)
 }
 END_TEST
 
+/* Outputs that read one map after the other. */
+#define AGAIN(outputs, rest)                                                                                 \
+    "{\"input_ids\":[%s],\"max_tokens\":512,\"digits\":9,\"outputs\":[" outputs "]," rest "}"
+static const char *const again[] = {
+    AGAIN("\"segments\"", "\"layers\":[2,5],\"special_tokens\":\"mask\""),
+    AGAIN("\"segments\",\"profiles\"", "\"layers\":\"all\",\"heads\":[3],\"similarity_space\":\"residual\""),
+    AGAIN("\"head_distances\"", "\"layers\":\"all\",\"center\":\"text\",\"similarity_space\":\"residual\""),
+    AGAIN("\"head_distances\"", "\"layers\":[1,4],\"heads\":[0,2,7]"),
+    AGAIN("\"head_distances\"", "\"layers\":[1,4],\"head_distance\":\"js\""),
+    AGAIN("\"contributions\"", "\"layers\":[2,4]"),
+    AGAIN("\"contributions\",\"alti\"", "\"layers\":[0,3]"),
+    AGAIN("\"effects\"", "\"layers\":[9,10],\"heads\":[1,2,3],\"predictions\":{\"positions\":[3,9]}"),
+};
+
+START_TEST(outputs_that_compute_maps_again_answer_the_same)
+{
+    api_fixture keeping, repeating;
+    char *body = long_body(again[_i]);
+    hs_response kept, repeated;
+    bool observes;
+    api_open_cores(&(hs_api_options){0}, 2, &keeping);
+    const size_t n_kept = answer_long(&keeping, body, &kept, &observes);
+    api_open_cores(&(hs_api_options){.capture_bytes_max = n_kept - 1}, 2, &repeating);
+    ck_assert_uint_lt(answer_long(&repeating, body, &repeated, &observes), n_kept);
+    ck_assert_uint_eq(kept.body_bytes, repeated.body_bytes);
+    ck_assert_mem_eq(kept.body, repeated.body, kept.body_bytes);
+    hs_response_finish(&kept);
+    hs_response_finish(&repeated);
+    free(body);
+    api_close(&keeping);
+    api_close(&repeating);
+}
+END_TEST
+
 START_TEST(a_cached_map_does_not_stand_for_a_pass)
 {
     api_fixture f;
@@ -273,14 +307,15 @@ START_TEST(a_refusal_says_what_one_head_takes)
     api_fixture f;
     hs_response response;
     char *body = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":\"all\",\"outputs\":"
-                           "[\"segments\"]}");
+                           "[\"rollout\",\"similarities\"]}");
     api_open(&(hs_api_options){.capture_bytes_max = 1 << 20}, &f);
     const hs_request request = api_request(HS_ANALYZE, body);
     hs_api_handle(f.api, &request, &response);
     ck_assert_int_eq(response.status, 422);
     ck_assert_ptr_nonnull(strstr(response.body, "the limit is 1.0 MB"));
     ck_assert_ptr_nonnull(strstr(response.body, "Of 400 tokens one head takes 1.3 MB"));
-    ck_assert_ptr_nonnull(strstr(response.body, "the maps of all heads are kept for segments; --max-maps"));
+    ck_assert_ptr_nonnull(
+        strstr(response.body, "the maps of all heads are kept for similarities, rollout; --max-maps"));
     hs_response_finish(&response);
     free(body);
     api_close(&f);
@@ -315,6 +350,8 @@ int main(void)
     tcase_add_test(cases, a_client_that_leaves_does_not_wait_on);
     tcase_add_loop_test(cases, outputs_that_observe_a_pass_answer_the_same, 0,
                         (int)(sizeof figures / sizeof *figures));
+    tcase_add_loop_test(cases, outputs_that_compute_maps_again_answer_the_same, 0,
+                        (int)(sizeof again / sizeof *again));
     tcase_add_test(cases, maps_that_do_not_fit_are_shown);
     tcase_add_test(cases, a_cached_map_does_not_stand_for_a_pass);
     tcase_add_test(cases, a_refusal_says_what_one_head_takes);
