@@ -360,15 +360,16 @@ hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, co
                .map = ret};
     hs__arena arena = {0};
     block_layout(&b, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
+    hs_runtime *runtime = hs_engine_runtime(engine);
+    size_t n_bytes; /* of memory that the next layer takes again */
+    arena = (hs__arena){.base = hs_runtime_block_take(runtime, arena.used, &n_bytes)};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for contributions");
     block_layout(&b, &arena);
     weights_read(&b);
-    hs_runtime *runtime = hs_engine_runtime(engine);
     hs_runtime_share(runtime, n_threads, (b.T + ROWS - 1) / ROWS, task_outputs, &b);
     columns_compute(&b, runtime);
     hs__rows_divide(ret, b.T);
-    free(arena.base);
+    hs_runtime_block_return(runtime, arena.base, n_bytes);
     return atomic_load(&b.failed) ? hs_fail(err, HS_NO_MEMORY, "out of memory for contributions") : HS_OK;
 }

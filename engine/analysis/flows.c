@@ -15,7 +15,6 @@
 typedef struct basis {
     double *columns; /* [d][T]: V', then the basis in its first rows */
     double *squares; /* [d]: of the lengths of rows that are not in the basis yet */
-    double *factors; /* [d] */
     float *turned;   /* [d][T]: Q' */
     float *panels;   /* of Q [T][d], then of Q' [d][T] */
     float *weights;  /* [T][d]: A Q */
@@ -30,11 +29,10 @@ static size_t panels_floats(const hs__kernels *kernels, size_t T, size_t d)
 static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_t d)
 {
     double *columns = scratch;
-    double *squares = columns + T * d, *factors = squares + d;
-    float *turned = (float *)(void *)(factors + d), *panels = turned + T * d;
+    double *squares = columns + T * d;
+    float *turned = (float *)(void *)(squares + d), *panels = turned + T * d;
     return (basis){.columns = columns,
                    .squares = squares,
-                   .factors = factors,
                    .turned = turned,
                    .panels = panels,
                    .weights = panels + panels_floats(kernels, T, d)};
@@ -42,7 +40,7 @@ static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_
 
 size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
 {
-    return (n_tokens + 2) * head_width * sizeof(double) + n_tokens * head_width * 2 * sizeof(float) +
+    return (n_tokens + 1) * head_width * sizeof(double) + n_tokens * head_width * 2 * sizeof(float) +
            panels_floats(hs__kernels_select(), n_tokens, head_width) * sizeof(float);
 }
 
@@ -97,20 +95,10 @@ static double longest_first(const basis *b, size_t rank, size_t n_rows, size_t n
     return length;
 }
 
-/* Subtracts from a row what is left of it along the earlier ones: the factors first, because they do not
- * wait for each other. Little is left, so the order changes only the rounding. */
-static void reorthogonalize(const basis *b, size_t rank, size_t n)
-{
-    double *row = b->columns + rank * n;
-    for (size_t k = 0; k < rank; k++)
-        b->factors[k] = inner(row, b->columns + k * n, n);
-    for (size_t k = 0; k < rank; k++)
-        take_off(row, b->factors[k], b->columns + k * n, n);
-}
-
-/* Orthonormalises rows by modified Gram-Schmidt with pivoting: the longest remaining row comes first.
- * Each row is subtracted from all that remain, and reorthogonalised once against the earlier ones.
- * Returns the number of independent rows. */
+/* Orthonormalises rows by modified Gram-Schmidt with pivoting: the longest remaining row comes first, and is
+ * subtracted from all that remain. Returns the number of independent rows. The basis is orthogonal within
+ * the rounding of doubles times the ratio of the first length to the last one, at most 1e6 (Bjorck 1967).
+ * That is below the rounding of floats, so no row is orthogonalised twice. */
 static size_t orthonormalize(const basis *b, size_t n_rows, size_t n)
 {
     double first = 0;
@@ -118,12 +106,10 @@ static size_t orthonormalize(const basis *b, size_t n_rows, size_t n)
         b->squares[c] = inner(b->columns + c * n, b->columns + c * n, n);
     for (size_t rank = 0; rank < n_rows; rank++) {
         double *row = b->columns + rank * n;
-        double length = longest_first(b, rank, n_rows, n);
+        const double length = longest_first(b, rank, n_rows, n);
         first = rank == 0 ? length : first;
         if (rank == n || !(length > 1e-6 * first))
             return rank;
-        reorthogonalize(b, rank, n);
-        length = sqrt(inner(row, row, n));
         for (size_t i = 0; i < n; i++)
             row[i] /= length;
         for (size_t c = rank + 1; c < n_rows; c++)
