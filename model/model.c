@@ -17,7 +17,8 @@
 typedef struct model_files {
     hs_bytes config, safetensors;
     hs_bytes adapter;             /* of an adapter's folder, whose base model has the others */
-    hs_tokenizer_files tokenizer; /* except its config, which is `config` above */
+    hs_tokenizer_files tokenizer; /* its config is that of its own folder, else `config` above counts */
+    const char *tokenizer_dir;    /* of another folder, or NULL */
 } model_files;
 
 /* The SHA-256 of the weights, the only mutable state of a model: computed once, under the lock. */
@@ -73,7 +74,7 @@ void hs_model_close(hs_model *model)
 
 /* The small files of a checkpoint's folder. If several names stand for one file, the first that exists is
  * read. */
-#define N_FILES 13
+#define N_FILES 14
 typedef struct small_file {
     const char *name;
     hs_bytes *bytes;
@@ -94,7 +95,8 @@ static void list_files(model_files *files, small_file ret_list[N_FILES])
                                       {"spiece.model", &t->sentencepiece},
                                       {"spm.model", &t->sentencepiece},
                                       {"source.spm", &t->source_sentencepiece},
-                                      {"target.spm", &t->target_sentencepiece}};
+                                      {"target.spm", &t->target_sentencepiece},
+                                      {"config.json", &t->config}}; /* if the folder is another one */
     memcpy(ret_list, list, sizeof list);
 }
 
@@ -145,6 +147,23 @@ static hs_status target_tokenizer_build(hs_model *model, hs_tokenizer_files file
     return st ? hs_fail(err, st, "target.spm: %s", reason.text) : HS_OK;
 }
 
+static hs_status tokenizer_build(hs_model *model, const model_files *files, hs_error *err)
+{
+    hs_tokenizer_files tokenizer = files->tokenizer;
+    hs_error reason = {0};
+    if (!tokenizer.config.data)
+        tokenizer.config = files->config;
+    hs_status st =
+        hs__tokenizer_create(&tokenizer, model->architecture.shape.vocab_size, &model->tokenizer, &reason);
+    if (!st && tokenizer.source_sentencepiece.data && tokenizer.target_sentencepiece.data)
+        st = target_tokenizer_build(model, tokenizer, &reason);
+    if (!st)
+        return HS_OK;
+    return files->tokenizer_dir
+               ? hs_fail(err, st, "the tokenizer in %s: %s", files->tokenizer_dir, reason.text)
+               : hs_fail(err, st, "%s", reason.text);
+}
+
 /* Reads weights and tokenizer. model->shards must be open, and the architecture of the family. */
 static hs_status model_build(hs_model *model, const hs__family *family, const model_files *files,
                              hs_error *err)
@@ -157,11 +176,7 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
         return st;
     hs__shards_forget_headers(&model->shards);
     hs__shards_forget_headers(&model->adapter);
-    hs_tokenizer_files tokenizer = files->tokenizer;
-    tokenizer.config = files->config;
-    st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->tokenizer, err);
-    if (!st && tokenizer.source_sentencepiece.data && tokenizer.target_sentencepiece.data)
-        st = target_tokenizer_build(model, tokenizer, err);
+    st = tokenizer_build(model, files, err);
     return st ? st : digest_files(model, files, err);
 }
 
@@ -181,15 +196,18 @@ static hs_status find_folder(const char *dir, model_files *files, char ret_dir[P
     return st || !files->adapter.data ? st : hs__adapter_base(&files->adapter, ret_dir, err);
 }
 
-/* Reads the small files. The caller frees them with free_files, even after an error. */
+/* Reads the small files, those of the tokenizer from its own folder if it has one. The caller frees them with
+ * free_files, even after an error. */
 static hs_status read_files(const char *dir, model_files *files, hs_error *err)
 {
+    const char *tokenizer_dir = files->tokenizer_dir ? files->tokenizer_dir : dir;
     small_file list[N_FILES];
     list_files(files, list);
     hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < N_FILES; i++)
+    const size_t n = files->tokenizer_dir ? N_FILES : N_FILES - 1;
+    for (size_t i = 0; !st && i < n; i++)
         if (!list[i].bytes->data)
-            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, err);
+            st = hs__file_read(i > 0 ? tokenizer_dir : dir, list[i].name, i > 0, list[i].bytes, err);
     return st;
 }
 
@@ -239,12 +257,12 @@ static bool has_sentence(const char *dir)
            access(path, F_OK) == 0;
 }
 
-hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
+hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);
     if (!model)
         return HS_NO_MEMORY;
-    model_files files = {0};
+    model_files files = {.tokenizer_dir = tokenizer_dir};
     hs_error reason = {0};
     const hs__family *family = NULL;
     char base[PATH_MAX];

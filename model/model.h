@@ -19,8 +19,10 @@
 
 typedef struct hs_model hs_model;
 
-/* Opens the checkpoint in folder dir. The caller closes *ret_model, which is untouched on failure. */
-HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err);
+/* Opens the checkpoint in folder dir. The tokenizer's files are in tokenizer_dir, or in dir if it is NULL.
+ * The caller closes *ret_model, which is untouched on failure. */
+HS_MUST_USE hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model,
+                                    hs_error *err);
 
 /* Checks config.json in folder dir: whether a checkpoint with it can be opened, as far as it says so. Fails
  * with HS_BAD_MODEL and names the key, or with HS_NOT_FOUND. */

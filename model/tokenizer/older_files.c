@@ -58,12 +58,16 @@ static bool append(json_t *list, json_t *item)
     return !json_array_append_new(list, item);
 }
 
+/* The advice about a missing file. */
+#define ELSEWHERE "--tokenizer DIR reads the tokenizer's files from another folder"
+
 static hs_status need(const hs_bytes *file, const char *name, const old_class *class, hs_error *err)
 {
     if (file->data)
         return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL, "%s needs " HS__TOKENIZER_JSON " or %s; the folder has neither",
-                   class->name, name);
+    return hs_fail(err, HS_BAD_MODEL,
+                   "%s needs " HS__TOKENIZER_JSON " or %s; the folder has neither. " ELSEWHERE, class->name,
+                   name);
 }
 
 static json_t *replace(const char *kind, const char *pattern, const char *content)
@@ -460,9 +464,10 @@ static hs_status need_marian(const hs_tokenizer_files *files, hs_error *err)
                                                               : NULL;
     if (!missing)
         return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL,
-                   "MarianTokenizer needs source.spm, target.spm and vocab.json; the folder has no %s",
-                   missing);
+    return hs_fail(
+        err, HS_BAD_MODEL,
+        "MarianTokenizer needs source.spm, target.spm and vocab.json; the folder has no %s. " ELSEWHERE,
+        missing);
 }
 
 static hs_status read_marian(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
@@ -623,11 +628,13 @@ static hs_status find_class(const char *name, const char *type, const old_class 
             return HS_OK;
     }
     if (!name)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "a model of type '%.64s' needs " HS__TOKENIZER_JSON "; the folder has none", type);
-    return hs_fail(
-        err, HS_BAD_MODEL,
-        HS__TOKENIZER_CONFIG ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON, name);
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            "a model of type '%.64s' needs " HS__TOKENIZER_JSON "; the folder has none. " ELSEWHERE, type);
+    return hs_fail(err, HS_BAD_MODEL,
+                   HS__TOKENIZER_CONFIG
+                   ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON ". " ELSEWHERE,
+                   name);
 }
 
 /* Finds the class that config.json names, or that its model type implies. */

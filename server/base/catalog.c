@@ -89,6 +89,18 @@ hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_
     return st ? st : place_append(options, &place, err);
 }
 
+hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, const char *value, hs_error *err)
+{
+    hs_model_place *last = options->n_places ? &options->places[options->n_places - 1] : NULL;
+    if (!last || !last->n_dir)
+        return hs_fail(err, HS_INVALID, "expected behind the folder of its model: --model DIR --tokenizer %s",
+                       value);
+    if (!*value)
+        return hs_fail(err, HS_INVALID, "expected a folder, or org/name of the hub");
+    last->tokenizer = value;
+    return HS_OK;
+}
+
 size_t hs__catalog_places(const hs_catalog_options *options)
 {
     return options->n_places ? options->n_places : 1;
@@ -126,13 +138,29 @@ hs_status hs__model_place_dir(const hs_model_place *place, char ret_dir[PATH_MAX
                    ret_dir, HS_EMBEDDED_NAME);
 }
 
+/* Finds the folder of a model's tokenizer. */
+static hs_status tokenizer_dir(const char *tokenizer, char ret_dir[PATH_MAX], hs_error *err)
+{
+    const hs_model_place place = {.dir = tokenizer, .n_dir = strlen(tokenizer)};
+    hs_hub_name name;
+    if (!is_folder(place.dir, place.n_dir) && !hs_hub_name_parse(place.dir, place.n_dir, &name))
+        return hs_fail(
+            err, HS_NOT_FOUND,
+            "--tokenizer: there is no folder '%s': name one with the tokenizer's files, or org/name "
+            "of the hub",
+            tokenizer);
+    return hs__model_place_dir(&place, ret_dir, err);
+}
+
 hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err)
 {
-    char dir[PATH_MAX];
+    char dir[PATH_MAX], tokenizer[PATH_MAX];
     if (!place->n_dir)
         return hs_model_open_embedded(ret_model, err);
-    const hs_status st = hs__model_place_dir(place, dir, err);
-    return st ? st : hs_model_open(dir, ret_model, err);
+    hs_status st = hs__model_place_dir(place, dir, err);
+    if (!st && place->tokenizer)
+        st = tokenizer_dir(place->tokenizer, tokenizer, err);
+    return st ? st : hs_model_open(dir, place->tokenizer ? tokenizer : NULL, ret_model, err);
 }
 
 static hs_products products_of(const char *name)

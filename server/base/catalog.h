@@ -14,12 +14,16 @@ enum { HS_CATALOG_MAX = 64 };
 #define HS_MODEL_HELP                                                                                        \
     "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
 
+#define HS_TOKENIZER_HELP "tokenizer files of the --model before it, if they are in another folder"
+
 /* The location of a model: a folder, or a name whose snapshot is in HuggingFace's cache
  * (model/files/hub_cache.h). dir is not NUL-terminated. n_dir is 0 for the model linked into the program. */
 typedef struct hs_model_place {
     char name[HS_MODEL_NAME_BYTES];
     const char *dir;
     size_t n_dir;
+    const char
+        *tokenizer; /* such a location of the tokenizer's files, or NULL: they are those of the model */
 } hs_model_place;
 
 typedef struct hs_catalog_options {
@@ -37,6 +41,11 @@ typedef struct hs_catalog_options {
 HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
 /* Replaces all models by this one (analyze). */
 HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err);
+
+/* Sets the folder of the tokenizer's files of the model that was added last. Fails with HS_INVALID if there
+ * is none, or if it is the embedded one. value must outlive the opening. */
+HS_MUST_USE hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, const char *value,
+                                                hs_error *err);
 
 /* Returns the number of models that options name, at least 1. The first is the default. */
 size_t hs__catalog_places(const hs_catalog_options *options);

@@ -80,6 +80,7 @@ static hs_status rates_print(const hs_engine *engine, size_t n_cores, hs_error *
 
 static const hs_option bench_table[] = {
     {.name = "model", .argument = HS_MODEL_ARGUMENT, .help = HS_MODEL_HELP, .set = hs__set_model},
+    {.name = "tokenizer", .argument = "DIR", .help = HS_TOKENIZER_HELP, .set = hs__set_tokenizer},
     {.name = "cores",
      .argument = "N",
      .help = "also measure on N cores, in addition to one (all)",

@@ -425,6 +425,11 @@ static const hs_option own_options[] = {
      .help = HS_MODEL_HELP,
      .set = hs__set_model,
      .offset = AT(catalog)},
+    {.name = "tokenizer",
+     .argument = "DIR",
+     .help = HS_TOKENIZER_HELP,
+     .set = hs__set_tokenizer,
+     .offset = AT(catalog)},
     {.name = "format",
      .argument = "FORMAT",
      .help = "json, npz, safetensors, svg, pdf or csv (by FILE's ending, else json)",
@@ -464,7 +469,8 @@ static const hs_option own_options[] = {
      .choices = HS_PRECISION_NAMES},
 };
 
-enum { N_OWN = sizeof own_options / sizeof *own_options };
+/* The options that --help shows before the fields: --model and --tokenizer. */
+enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 2 };
 
 static const hs_option data_option = {
     "data", 0, "FILE", "write the figure's numbers there too, as CSV", hs__set_string, AT(data), 0, 0, NULL};
@@ -508,7 +514,8 @@ static bool figure_determines(const char *name)
 
 static void table_fill(hs__option_table *table, bool plots)
 {
-    hs__option_add(table, &own_options[0]);
+    for (size_t i = 0; i < N_FIRST; i++)
+        hs__option_add(table, &own_options[i]);
     for (size_t i = 0; plots && hs_figure_field_at(i); i++)
         hs__option_add_field(table, hs_figure_field_at(i), set_figure, 0);
     if (plots)
@@ -517,7 +524,7 @@ static void table_fill(hs__option_table *table, bool plots)
         if (strcmp(hs_field_at(i)->name, "text") != 0 && /* the operand */
             !(plots && figure_determines(hs_field_at(i)->name)))
             hs__option_add_field(table, hs_field_at(i), set_field, 0);
-    for (size_t i = 1; i < N_OWN; i++)
+    for (size_t i = N_FIRST; i < N_OWN; i++)
         if (!(plots && figure_determines(own_options[i].name)))
             hs__option_add(table, &own_options[i]);
 }

@@ -118,6 +118,11 @@ static const hs_option own_options[] = {
              "); repeat it to compare several",
      .set = hs__add_model,
      .offset = AT(catalog)},
+    {.name = "tokenizer",
+     .argument = "DIR",
+     .help = HS_TOKENIZER_HELP,
+     .set = hs__set_tokenizer,
+     .offset = AT(catalog)},
     {.name = "workers",
      .argument = "N",
      .help = "threads (one per core)",
@@ -204,8 +209,8 @@ static const hs_option own_options[] = {
      .choices = HS_PRECISION_NAMES},
 };
 
-/* The options that --help shows before the settings: --output and --model. */
-enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 2 };
+/* The options that --help shows before the settings: --output, --model and --tokenizer. */
+enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 3 };
 
 static void table_fill(hs__option_table *table)
 {

@@ -14,6 +14,7 @@ static const hs_option models_table[] = {
      .argument = HS_MODEL_ARGUMENT,
      .help = "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
      .set = hs__add_model},
+    {.name = "tokenizer", .argument = "DIR", .help = HS_TOKENIZER_HELP, .set = hs__set_tokenizer},
 };
 
 /* "learned", "rotary": joined where there are several. */

@@ -60,6 +60,8 @@ static const struct {
     {"weights", {"model"}},
     {"folder", {"model"}},
     {"revision", {"model"}},
+    {"vocab", {"tokenizer"}},
+    {"tokenizer-path", {"tokenizer"}},
     {"out", {"output"}},
     {"outfile", {"output"}},
     {"out-dir", {"output"}},
@@ -332,6 +334,11 @@ hs_status hs__set_model(const hs_option *option, const char *value, void *ret, h
 hs_status hs__add_model(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
     return hs__catalog_add(field(option, ret), value, err);
+}
+
+hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return hs__catalog_set_tokenizer(field(option, ret), value, err);
 }
 
 int hs__usage_error(const hs_command *command, const char *format, ...)

@@ -50,6 +50,9 @@ hs_status hs__set_model(const hs_option *option, const char *value, void *ret,
 hs_status hs__add_model(const hs_option *option, const char *value, void *ret,
                         hs_error *err); /* hs_catalog_options: one more */
 
+hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *ret,
+                            hs_error *err); /* hs_catalog_options: that of the last model */
+
 typedef struct hs_command {
     const char *name;          /* "serve" */
     const char *operands;      /* "[FILE|-]" or "" */

@@ -654,3 +654,52 @@ def test_a_path_is_exact_for_programs_and_escaped_on_a_terminal(tmp_path):
     subprocess.run(command, stdout=theirs, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=True)
     assert os.read(ours, 65536) == f"{tmp_path}/{SHOWN}/report.html\r\n".encode()
     os.close(ours), os.close(theirs)
+
+
+@pytest.fixture
+def no_tokenizer(tmp_path):
+    """The built-in model's checkpoint, without the files of its tokenizer."""
+    folder = tmp_path / "step-500"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).symlink_to(Path(MINI) / name)
+    return folder
+
+
+def test_the_tokenizer_of_another_folder(tmp_path, no_tokenizer):
+    done = headscope("analyze", "--model", no_tokenizer, text=b"The war.")
+    assert done.returncode == 1 and b"has neither. --tokenizer DIR reads" in done.stderr
+    snapshot = tmp_path / "hub/models--org--small/snapshots/0123"
+    (snapshot.parents[1] / "refs").mkdir(parents=True)
+    (snapshot.parents[1] / "refs/main").write_text("0123")
+    snapshot.mkdir(parents=True)
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (snapshot / name).symlink_to(Path(MINI) / name)
+    expected = headscope("analyze", "--outputs", "summary", "--format", "csv", text=b"The war.").stdout
+    for tokenizer in (MINI, "org/small"):
+        done = headscope("analyze", "--model", no_tokenizer, "--tokenizer", tokenizer, "--outputs", "summary", "--format", "csv",
+                         text=b"The war.", environment={"HF_HUB_CACHE": str(tmp_path / "hub")})
+        assert done.returncode == 0 and done.stdout == expected, done.stderr
+    done = headscope("models", "--model", no_tokenizer, "--tokenizer", MINI, "--model", "mini")
+    assert b"step-500" in done.stdout and b"(built in)" in done.stdout
+
+
+def test_the_tokenizer_counts_before_that_of_the_model(tmp_path, no_tokenizer):
+    (no_tokenizer / "vocab.txt").write_text("nothing")
+    (tmp_path / "words").mkdir()
+    done = headscope("analyze", "--model", no_tokenizer, "--tokenizer", MINI, text=b"The war.")
+    assert done.returncode == 0 and b"war" in done.stdout
+    (tmp_path / "words/vocab.txt").write_text("[PAD]\n[CLS]\n[SEP]\n[MASK]\n")
+    done = headscope("analyze", "--model", no_tokenizer, "--tokenizer", tmp_path / "words", text=b"The war.")
+    assert done.returncode == 1 and f"the tokenizer in {tmp_path / 'words'}: ".encode() in done.stderr
+
+
+@pytest.mark.parametrize("arguments,says", [
+    (["--tokenizer", "x", "--model", "y"], b"expected behind the folder of its model: --model DIR --tokenizer x"),
+    (["--model", "mini", "--tokenizer", "x"], b"expected behind the folder of its model"),
+    (["--model", "/tmp", "--tokenizer", ""], b"expected a folder, or org/name"),
+    (["--model", "/tmp", "--tokenizer", "/nowhere/words"], b"--tokenizer: there is no folder '/nowhere/words'"),
+    (["--model", "/tmp", "--tokenizer", "nobody/words"], b"headscope pull nobody/words")])
+def test_a_tokenizer_that_cannot_be_found(arguments, says):
+    done = headscope("analyze", *arguments, text=b"The war.")
+    assert done.returncode in (1, 2) and says in done.stderr

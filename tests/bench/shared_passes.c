@@ -178,7 +178,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: shared_passes CHECKPOINT WORKERS ROUNDS TOKENS...\n");
         return 2;
     }
-    must(hs_model_open(argv[1], &model, &err), &err);
+    must(hs_model_open(argv[1], NULL, &model, &err), &err);
     must(hs_runtime_create(1, &runtime, &err), &err);
     must(hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, &err),
          &err);

@@ -21,7 +21,7 @@ static void start(void)
     char dir[64];
     folder_create(dir); /* a pass through the embedded model would be most of an execution's time */
     checkpoint_write(&(checkpoint){0}, dir);
-    require(!hs_model_open(dir, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
+    require(!hs_model_open(dir, NULL, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
             !hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL));
     for (int k = 0; k < N_APIS; k++) {
         const hs_api_options options = {.answer_bytes_max = k == SMALL ? 100 << 10 : 32 << 20,

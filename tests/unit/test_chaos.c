@@ -22,7 +22,7 @@ static void setup(void)
     const checkpoint options = {0};
     folder_create(dir);
     checkpoint_write(&options, dir);
-    ck_assert_int_eq(hs_model_open(dir, &model, NULL), HS_OK);
+    ck_assert_int_eq(hs_model_open(dir, NULL, &model, NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(1, &runtimes[0], NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(3, &runtimes[1], NULL), HS_OK);
     ck_assert_int_eq(

@@ -260,7 +260,7 @@ static void small_setup(void)
 {
     folder_create(small_dir);
     checkpoint_write(&(checkpoint){0}, small_dir);
-    ck_assert_int_eq(hs_model_open(small_dir, &model, NULL), HS_OK);
+    ck_assert_int_eq(hs_model_open(small_dir, NULL, &model, NULL), HS_OK);
     begin();
 }
 

@@ -37,7 +37,7 @@ static void check_refused(hs_status expected, const char *words)
     hs_model *const untouched = (hs_model *)(void *)dir;
     hs_model *model = untouched;
     hs_error err = {0};
-    hs_status st = hs_model_open(dir, &model, &err);
+    hs_status st = hs_model_open(dir, NULL, &model, &err);
     ck_assert_msg(st == expected, "%s: %s", hs_status_text(st), err.text);
     ck_assert_int_eq(err.status, expected);
     ck_assert_ptr_eq(model, untouched);
@@ -49,7 +49,7 @@ static hs_model *open_checked(void)
 {
     hs_model *model = NULL;
     hs_error err = {0};
-    hs_status st = hs_model_open(dir, &model, &err);
+    hs_status st = hs_model_open(dir, NULL, &model, &err);
     ck_assert_msg(st == HS_OK, "%s", err.text);
     return model;
 }
@@ -357,7 +357,7 @@ START_TEST(a_missing_folder_is_named)
 {
     hs_model *model = NULL;
     hs_error err = {0};
-    ck_assert_int_eq(hs_model_open("/nowhere/at/all", &model, &err), HS_NOT_FOUND);
+    ck_assert_int_eq(hs_model_open("/nowhere/at/all", NULL, &model, &err), HS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.text, "/nowhere/at/all"));
 }
 END_TEST
@@ -368,7 +368,7 @@ START_TEST(a_path_too_long_is_refused)
     memset(long_dir, 'x', sizeof long_dir - 1);
     long_dir[sizeof long_dir - 1] = '\0';
     hs_model *model = NULL;
-    ck_assert_int_eq(hs_model_open(long_dir, &model, NULL), HS_IO);
+    ck_assert_int_eq(hs_model_open(long_dir, NULL, &model, NULL), HS_IO);
 }
 END_TEST
 
@@ -651,7 +651,7 @@ static void open_with_refused_allocations(const char *folder)
         hs_model *model = NULL;
         hs_error err = {0};
         chaos_refuse(nth);
-        hs_status st = hs_model_open(folder, &model, &err);
+        hs_status st = hs_model_open(folder, NULL, &model, &err);
         refused = chaos_stop();
         ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s, %s", nth,
                       hs_status_text(st), err.text);
@@ -708,7 +708,7 @@ START_TEST(an_adapter_survives_every_refused_allocation)
     checkpoint_write(&layouts[0], dir);
     adapter_write(folder);
     open_with_refused_allocations(folder);
-    ck_assert_int_eq(hs_model_open(folder, &model, NULL), HS_OK);
+    ck_assert_int_eq(hs_model_open(folder, NULL, &model, NULL), HS_OK);
     hs_tensor_read(&hs_model_architecture(model)->layers[0].query.weight, 1, 1, row);
     for (size_t i = 0; i < CHECKPOINT_HIDDEN; i++)
         ck_assert_float_eq(
