@@ -280,9 +280,8 @@ static hs_status refuse_missing(const char *dir, hs_error *err)
     if (has_pickle(dir))
         return hs_fail(err, HS_NOT_FOUND,
                        SINGLE_FILE ": missing; the folder has only " PICKLE_FILE
-                                   ", a pickle, which can run code. Convert it once with examples/convert.py "
-                                   "of headscope's sources: "
-                                   "python3 convert.py DIR");
+                                   ", a pickle, which can run code. Convert it once, with PyTorch and the "
+                                   "Python package: python3 -m headscope.convert DIR");
     return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE);
 }
 

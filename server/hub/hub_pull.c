@@ -230,11 +230,11 @@ static hs_status weights_check(const pull *p, hs_error *err)
 {
     if (is_listed(p, WEIGHTS) || is_listed(p, WEIGHTS_INDEX))
         return HS_OK;
-    return hs_fail(
-        err, HS_BAD_MODEL, "%s has no model.safetensors%s", p->name.repository,
-        is_listed(p, "pytorch_model.bin")
-            ? ", only pytorch_model.bin; convert it: examples/convert.py of headscope's sources does it"
-            : "");
+    return hs_fail(err, HS_BAD_MODEL, "%s has no model.safetensors%s", p->name.repository,
+                   is_listed(p, "pytorch_model.bin")
+                       ? ", only pytorch_model.bin. Download it with huggingface_hub and convert it: "
+                         "python3 -m headscope.convert DIR"
+                       : "");
 }
 
 static hs_status weights_pull(pull *p, hs_error *err)

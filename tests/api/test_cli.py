@@ -673,7 +673,7 @@ def test_the_tokenizer_of_another_folder(tmp_path, no_tokenizer):
     (snapshot.parents[1] / "refs").mkdir(parents=True)
     (snapshot.parents[1] / "refs/main").write_text("0123")
     snapshot.mkdir(parents=True)
-    for name in ("vocab.txt", "tokenizer_config.json"):
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         (snapshot / name).symlink_to(Path(MINI) / name)
     expected = headscope("analyze", "--outputs", "summary", "--format", "csv", text=b"The war.").stdout
     for tokenizer in (MINI, "org/small"):

@@ -1,5 +1,5 @@
-"""The notebooks of examples/ run from top to bottom, start what they need and print what is committed; convert.py makes
-what headscope opens."""
+"""The notebooks of examples/ run from top to bottom, start what they need and print what is committed; the package's
+convert.py makes what headscope opens."""
 import json
 import os
 import pathlib
@@ -15,6 +15,7 @@ from conftest import unsanitized
 pytestmark = unsanitized
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES, MINI = ROOT / "examples", ROOT / "model" / "mini"
+CONVERT = ROOT / "clients" / "python" / "headscope" / "convert.py"
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
 import checkpoint  # noqa: E402
 
@@ -156,8 +157,8 @@ def pickle_of(folder, dtype, n_files):
 def test_convert(headscope, tmp_path, dtype, n_files):
     pickle_of(tmp_path, dtype, n_files)
     refused = subprocess.run([headscope, "models", tmp_path], capture_output=True, text=True, check=False)
-    assert refused.returncode != 0 and "examples/convert.py" in refused.stderr
-    done = subprocess.run([sys.executable, EXAMPLES / "convert.py", tmp_path], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "headscope.convert" in refused.stderr
+    done = subprocess.run([sys.executable, CONVERT, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     subprocess.run([headscope, "models", tmp_path], capture_output=True, check=True)
     converted, original = (checkpoint.read(folder, "bert.")[1] for folder in (tmp_path, MINI))
@@ -174,6 +175,6 @@ def test_convert_runs_no_code(tmp_path):
             return os.mkdir, (str(tmp_path / "made"),)
 
     torch.save({"weight": Hostile()}, tmp_path / "pytorch_model.bin")
-    done = subprocess.run([sys.executable, EXAMPLES / "convert.py", tmp_path], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, CONVERT, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pytorch_model.bin"]

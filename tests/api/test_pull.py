@@ -234,7 +234,7 @@ def test_revisions_and_renamed_repositories(pull, hub, cache):
 @pytest.mark.parametrize("name, said", [
     ("nobody/nothing", "does not exist"),
     ("org/no-weights", "no model.safetensors"),
-    ("org/only-bin", "examples/convert.py"),
+    ("org/only-bin", "headscope.convert"),
     ("org/no-config", "no config.json"),
     ("org/adapter", "it is an adapter (PEFT)"),
 ])

@@ -349,7 +349,7 @@ START_TEST(a_pickle_alone_is_refused_with_its_conversion)
     ck_assert_int_eq(unlink(path), 0);
     folder_write(dir, "pytorch_model.bin", "PK", 2);
     check_refused(HS_NOT_FOUND, "model.safetensors: missing; the folder has only pytorch_model.bin");
-    check_refused(HS_NOT_FOUND, "examples/convert.py of headscope's sources: python3 convert.py DIR");
+    check_refused(HS_NOT_FOUND, "python3 -m headscope.convert DIR");
 }
 END_TEST
 
