@@ -173,6 +173,25 @@ static void read_sizes(hs__config *config, const hs__shape_keys *names, hs_shape
     *ret_shape = shape;
 }
 
+/* Refuses a size that the config has under its common name too, but with another value: transformers reads
+ * both, and the common name counts. */
+static void check_common_names(hs__config *config, const hs__shape_keys *names)
+{
+    const char *const pairs[][2] = {{"hidden_size", names->hidden},
+                                    {"num_hidden_layers", names->n_layers},
+                                    {"num_attention_heads", names->n_heads},
+                                    {"max_position_embeddings", names->n_positions},
+                                    {"head_dim", names->head_width}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *common = pairs[i][0], *name = pairs[i][1];
+        const json_t *value = json_object_get(config->keys, common);
+        if (name && json_is_integer(value) &&
+            json_integer_value(value) != json_integer_value(json_object_get(config->keys, name)))
+            hs__config_refuse(config, "%s (%" JSON_INTEGER_FORMAT ") must be equal to %s", common,
+                              json_integer_value(value), name);
+    }
+}
+
 /* ---- task heads ----
  *
  * Reads which task head a fine-tuned checkpoint has, and its labels.
@@ -344,8 +363,11 @@ static hs_status read_architecture(hs__config *config, const hs__family *family,
                                    hs_architecture *architecture)
 {
     static const char *const unused[] = {"is_decoder", "add_cross_attention", "pruned_heads",
-                                         "quantization_config"};
-    read_sizes(config, find_keys(config, family), &architecture->shape);
+                                         "quantization_config", "per_layer_config"};
+    const hs__shape_keys *names = find_keys(config, family);
+    read_sizes(config, names, &architecture->shape);
+    if (!family->crosses) /* the common names are those of the encoder */
+        check_common_names(config, names);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     if (!family->encoder_of_two)

@@ -16,7 +16,7 @@ CHECK = Path(__file__).resolve().parents[1] / "reference" / "transformers_check.
 NOT_INSTALLED = 77
 
 
-@pytest.mark.parametrize("what", ["--saved", pytest.param("--keys", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", ["--saved", *(pytest.param(name, marks=pytest.mark.slow) for name in ("--keys", "--values"))])
 def test_what_transformers_saved(what):
     python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
     done = subprocess.run([python, CHECK, what], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},

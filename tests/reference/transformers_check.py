@@ -10,12 +10,15 @@ include every head for classes, answers and next sentences that transformers has
 the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their
 maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
---saved checks only the checkpoints of save_pretrained, --keys what a config means that lacks a key. Adapters are checked
-too if PEFT is installed. tests/api/test_transformers.py runs --saved and --keys.
+--saved checks only the checkpoints of save_pretrained. --keys checks what a config means that lacks a key, --values what
+it means with other values of each key that transformers reads. Adapters are checked too if PEFT is installed.
+tests/api/test_transformers.py runs --saved, --keys and --values.
 """
 import importlib
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -375,6 +378,62 @@ def check_every_key():
     return worst
 
 
+# Texts that some key of a config of the library takes; other texts are refused by one side.
+TEXTS = ["relu", "gelu", "silu", "tanh", "gelu_new", "relative_key", "relative", "rotary", "absolute", "mean", "gated-gelu", "c2p|p2c"]
+
+
+def other_values(value):
+    """Values of a key that differ from this one, of the same type if it has one."""
+    if isinstance(value, bool):
+        return [not value, None]
+    if isinstance(value, int):
+        return [value + 1, 2, 7, 0, None]
+    if isinstance(value, float):
+        return [2 * value + 0.25, value / 3, None]
+    if isinstance(value, str):
+        return [text for text in TEXTS if text != value]
+    if isinstance(value, list):
+        return [value[::-1], value[:1], [], None]
+    return [True, False, 0.5, 3, "x", [0, 1], {"0": [1]}, {"rope_type": "linear", "factor": 3.0}]
+
+
+def keys_of(config, model):
+    """Keys of the config's class and of all configs, other names of keys, and those that the model's code reads."""
+    names = {name for kind in type(config).__mro__ for name in getattr(kind, "__annotations__", {})}
+    names |= set(re.findall(r"config(?:\.|, [\"'])(\w+)", inspect.getsource(inspect.getmodule(type(model)))))
+    names |= {"is_causal", "pruned_heads", "per_layer_config", "rope_theta", "rope_scaling", "rope_parameters"}
+    return sorted(name for name in config.to_dict().keys() | names | config.attribute_map.keys()
+                  if name not in UNREAD_KEYS | {"id2label", "label2id", "attribute_map"} and not callable(getattr(config, name, None)))
+
+
+def check_every_value():
+    """Each key of each model type gets other values in turn: the program computes what transformers does, or refuses."""
+    worst = 0
+    for name in sorted({name.split()[0]: name for name in reversed(SAVED)}.values()):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = checkpoint.write_random(Path(scratch) / "model")
+            torch.manual_seed(len(name))
+            kind = classes(name)[0]
+            config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name])
+            model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter += 0.05 * torch.randn_like(parameter)
+            model.save_pretrained(folder)
+            whole = json.loads((folder / "config.json").read_text())
+            n_checked = n_refused = 0
+            for key in set(keys_of(config, model)) - ({"rope_theta"} if name == "esm" else set()):
+                for value in other_values(whole.get(key, getattr(config, key, None))):
+                    (folder / "config.json").write_text(json.dumps({**whole, key: value}))
+                    found = check_key(folder, [2, *range(20, 60), 3])
+                    n_checked, n_refused = n_checked + (not np.isnan(found)), n_refused + np.isnan(found)
+                    worst = np.fmax(worst, found)
+                    if found > LIMIT:
+                        print(f"{name} with {key} = {value!r}: {found:.1e}", flush=True)
+        print(f"{name}: {n_checked} values compared, {n_refused} refused", flush=True)
+    return worst
+
+
 # Adapters of PEFT: model type -> modules, and whether the scale has the root of the rank.
 ADAPTED = {"llama": (["q_proj", "v_proj", "o_proj", "down_proj"], False), "qwen2": (["k_proj", "gate_proj"], True),
            "gpt2": (["c_attn", "c_proj", "c_fc"], True), "gpt_neox": (["query_key_value", "dense"], False),
@@ -410,6 +469,8 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    if sys.argv[1:] == ["--values"]:
+        sys.exit(not check_every_value() <= LIMIT)
     if sys.argv[1:] == ["--keys"]:
         sys.exit(not check_every_key() <= LIMIT)
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
