@@ -105,6 +105,29 @@ bool hs__transform_finish(hs__transform *t)
  *
  * The cutter holds the last word back until it is known whether the next stretch belongs to it. */
 
+hs_status hs__cut_behavior_read(const json_t *options, const char *part, hs__cut_behavior *behavior,
+                                hs_error *err)
+{
+    static const char *const names[HS__CUT_BEHAVIORS] = {[HS__CUT_REMOVED] = "Removed",
+                                                         [HS__CUT_ISOLATED] = "Isolated",
+                                                         [HS__CUT_WITH_PREVIOUS] = "MergedWithPrevious",
+                                                         [HS__CUT_WITH_NEXT] = "MergedWithNext",
+                                                         [HS__CUT_CONTIGUOUS] = "Contiguous"};
+    const char *name = NULL;
+    const hs_status st = hs__option_text(options, "tokenizer.json", "behavior", &name, err);
+    if (st || (!name && *behavior < HS__CUT_BEHAVIORS))
+        return st;
+    for (size_t i = 0; name && i < HS__CUT_BEHAVIORS; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *behavior = (hs__cut_behavior)i;
+            return HS_OK;
+        }
+    return hs_fail(err, HS_BAD_MODEL,
+                   "tokenizer.json: %s has the behavior '%.64s'; supported: Removed, Isolated, "
+                   "MergedWithPrevious, MergedWithNext, Contiguous",
+                   part, name ? name : "none");
+}
+
 hs__cutter hs__cutter_start(hs__cut_behavior behavior, bool invert, hs__spans *words)
 {
     return (hs__cutter){.behavior = behavior, .invert = invert, .words = words};

@@ -8,10 +8,24 @@
 
 /* ---- the expressions ----
  *
- * The published expressions differ in four rules, so one scanner reads them all. It is faster than a general
- * engine, and its letters and numbers are the oracle's. Each expression matches at every position, so a text
- * is one word after the other. The scanner tries the alternatives in order. Each one matches greedily, and
- * the kind of the first characters decides which one it is. */
+ * The published expressions are alike, so one scanner reads them all, in linear time. It is faster than a
+ * general engine, and its letters and numbers are the oracle's. The scanner tries the alternatives of an
+ * expression in order. Each one matches greedily, and the kind of the first characters decides which one it
+ * is. */
+
+/* A run of characters: \s?[...]{min,max}. */
+typedef struct run {
+    unsigned kinds;        /* of hs__unicode_kind; others are in ranges */
+    uint32_t ranges[3][2]; /* first and last character; 0 and 0: none */
+    size_t min, max;
+    bool after_space; /* white space may precede it */
+} run;
+
+typedef enum word_form {
+    PLAIN_WORDS,
+    CASED_WORDS, /* a capital begins a word */
+    MARKED_WORDS /* letters with their marks, after other characters than punctuation and symbols */
+} word_form;
 
 /* The rules, in the order in which they are tried:
  *     a contraction, such as 's
@@ -24,19 +38,43 @@ typedef struct word_rules {
     bool any_prefix;    /* any character but a number and a line end may precede letters */
     uint8_t digits_max; /* numbers of at most this length, without a space; 0: numbers of any length */
     bool line_ends;     /* line ends belong to what is before them, white space included */
+    word_form form;
+    bool contracted; /* cased words: a contraction ends a word of letters */
+    bool slashes;    /* slashes count as line ends behind other characters */
+    const run *run;  /* in place of all of these, or NULL */
 } word_rules;
 
 typedef struct word_scanner {
     word_rules rules;
-    uint8_t kinds[128]; /* kinds of ASCII characters */
+    uint8_t kinds[128];         /* kinds of ASCII characters */
+    uint8_t unicode_kinds[128]; /* hs__unicode_kind of them */
 } word_scanner;
 
 /* The kinds of characters that the expressions distinguish. */
 enum { SPACE, LETTER, NUMBER, OTHER };
 
 #define GPT2_REST    " ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
-#define OTHERS       "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SPACES       "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define OTHERS       "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
+#define UPPER        "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(ending, numbers)                                                                               \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending \
+    "|" numbers "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
+
+#define RUN(...)                                                                                             \
+    {                                                                                                        \
+        .run = &(const run)                                                                                  \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
+#define ANY SIZE_MAX
+#define CJK                                                                                                  \
+    {                                                                                                        \
+        0x4E00, 0x9FA5                                                                                       \
+    }
 
 static const struct {
     const char *expression;
@@ -46,9 +84,41 @@ static const struct {
     {"'s|'t|'re|'ve|'m|'ll|'d|" GPT2_REST, {0}},
     {"'(?:[sdmt]|ll|ve|re)|" GPT2_REST, {0}},
     /* Llama 3, EuroBERT */
-    {CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" OTHERS, {true, true, 3, true}},
+    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" OTHERS,
+     {.any_case = true, .any_prefix = true, .digits_max = 3, .line_ends = true}},
     /* Qwen 2 and 3 */
-    {CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" OTHERS, {true, true, 1, true}},
+    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" OTHERS,
+     {.any_case = true, .any_prefix = true, .digits_max = 1, .line_ends = true}},
+    /* o200k: GPT-4o, Phi-4-mini */
+    {CASED(CONTRACTIONS "?", "\\p{N}{1,3}"),
+     {.any_case = true,
+      .any_prefix = true,
+      .digits_max = 3,
+      .line_ends = true,
+      .form = CASED_WORDS,
+      .contracted = true,
+      .slashes = true}},
+    /* Tekken: Mistral since 2024 */
+    {CASED("", "\\p{N}"),
+     {.any_prefix = true, .digits_max = 1, .line_ends = true, .form = CASED_WORDS, .slashes = true}},
+    /* DeepSeek V3 and R1, three in a Sequence; their line ends are not escaped */
+    {"\\p{N}{1,3}", RUN(.kinds = HS__NUMBER, .min = 1, .max = 3)},
+    {"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
+     RUN(.ranges = {CJK, {0x3040, 0x309F}, {0x30A0, 0x30FF}}, .min = 1, .max = ANY)},
+    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+     "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+     {.line_ends = true, .form = MARKED_WORDS}},
+    /* DeepSeek Coder, four in a Sequence with Digits */
+    {"[\r\n]", RUN(.ranges = {{'\r', '\r'}, {'\n', '\n'}}, .min = 1, .max = 1)},
+    {"\\s?\\p{L}+", RUN(.kinds = HS__LETTER, .min = 1, .max = ANY, .after_space = true)},
+    {"\\s?\\p{P}+", RUN(.kinds = HS__PUNCT, .min = 1, .max = ANY, .after_space = true)},
+    {"[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+",
+     RUN(.ranges = {CJK, {0x800, 0x4E00}, {0xAC00, 0xD7FF}}, .min = 1, .max = ANY)},
+    /* Falcon, behind Punctuation, ByteLevel and Digits; and numbers, as some Sequences begin */
+    {"[0-9][0-9][0-9]", RUN(.ranges = {{'0', '9'}}, .min = 3, .max = 3)},
+    {"[0-9]", RUN(.ranges = {{'0', '9'}}, .min = 1, .max = 1)},
+    {"\\p{N}", RUN(.kinds = HS__NUMBER, .min = 1, .max = 1)},
+    {"\\p{N}+", RUN(.kinds = HS__NUMBER, .min = 1, .max = ANY)},
 };
 
 /* Finds the rules of a published regular expression. Returns false for any other expression. */
@@ -79,8 +149,10 @@ static uint8_t kind_of(uint32_t code_point)
 static word_scanner create_scanner(word_rules rules)
 {
     word_scanner scanner = {.rules = rules};
-    for (uint32_t c = 0; c < 128; c++)
+    for (uint32_t c = 0; c < 128; c++) {
         scanner.kinds[c] = kind_of(c);
+        scanner.unicode_kinds[c] = (uint8_t)hs__unicode_kind(c);
+    }
     return scanner;
 }
 
@@ -97,6 +169,14 @@ static uint8_t kind_at(const cursor *c, const unsigned char **ret_next)
     *ret_next = c->at;
     const uint32_t code_point = hs_utf8_next(ret_next);
     return code_point < 128 ? c->scanner->kinds[code_point] : kind_of(code_point);
+}
+
+/* Returns hs__unicode_kind of the character at `at` and sets *ret_next to its end. */
+static unsigned unicode_kind_at(const cursor *c, const unsigned char *at, const unsigned char **ret_next)
+{
+    *ret_next = at;
+    const uint32_t code_point = hs_utf8_next(ret_next);
+    return code_point < 128 ? c->scanner->unicode_kinds[code_point] : hs__unicode_kind(code_point);
 }
 
 /* Moves past at most n_max characters of one kind. Returns the start of the last of them. */
@@ -157,20 +237,152 @@ static void skip_spaces(cursor *c, bool after_space)
         c->at = last;
 }
 
+/* Moves past the characters of a kind that is not white space. */
+static void skip_kind(cursor *c, uint8_t kind)
+{
+    const word_rules *rules = &c->scanner->rules;
+    skip(c, kind, kind == NUMBER && rules->digits_max ? rules->digits_max : SIZE_MAX);
+    while (kind == OTHER && rules->line_ends && c->at < c->end &&
+           (is_line_end(*c->at) || (rules->slashes && *c->at == '/')))
+        c->at++;
+}
+
 /* Returns true if the first character, of this kind, may start a word of letters. */
 static bool is_prefix(const cursor *c, uint8_t kind)
 {
     return c->scanner->rules.any_prefix ? kind != NUMBER && !is_line_end(*c->at) : *c->at == ' ';
 }
 
-/* Moves past the characters of a kind that is not white space. */
-static void skip_kind(cursor *c, uint8_t kind)
+/* ---- words by case ----
+ *
+ * Letters without case and marks count as capitals and as small letters. */
+
+/* Returns the end of [capitals]*[small]+ at `at`, or NULL. With any_end, of [capitals]+[small]*. */
+static const unsigned char *find_case_end(const cursor *c, const unsigned char *at, bool any_end)
 {
-    const word_rules *rules = &c->scanner->rules;
-    skip(c, kind, kind == NUMBER && rules->digits_max ? rules->digits_max : SIZE_MAX);
-    while (kind == OTHER && rules->line_ends && c->at < c->end && is_line_end(*c->at))
-        c->at++;
+    const unsigned char *const start = at;
+    const unsigned char *next = at, *last_small = NULL;
+    unsigned kind = 0;
+    for (; at < c->end; at = next) {
+        kind = unicode_kind_at(c, at, &next);
+        if (!(kind & (HS__LETTER | HS__ACCENT)) || kind & HS__LOWER)
+            break;
+        if (!(kind & HS__UPPER))
+            last_small = next;
+    }
+    if (at == c->end || !(kind & HS__LOWER))
+        return any_end && at > start ? at : last_small;
+    for (; at < c->end; at = next) {
+        kind = unicode_kind_at(c, at, &next);
+        if (!(kind & (HS__LETTER | HS__ACCENT)) || kind & HS__UPPER)
+            break;
+    }
+    return at;
 }
+
+/* Moves past letters, after any prefix, and a contraction. Returns false if there are no letters. */
+static bool cased_word(cursor *c)
+{
+    const unsigned char *after = c->at, *end = NULL;
+    const uint8_t kind = kind_at(c, &after);
+    const bool has_prefix = kind != LETTER && is_prefix(c, kind);
+    for (int any_end = 0; any_end < 2 && !end; any_end++) {
+        if (has_prefix)
+            end = find_case_end(c, after, any_end);
+        if (!end)
+            end = find_case_end(c, c->at, any_end);
+    }
+    if (!end)
+        return false;
+    c->at = end;
+    if (c->scanner->rules.contracted && end < c->end && *end == '\'')
+        c->at += contraction(c);
+    return true;
+}
+
+/* ---- words with marks ---- */
+
+/* Moves past characters of these Unicode kinds. Returns false if there are none. */
+static bool skip_kinds(cursor *c, unsigned kinds)
+{
+    const unsigned char *const start = c->at;
+    for (const unsigned char *next; c->at < c->end && unicode_kind_at(c, c->at, &next) & kinds;)
+        c->at = next;
+    return c->at > start;
+}
+
+static bool is_ascii_letter(unsigned char byte)
+{
+    return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
+}
+
+/* Moves past one word, if there is one: some characters, such as numbers, belong to none. */
+static void marked_word(cursor *c)
+{
+    const unsigned char *const start = c->at;
+    const unsigned char *next;
+    const unsigned kind = unicode_kind_at(c, start, &next), signs = HS__PUNCT | HS__SYMBOL;
+    if (*start < 128 && kind & signs && next < c->end && is_ascii_letter(*next)) {
+        for (c->at = next; c->at < c->end && is_ascii_letter(*c->at);)
+            c->at++;
+        return;
+    }
+    if (!(kind & (HS__LETTER | signs)) && !is_line_end(*start)) {
+        c->at = next;
+        if (skip_kinds(c, HS__LETTER | HS__ACCENT))
+            return;
+        c->at = start;
+    }
+    if (skip_kinds(c, HS__LETTER | HS__ACCENT))
+        return;
+    c->at = *start == ' ' ? next : start;
+    if (skip_kinds(c, signs)) {
+        while (c->at < c->end && is_line_end(*c->at))
+            c->at++;
+        return;
+    }
+    c->at = start;
+    if (kind_at(c, &next) == SPACE)
+        skip_spaces(c, false);
+}
+
+/* ---- runs ---- */
+
+static bool is_in_run(const run *r, unsigned kind, uint32_t code_point)
+{
+    bool in = kind & r->kinds;
+    for (size_t i = 0; !in && i < sizeof r->ranges / sizeof *r->ranges; i++)
+        in = r->ranges[i][1] && code_point >= r->ranges[i][0] && code_point <= r->ranges[i][1];
+    return in;
+}
+
+/* Moves to the end of a run that starts at `at`. Returns false if there is none. */
+static bool skip_run(cursor *c, const unsigned char *at)
+{
+    const run *r = c->scanner->rules.run;
+    size_t n = 0;
+    for (const unsigned char *next; at < c->end && n < r->max; at = next, n++) {
+        const unsigned kind = unicode_kind_at(c, at, &next);
+        const unsigned char *character = at;
+        if (!is_in_run(r, kind, hs_utf8_next(&character)))
+            break;
+    }
+    if (n < r->min)
+        return false;
+    c->at = at;
+    return true;
+}
+
+/* Moves past a run, if there is one. */
+static void next_run(cursor *c)
+{
+    const unsigned char *next;
+    const bool space = kind_at(c, &next) == SPACE;
+    if (!c->scanner->rules.run->after_space || !space || !skip_run(c, next))
+        skip_run(c, c->at);
+}
+
+/* ---- any word ---- */
 
 /* Moves past one word. */
 static void next_word(cursor *c, bool after_space)
@@ -178,7 +390,10 @@ static void next_word(cursor *c, bool after_space)
     const unsigned char *const start = c->at;
     const unsigned char *next;
     const uint8_t kind = kind_at(c, &next);
-    const size_t length = after_space || *start != '\'' ? 0 : contraction(c);
+    const bool plain = c->scanner->rules.form == PLAIN_WORDS;
+    const size_t length = after_space || *start != '\'' || !plain ? 0 : contraction(c);
+    if (!plain && cased_word(c))
+        return;
     if (length) {
         c->at += length;
         return;
@@ -201,13 +416,18 @@ static void next_word(cursor *c, bool after_space)
         skip_kind(c, kind);
 }
 
-/* Returns the end of the word that starts at `at` < end. after_space: a space is before the text, and the
- * word starts with it; then the word may have no character of its own. */
+/* Returns the end of the word that starts at `at` < end, or `at` if none does. after_space: a space is before
+ * the text, and the word starts with it; then the word may have no character of its own. */
 static const unsigned char *find_word_end(const word_scanner *scanner, const unsigned char *at,
                                           const unsigned char *end, bool after_space)
 {
     cursor c = {scanner, at, end};
-    next_word(&c, after_space);
+    if (scanner->rules.run)
+        next_run(&c);
+    else if (scanner->rules.form == MARKED_WORDS)
+        marked_word(&c);
+    else
+        next_word(&c, after_space);
     return c.at;
 }
 
@@ -248,7 +468,7 @@ static hs_status read_expression(const char *expression, pattern *made, hs_error
         return hs_fail(
             err, HS_BAD_MODEL,
             "tokenizer.json: Split has the regular expression '%.200s'; supported: those of GPT-2, "
-            "Llama 3 and Qwen",
+            "Llama 3, Qwen, o200k, Tekken, DeepSeek and Falcon",
             expression);
     made->words = create_scanner(rules);
     return HS_OK;
@@ -302,7 +522,10 @@ static bool find_next(pattern_search *search, hs__span *ret_match)
     const unsigned char *start = from;
     const unsigned char *stop = NULL;
     if (!p->n_bytes) {
-        stop = find_word_end(&p->words, from, end, false);
+        while (start < end && (stop = find_word_end(&p->words, start, end, false)) == start)
+            hs_utf8_next(&start);
+        if (start == end)
+            return false;
     } else {
         start = find_text(p, from, end);
         if (!start)
@@ -321,31 +544,11 @@ typedef struct split_part {
     bool invert;
 } split_part;
 
-static hs_status read_behavior(const json_t *options, hs__cut_behavior *ret_behavior, hs_error *err)
-{
-    static const char *const names[HS__CUT_BEHAVIORS] = {[HS__CUT_REMOVED] = "Removed",
-                                                         [HS__CUT_ISOLATED] = "Isolated",
-                                                         [HS__CUT_WITH_PREVIOUS] = "MergedWithPrevious",
-                                                         [HS__CUT_WITH_NEXT] = "MergedWithNext",
-                                                         [HS__CUT_CONTIGUOUS] = "Contiguous"};
-    const char *name = NULL;
-    const hs_status st = hs__option_text(options, "tokenizer.json", "behavior", &name, err);
-    for (size_t i = 0; !st && name && i < HS__CUT_BEHAVIORS; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *ret_behavior = (hs__cut_behavior)i;
-            return HS_OK;
-        }
-    return st ? st
-              : hs_fail(err, HS_BAD_MODEL,
-                        "tokenizer.json: Split has the behavior '%.64s'; supported: Removed, Isolated, "
-                        "MergedWithPrevious, MergedWithNext, Contiguous",
-                        name ? name : "none");
-}
-
 static hs_status configure_split(hs__part *part, const json_t *options, hs_error *err)
 {
     split_part *self = (split_part *)part;
-    hs_status st = read_behavior(options, &self->behavior, err);
+    self->behavior = HS__CUT_BEHAVIORS;
+    hs_status st = hs__cut_behavior_read(options, "Split", &self->behavior, err);
     if (!st)
         st = hs__option_bool(options, "tokenizer.json", "invert", &self->invert, err);
     return st ? st : create_pattern(json_object_get(options, "pattern"), &self->pattern, err);

@@ -146,6 +146,79 @@ const hs__part_type hs__digits = {.stage = HS__PRE_TOKENIZER,
                                   .configure = configure_digits,
                                   .split = split_digits};
 
+/* ---- Punctuation ----
+ *
+ * Cuts punctuation from the rest, by default each character by itself. */
+
+typedef struct punctuation {
+    hs__part part;
+    hs__cut_behavior behavior;
+} punctuation;
+
+static hs_status configure_punctuation(hs__part *part, const json_t *options, hs_error *err)
+{
+    punctuation *self = (punctuation *)part;
+    self->behavior = HS__CUT_ISOLATED;
+    return hs__cut_behavior_read(options, "Punctuation", &self->behavior, err);
+}
+
+static bool split_punctuation(const hs__part *part, const hs__aligned_text *from, hs__span word,
+                              hs__aligned_text *to, hs__spans *words)
+{
+    (void)to;
+    const unsigned char *bytes = from->bytes;
+    hs__cutter cutter = hs__cutter_start(((const punctuation *)part)->behavior, false, words);
+    size_t rest = word.start; /* the end of the last punctuation character */
+    for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
+        const size_t start = (size_t)(at - bytes);
+        if (!(hs__unicode_class(hs_utf8_next(&at)) & HS__PUNCTUATION))
+            continue;
+        if (start > rest)
+            hs__cutter_put(&cutter, rest, start, false);
+        rest = (size_t)(at - bytes);
+        hs__cutter_put(&cutter, start, rest, true);
+    }
+    if (rest < word.end)
+        hs__cutter_put(&cutter, rest, word.end, false);
+    return hs__cutter_finish(&cutter);
+}
+
+const hs__part_type hs__punctuation = {.stage = HS__PRE_TOKENIZER,
+                                       .name = "Punctuation",
+                                       .size = sizeof(punctuation),
+                                       .configure = configure_punctuation,
+                                       .split = split_punctuation};
+
+/* ---- Whitespace ----
+ *
+ * Words are \w+ and [^\w\s]+; white space is dropped. */
+
+static bool split_words(const hs__part *part, const hs__aligned_text *from, hs__span word,
+                        hs__aligned_text *to, hs__spans *words)
+{
+    (void)part, (void)to;
+    enum { BLANK, WORD, SIGN } last = BLANK;
+    const unsigned char *bytes = from->bytes;
+    size_t start = word.start;
+    bool ok = true;
+    for (const unsigned char *at = bytes + word.start; at < bytes + word.end && ok;) {
+        const size_t stop = (size_t)(at - bytes);
+        const uint32_t c = hs_utf8_next(&at);
+        const int kind = hs__unicode_class(c) & HS__SPACE ? BLANK
+                         : hs__unicode_kind(c) & HS__WORD ? WORD
+                                                          : SIGN;
+        if (kind == (int)last)
+            continue;
+        ok = last == BLANK || hs__spans_put(words, start, stop);
+        start = stop;
+        last = kind;
+    }
+    return ok && (last == BLANK || hs__spans_put(words, start, word.end));
+}
+
+const hs__part_type hs__whitespace = {
+    .stage = HS__PRE_TOKENIZER, .name = "Whitespace", .size = sizeof(hs__part), .split = split_words};
+
 /* ---- Metaspace ----
  *
  * Replaces a space by a visible mark, "\u2581", at the start of the

@@ -180,6 +180,10 @@ typedef struct hs__cutter {
     bool any, last_matches, failed;
 } hs__cutter;
 
+/* Reads "behavior". Leaves *behavior as it is if it is absent; HS__CUT_BEHAVIORS is then refused. */
+HS_MUST_USE hs_status hs__cut_behavior_read(const json_t *options, const char *part,
+                                            hs__cut_behavior *behavior, hs_error *err);
+
 hs__cutter hs__cutter_start(hs__cut_behavior behavior, bool invert, hs__spans *words);
 void hs__cutter_put(hs__cutter *cutter, size_t start, size_t end, bool matches);
 /* Returns false if memory was short at any time. */
@@ -558,7 +562,8 @@ extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte
     hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
     hs__byte_level_post_processor, hs__lowercase, hs__nfc, hs__nfd, hs__nfkc, hs__nfkd, hs__nmt,
     hs__precompiled, hs__sentencepiece_normalizer, hs__replace, hs__strip, hs__strip_accents, hs__metaspace,
-    hs__whitespace_split, hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer;
+    hs__whitespace_split, hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer,
+    hs__punctuation, hs__whitespace;
 
 /* ---- a tokenizer ---- */
 

@@ -21,8 +21,17 @@ enum {
 
 unsigned hs__unicode_class(uint32_t code_point);
 
-/* The regular expression classes \p{L}, \p{N} and \w: a set of these. */
-enum { HS__LETTER = 1, HS__NUMBER = 2, HS__WORD = 4 };
+/* Classes of regular expressions: a set of these. */
+enum {
+    HS__LETTER = 1,  /* \p{L} */
+    HS__NUMBER = 2,  /* \p{N} */
+    HS__WORD = 4,    /* \w */
+    HS__UPPER = 8,   /* \p{Lu} and \p{Lt} */
+    HS__LOWER = 16,  /* \p{Ll} */
+    HS__ACCENT = 32, /* \p{M}: marks */
+    HS__PUNCT = 64,  /* \p{P} */
+    HS__SYMBOL = 128 /* \p{S} */
+};
 
 unsigned hs__unicode_kind(uint32_t code_point);
 

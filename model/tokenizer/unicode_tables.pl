@@ -83,7 +83,7 @@ sub class {
     return $class;
 }
 
-# What a regular expression calls \pL, \pN and \w: the oracle's two engines follow Unicode 16 in this. What is
+# What a regular expression calls \pL, \pN, \w, \p{Lu} or \p{Lt}, \p{Ll}, \pM, \pP and \pS: the oracle's two engines follow Unicode 16 in this. What is
 # younger than Unicode 14, as the oracle itself splits it.
 my @young_letters = (
     [0x1C89, 0x1C8A], [0xA7CB, 0xA7CD], [0xA7DA, 0xA7DC], [0x105C0, 0x105F3], [0x10D4A, 0x10D65],
@@ -108,6 +108,26 @@ my @young_words = (
     [0x1DF25, 0x1DF2A], [0x1E030, 0x1E06D], [0x1E08F, 0x1E08F], [0x1E4D0, 0x1E4F9], [0x1E5D0, 0x1E5FA],
     [0x2B739, 0x2B739], [0x2EBF0, 0x2EE5D], [0x31350, 0x323AF]);
 
+my @young_upper = (
+    [0x1C89, 0x1C89], [0xA7CB, 0xA7CC], [0xA7DA, 0xA7DA], [0xA7DC, 0xA7DC], [0x10D50, 0x10D65]);
+my @young_small = (
+    [0x1C8A, 0x1C8A], [0xA7CD, 0xA7CD], [0xA7DB, 0xA7DB], [0x10D70, 0x10D85], [0x1DF25, 0x1DF2A]);
+my @young_marks = (
+    [0x897, 0x897], [0xCF3, 0xCF3], [0xECE, 0xECE], [0x10D69, 0x10D6D], [0x10EFC, 0x10EFF],
+    [0x11241, 0x11241], [0x113B8, 0x113C0], [0x113C2, 0x113C2], [0x113C5, 0x113C5], [0x113C7, 0x113CA],
+    [0x113CC, 0x113D0], [0x113D2, 0x113D2], [0x113E1, 0x113E2], [0x11F00, 0x11F01], [0x11F03, 0x11F03],
+    [0x11F34, 0x11F3A], [0x11F3E, 0x11F42], [0x11F5A, 0x11F5A], [0x13440, 0x13440], [0x13447, 0x13455],
+    [0x1611E, 0x1612F], [0x1E08F, 0x1E08F], [0x1E4EC, 0x1E4EF], [0x1E5EE, 0x1E5EF]);
+my @young_punctuation = (
+    [0x1B4E, 0x1B4F], [0x1B7F, 0x1B7F], [0x10D6E, 0x10D6E], [0x113D4, 0x113D5], [0x113D7, 0x113D8],
+    [0x11B00, 0x11B09], [0x11BE1, 0x11BE1], [0x11F43, 0x11F4F], [0x16D6D, 0x16D6F], [0x1E5FF, 0x1E5FF]);
+my @young_symbols = (
+    [0x2427, 0x2429], [0x2FFC, 0x2FFF], [0x31E4, 0x31E5], [0x31EF, 0x31EF], [0x10D8E, 0x10D8F],
+    [0x1CC00, 0x1CCEF], [0x1CD00, 0x1CEB3], [0x1F6DC, 0x1F6DC], [0x1F774, 0x1F776], [0x1F77B, 0x1F77F],
+    [0x1F7D9, 0x1F7D9], [0x1F8B2, 0x1F8BB], [0x1F8C0, 0x1F8C1], [0x1FA75, 0x1FA77], [0x1FA87, 0x1FA89],
+    [0x1FA8F, 0x1FA8F], [0x1FAAD, 0x1FAAF], [0x1FABB, 0x1FABF], [0x1FAC6, 0x1FAC6], [0x1FACE, 0x1FACF],
+    [0x1FADA, 0x1FADC], [0x1FADF, 0x1FADF], [0x1FAE8, 0x1FAE9], [0x1FAF7, 0x1FAF8], [0x1FBCB, 0x1FBEF]);
+
 sub among {
     my ($cp, @ranges) = @_;
     return scalar grep { $_->[0] <= $cp && $cp <= $_->[1] } @ranges;
@@ -117,7 +137,12 @@ sub kind {
     my ($cp, $c) = ($_[0], chr $_[0]);
     return ($c =~ /\p{L}/ || among($cp, @young_letters) ? 1 : 0)
         | ($c =~ /\p{N}/ || among($cp, @young_numbers) ? 2 : 0)
-        | ($c =~ /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/ || among($cp, @young_words) ? 4 : 0);
+        | ($c =~ /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/ || among($cp, @young_words) ? 4 : 0)
+        | ($c =~ /[\p{Lu}\p{Lt}]/ || among($cp, @young_upper) ? 8 : 0)
+        | ($c =~ /\p{Ll}/ || among($cp, @young_small) ? 16 : 0)
+        | ($c =~ /\p{M}/ || among($cp, @young_marks) ? 32 : 0)
+        | ($c =~ /\p{P}/ || among($cp, @young_punctuation) ? 64 : 0)
+        | ($c =~ /\p{S}/ || among($cp, @young_symbols) ? 128 : 0);
 }
 
 # What a character does in a grapheme cluster; any_mark is Mn, Mc or Me as of Unicode 9.
@@ -221,7 +246,7 @@ print "static const uint8_t class_block_of[] = {\n", wrapped(@block_of), "};\n";
 print "static const uint8_t class_blocks[] = {\n", wrapped(@blocks), "};\n\n";
 print "/* code point << 8 | canonical combining class: from this code point on. */\n";
 print "static const uint32_t combining_ranges[] = {\n", wrapped(@combining), "};\n\n";
-print "/* code point << 8 | letter 1, number 2, word character 4: from this code point on. */\n";
+print "/* code point << 8 | letter 1, number 2, word character 4, capital 8, small 16, mark 32, punctuation 64, symbol 128: from this code point on. */\n";
 print "static const uint32_t kind_ranges[] = {\n", wrapped(@kinds), "};\n\n";
 print "/* first, last, step, what to add for the lower case. */\n";
 print "static const struct { uint32_t first, last; int32_t step, delta; } lower_ranges[] = {\n",

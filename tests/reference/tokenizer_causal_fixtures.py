@@ -4,8 +4,9 @@ tests/unit/test_tokenizer_oracle.c replays it.
     CORPUS=../shared/corpus/wiki-1.jsonl.xz python tests/reference/tokenizer_causal_fixtures.py
 
 Writes tests/unit/tokenizer_causal_oracle.xz with tokenizers 0.23.3, in the format of tokenizer_bpe_fixtures.py. The
-pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2 and SmolLM, with small vocabularies that are
-trained here, and every behaviour of Split. No pair is truncated, because releases differ there.
+pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, o200k, Tekken, DeepSeek and Falcon, with
+small vocabularies that are trained here, and every behaviour of Split and Punctuation. No pair is truncated, because
+releases differ there.
 """
 import json
 import lzma
@@ -87,6 +88,20 @@ BEFORE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 AFTER = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3_WORDS, QWEN_WORDS = {"Regex": BEFORE + r"\p{N}{1,3}" + AFTER}, {"Regex": BEFORE + r"\p{N}" + AFTER}
 GPT2_WORDS = {"Regex": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"}
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+def cased(ending, numbers):
+    prefix, after = r"[^\r\n\p{L}\p{N}]?", r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    return {"Regex": f"{prefix}{UPPER}*{LOWER}+{ending}|{prefix}{UPPER}+{LOWER}*{ending}|{numbers}{after}"}
+
+
+O200K_WORDS, TEKKEN_WORDS = cased("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"\p{N}{1,3}"), cased("", r"\p{N}")
+DEEPSEEK_WORDS = {"Regex": "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+                           " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"}
+DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"]
+CODER = ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
+BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 PLAIN = byte_level(use_regex=False)
 NFC = {"type": "NFC"}
 MARKED = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
@@ -110,14 +125,27 @@ TOKENIZERS = [
     described(LETTERS, MARKED["normalizers"][1], split({"String": " "}, "MergedWithPrevious"), template(("<s>", 1)), LLAMA2,
               **FALLBACK),
     *(described(BYTES, None, sequence(split({"String": text}, behavior, invert), PLAIN), None, SPECIAL)
-      for text in (" ", "th") for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
-      for invert in (False, True)),
+      for text in (" ", "th") for behavior in BEHAVIORS for invert in (False, True)),
+    described(BYTES, None, sequence(split(O200K_WORDS), PLAIN), template(BOS), SPECIAL, ignore_merges=True),
+    described(BYTES, None, sequence(*(split({"Regex": text}) for text in DEEPSEEK), split(DEEPSEEK_WORDS), PLAIN), template(BOS),
+              SPECIAL),
+    described(BYTES, None, sequence({"type": "Whitespace"}, PLAIN), None, SPECIAL),
+    described(BYTES, None, sequence(split(TEKKEN_WORDS, "Removed", True), PLAIN), template(BOS), SPECIAL, ignore_merges=True),
+    described(BYTES, None, sequence(*(split({"Regex": text}) for text in CODER), {"type": "Digits", "individual_digits": True}, PLAIN),
+              template(BOS), SPECIAL),
+    described(BYTES, None, sequence({"type": "Punctuation", "behavior": "Contiguous"}, byte_level(),
+                                    {"type": "Digits", "individual_digits": False}, split({"Regex": "[0-9][0-9][0-9]"})), None, SPECIAL),
+    described(BYTES, None, sequence({"type": "Punctuation"}, PLAIN), None, SPECIAL),
+    *(described(BYTES, None, sequence({"type": "Punctuation", "behavior": behavior}, PLAIN), None, SPECIAL) for behavior in BEHAVIORS),
+    described(BYTES, None, sequence(split(DEEPSEEK_WORDS, "Removed"), PLAIN), None, SPECIAL),
+    *(described(BYTES, None, sequence(split({"Regex": text}, "Removed"), PLAIN), None, SPECIAL)
+      for text in ("[0-9]", r"\p{N}", r"\p{N}+", *CODER)),
 ]
 
 # ---- the cases: (text, pair or None, max_tokens) ----
 
 POINTS = [chr(c) for c in range(0x20000) if not 0xD800 <= c < 0xE000] + [chr(c) for c in range(0x20000, 0x110000, 997)]
-EVERY_POINT = (2, 6)  # the tokenizers that see them all
+EVERY_POINT = (2, 6, 31, 32, 33)  # the tokenizers that see them all
 
 
 def blocks():
@@ -156,12 +184,21 @@ def hard():
             yield letter * n, None, 100000
 
 
+def by_case():
+    """Words whose letters have a case, or none, or marks; slashes; contractions."""
+    pool = ["a", "b", "A", "B", "\u01c5", "\u02b0", "\u4e2d", "\u0301", "\u0903", "é", "É", "ß", "1", "12", " ", "\n", "/", "!", "-",
+            "'s", "'S", "'\u017f", "'Ll", "'re", "'", "$", "+", "\u20ac", "\u30fc", "\u3042", "\u0800", "\uac00", "\x00"]
+    for _ in range(150):
+        yield "".join(rng.choice(pool) for _ in range(rng.randint(1, 30))), None, 100000
+
+
 # ---- the file ----
 
 def section(index, file):
     source = json.dumps(file, ensure_ascii=False)
     tokenizer = Tokenizer.from_str(source)
-    cases = list(hard()) + (list(blocks()) if index in EVERY_POINT else [])
+    cases = (list(hard()) if index < 38 else []) + (list(blocks()) if index in EVERY_POINT else [])
+    cases += list(by_case()) if index > 30 else []
     chunks = []
     for text, pair, n_max in cases:
         tokenizer.enable_truncation(n_max)

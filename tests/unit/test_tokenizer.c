@@ -688,7 +688,7 @@ static const struct {
     {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":1}," POST "}",
      "individual_digits"},
     {"{" MODEL("") "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":2}," PRE POST "}", "lowercase"},
-    {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," POST "}", "pre_tokenizer"},
+    {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," POST "}", "pre_tokenizer"},
     {"{" MODEL("") NORMALIZER PRE
      "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",3]}}",
      "post_processor: the special token '[CLS]' must stand for its own id, 1"},

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX (256u << 20)
-#define TOKENIZERS_MAX 32
+#define TOKENIZERS_MAX 64
 
 typedef struct cursor {
     const unsigned char *at, *end;
