@@ -137,7 +137,8 @@ END_TEST
 START_TEST(means_and_weights_of_rollout)
 {
     enum { T = 5 };
-    float maps[7 * T * T], mean[T * T];
+    float maps[7 * T * T], mean[T * T + 1];
+    mean[T * T] = 42;
     for (size_t n = 1; n <= 7; n++) {
         for (size_t k = 0; k < n * T * T; k++)
             maps[k] = random_number();
@@ -149,10 +150,11 @@ START_TEST(means_and_weights_of_rollout)
             ck_assert_double_eq_tol((double)mean[k], sum / (double)n, 1e-6);
         }
     }
-    memcpy(maps, mean, sizeof mean);
+    memcpy(maps, mean, sizeof mean); /* with the number behind the map */
     hs_rollout_weights(maps, T);
     for (size_t k = 0; k < (size_t)T * T; k++)
         ck_assert_float_eq(maps[k], mean[k] / 2 + (k % (T + 1) == 0 ? 0.5F : 0));
+    ck_assert(maps[T * T] == 42 && mean[T * T] == 42);
 }
 END_TEST
 
