@@ -1,6 +1,7 @@
 // Starts the viewer: draws the frame, and the view that the state names.
 import "./fields";
-import { render as renderTree, type FunctionComponent, type VNode } from "preact";
+import "./all-views";
+import { render as renderTree, type VNode } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { models } from "./app/api";
 import { App } from "./app/app";
@@ -10,6 +11,7 @@ import { CHECKSUM, missingIn } from "./app/missing";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
+import { isOfText, viewOf } from "./app/views";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./app/selection";
 import { headsOf } from "./heads/heads";
@@ -23,28 +25,10 @@ import { Readout, TopBar } from "./ui/chrome";
 import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
 import { Glossary, Help, openHelp } from "./ui/help";
-import { lazy } from "./ui/lazy";
 import { Panel } from "./ui/panel";
 import { TokenGate } from "./ui/token-gate";
-import { CompareView } from "./views/compare/compare";
-import { ExperimentView } from "./views/experiment/experiment";
-import { HeadView } from "./views/head/head";
-import { OverviewView } from "./views/overview/overview";
 import { Tour } from "./views/overview/tour";
-import { PairsView } from "./views/pairs/pairs";
-import { TextView } from "./views/text/text";
 import "./styles.css";
-
-const COMPONENTS: Record<View, FunctionComponent> = {
-  overview: OverviewView,
-  head: HeadView,
-  text: TextView,
-  pairs: PairsView,
-  compare: CompareView,
-  corpus: lazy(async () => (await import("./views/corpus/corpus")).CorpusView),
-  experiment: ExperimentView,
-  trace: lazy(async () => (await import("./views/trace/trace")).TraceView),
-};
 
 // Each view is a tree of its own, which stays as it is while another one is shown.
 const roots = Object.fromEntries(VIEWS.map((view) => [view, document.createElement("div")])) as unknown as Record<
@@ -57,7 +41,7 @@ const TOUR_SEEN = "headscope-tour-seen";
 
 function Missing() {
   const app = useApp();
-  const answer = app.state.view === "corpus" ? null : app.overview().answer;
+  const answer = isOfText(app.state.view) ? app.overview().answer : null;
   const missing = answer ? missingIn(app.state, app.address.unread, answer) : "";
   // Links name the checksum of the weights that they show.
   useLayoutEffect(() => {
@@ -76,7 +60,7 @@ const QUOTED = 120; // characters of the text
 function Printed() {
   const app = useApp();
   const { view, text } = app.state;
-  if (view === "corpus") return null;
+  if (!isOfText(view)) return null;
   const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))} · `;
   const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
   return <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted}`}</p>;
@@ -110,7 +94,7 @@ function Frame() {
           <TokenGate />
           <Printed />
           <Missing />
-          {toured && app.state.view !== "corpus" && <Tour onLeave={leaveTour} />}
+          {toured && isOfText(app.state.view) && <Tour onLeave={leaveTour} />}
           <Adopt element={roots[app.state.view]} />
         </div>
       </main>
@@ -123,9 +107,7 @@ function Frame() {
 }
 
 const page = document.getElementById("app") ?? document.body;
-const focus = new FocusKeeper((root) =>
-  root === roots.head ? root.querySelector<HTMLElement>(".plates:not([hidden]) canvas[tabindex]") : undefined,
-);
+const focus = new FocusKeeper((root) => viewOf(app.state.view).entrance?.(root));
 let shown: HTMLElement | null = null;
 
 function render(): void {
@@ -133,7 +115,7 @@ function render(): void {
   const root = roots[view];
   const stage = document.getElementById("stage");
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
-  const View = missingOf(app.state) ? NotOfFile : COMPONENTS[view];
+  const View = missingOf(app.state) ? NotOfFile : viewOf(view).component;
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   withdraw(); // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before
@@ -160,7 +142,7 @@ watchTheme(app);
 for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => dropFile(e));
 bindKeys(app);
 // The text is analysed without waiting for the first frame or the list of models.
-if (app.state.view !== "corpus") app.overview();
+if (isOfText(app.state.view)) app.overview();
 models()
   .then((list) => app.learn(list))
   .catch(() => {}) // a view that needs the list reports why it is missing

@@ -55,6 +55,9 @@ export class App {
   // Chooses a head for the view on screen.
   readonly pick = (layer: number, head: number): void => this.set({ layer, head }, true);
 
+  // Chooses the head of a comparison's second side.
+  readonly pickSecond = (layer2: number, head2: number): void => this.set({ layer2, head2 }, true);
+
   // Opens a head's maps.
   readonly open = (layer: number, head: number): void => this.go("head", { layer, head, pin: [] });
 

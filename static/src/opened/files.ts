@@ -5,6 +5,7 @@ import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { fileModel, fileName, isFile, readFilesBy } from "../app/sources";
 import type { State } from "../app/state";
+import { isOfText } from "../app/views";
 import type { OpenedFile } from "./opened-file";
 
 const KEPT = 2; // the file before can be gone back to
@@ -81,7 +82,7 @@ export const isOpenable = ({ name }: Pick<File, "name">): boolean => OPENABLE.te
 // Why the view shows nothing of the file, in one sentence; "" if it does.
 export function missingOf({ model, view }: State): string {
   const file = opened.get(model);
-  if (!isFile(model) || view === "corpus") return "";
+  if (!isFile(model) || !isOfText(view)) return "";
   if (view === "experiment" || view === "trace")
     return "This view runs the model. The file has arrays of one text, so there is nothing to run.";
   if (view === "pairs" && file?.width === 0)

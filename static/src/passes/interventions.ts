@@ -117,8 +117,9 @@ export function requestOf(edits: readonly Edit[]): Intervention[] {
   return [...groups.values()];
 }
 
-// Changes no head any more.
-export const release = (app: App): void => app.set({ edits: [] }, true);
+// A step of the browser's history.
+export const change = (app: App, edits: readonly Edit[]): void => app.set({ edits }, true);
+export const release = (app: App): void => change(app, []);
 
 // "3 heads switched off, 1 scaled by 0.5"
 export function inWords(edits: readonly Edit[]): string {

@@ -4,6 +4,7 @@ import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../app/selection";
+import { isOfText } from "../app/views";
 import { save } from "../saving/files";
 import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
@@ -31,11 +32,11 @@ function placeOf(app: App): string {
 }
 
 async function stepOf(app: App, caption: string): Promise<Step> {
-  const seen = app.state.view === "corpus" ? null : offered();
+  const seen = isOfText(app.state.view) ? offered() : null;
   const picture = seen ? await (await import("../saving/export")).svgOf(seen).text() : "";
   // With the head by its number, so that its notes are found.
   const { answer } = app.overview();
-  const chosen = answer && app.state.view !== "corpus" ? app.selection(answer) : {};
+  const chosen = answer && isOfText(app.state.view) ? app.selection(answer) : {};
   return { view: formatState({ ...app.state, ...chosen }), title: placeOf(app), caption, picture };
 }
 

@@ -112,7 +112,6 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
   const app = useApp();
   const { against, what, layer2, head2 } = app.state;
   const overview = app.overview().answer;
-  const second = (layer: number, head: number): void => app.set({ layer2: layer, head2: head }, true);
   return (
     <div class="toolbar">
       <HeadPicker
@@ -137,7 +136,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
           answer={against === "model" ? app.overview(other).answer : overview}
           selection={selections[1]}
           quantities={[what]}
-          onPick={second}
+          onPick={app.pickSecond}
         />
       )}
       {against === "off" && (
@@ -146,7 +145,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
           answer={overview}
           selection={app.selection(overview, { layer: layer2, head: head2 })}
           quantities={[what]}
-          onPick={second}
+          onPick={app.pickSecond}
         />
       )}
     </div>

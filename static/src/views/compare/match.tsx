@@ -94,7 +94,7 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
                 value={value.toFixed(3)}
                 fraction={Math.max(0, value)}
                 pressed={app.state.layer2 === layer && app.state.head2 === head}
-                onClick={() => app.set({ layer2: layer, head2: head }, true)}
+                onClick={() => app.pickSecond(layer, head)}
               />
             </li>
           ))}

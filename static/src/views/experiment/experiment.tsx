@@ -20,7 +20,7 @@ import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "../../passes/effects";
 import { EffectsProgress } from "../../passes/effects-progress";
-import { inWords, release, toggled, toggledLayer, type Edit } from "../../passes/interventions";
+import { change, inWords, release, toggled, toggledLayer, type Edit } from "../../passes/interventions";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
 import { atOf, changedState, editsWithin, mostOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
@@ -42,7 +42,7 @@ function clickOf({ state }: App): Pick<Edit, "kind" | "factor"> {
 }
 
 const toggle = (app: App, layer: number, head: number): void =>
-  app.set({ edits: toggled(app.state.edits, { ...clickOf(app), layer, head }) }, true);
+  change(app, toggled(app.state.edits, { ...clickOf(app), layer, head }));
 
 // With a change, the maps below show the head before and after it.
 function open(app: App, layer: number, head: number): void {
@@ -96,7 +96,7 @@ function Kinds({ edits }: { edits: readonly Edit[] }) {
       <Button disabled={!edits.length} onClick={() => release(app)}>
         Release all
       </Button>
-      <p class="edits" role="status">
+      <p class="edits" role="status" aria-label="Changes">
         {edits.length ? inWords(edits) : "Nothing is changed yet"}
       </p>
     </Toolbar>
@@ -196,7 +196,7 @@ function HeadLab(props: {
   const app = useApp();
   const { answer, edits, effects, target, tone, tint } = props;
   const toggleLayer = (layer: number): void =>
-    app.set({ edits: toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }) }, true);
+    change(app, toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }));
   const ofResult = target !== null && tone === "target_change";
   const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
   return (

@@ -18,7 +18,7 @@ import { useResize } from "../../ui/resize";
 import { LayersProgress, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
-import { inWords, release, toggled, type Edit } from "../../passes/interventions";
+import { change, inWords, release, toggled, type Edit } from "../../passes/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
 import { PredictionCards } from "../../passes/prediction-card";
 import { targetOf, type Target } from "../../passes/target";
@@ -112,7 +112,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         axis={axis}
         chosen={[at]}
         tint={null}
-        onChoose={(t) => app.set({ at: t, route: -1 }, true)}
+        onChoose={app.trace}
       />
       {sought && "refusal" in sought && (
         <p class="notice" role="status">
@@ -216,7 +216,7 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
                 aria-pressed={off}
                 aria-label={`${off ? "Switch on" : "Switch off"} the heads of route ${n + 1}`}
                 title={off ? "Switch its heads on" : "Switch its heads off"}
-                onClick={() => app.set({ edits: switched(edits, route, off) }, true)}
+                onClick={() => change(app, switched(edits, route, off))}
               >
                 <span aria-hidden="true">{off ? "↺" : "×"}</span>
               </Button>

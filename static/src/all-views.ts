@@ -1,0 +1,2 @@
+// Each view registers itself.
+import.meta.glob("./views/*/view.ts", { eager: true });

@@ -1,0 +1,22 @@
+// The views. Each registers itself, in a file "view.ts" of its folder.
+import type { FunctionComponent } from "preact";
+import type { View } from "./state";
+
+export interface Registered {
+  component: FunctionComponent;
+  // The element that takes the keyboard's focus: undefined for the last one, null while it is not drawn yet.
+  entrance?: (root: HTMLElement) => HTMLElement | null | undefined;
+  ofRuns?: true; // it shows corpus runs in place of one text
+}
+
+const REGISTERED = new Map<View, Registered>();
+
+export const addView = (name: View, view: Registered): void => void REGISTERED.set(name, view);
+
+export function viewOf(name: View): Registered {
+  const view = REGISTERED.get(name);
+  if (!view) throw new Error(`The view ${name} is not registered.`);
+  return view;
+}
+
+export const isOfText = (name: View): boolean => !REGISTERED.get(name)?.ofRuns;
