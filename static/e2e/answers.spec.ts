@@ -1,23 +1,23 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
 import type { Page } from "@playwright/test";
 import { SAMPLE } from "../src/app/examples";
-import { expect, findings, firstText, LONG, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
+import { bodyRows, expect, figure, figures, findings, firstText, headMap, LONG, looking, open, type Place, ranked, rankedHeads, readout, reload, saved, test, thumbs, tokens } from "./viewer";
 
-const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
+const names = (page: Page): Promise<string[]> => thumbs(page).locator("b").allTextContents();
 
 test("which head looks one word back: by label, sort, filter and search", async ({ watched: page, home, request }) => {
   const [back, ahead] = [await looking(request, home, "previous"), await looking(request, home, "next")];
   await open(page, home);
-  const thumbs = page.locator(".thumb");
-  await expect(thumbs.nth(12 * back[0]!.layer + back[0]!.head)).toContainText("previous");
-  await expect(thumbs.nth(12 * ahead[0]!.layer + ahead[0]!.head)).not.toContainText("previous");
+  const all = thumbs(page);
+  await expect(all.nth(12 * back[0]!.layer + back[0]!.head)).toContainText("previous");
+  await expect(all.nth(12 * ahead[0]!.layer + ahead[0]!.head)).not.toContainText("previous");
   await page.getByLabel("Sort by").selectOption("previous");
   await expect.poll(async () => (await names(page)).slice(0, 3)).toEqual(back.slice(0, 3).map(({ name }) => name));
-  await expect(thumbs.first()).toContainText(`${(100 * back[0]!.value).toFixed(0)}`.slice(0, 1));
+  await expect(all.first()).toContainText(`${(100 * back[0]!.value).toFixed(0)}`.slice(0, 1));
   await page.getByLabel("Sort by").selectOption("none");
   const strong = back.filter(({ value }) => value > 0.51).map(({ name }) => name);
   await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("previous");
-  await expect(thumbs).not.toHaveCount(144);
+  await expect(all).not.toHaveCount(144);
   const filtered = await names(page);
   for (const name of strong) expect(filtered).toContain(name);
   await expect(page).toHaveURL(/only=previous/);
@@ -33,14 +33,14 @@ test("which head looks one word back: by label, sort, filter and search", async 
 test("a head says its pattern; the table sorts by it", async ({ watched: page, home, request }) => {
   const [{ layer, head, value }] = (await looking(request, home, "previous")) as [Place];
   await open(page, home, `view=head&layer=${layer}&head=${head}`);
-  await expect(page.locator(".facts > div", { hasText: "Pattern" })).toContainText("previous");
-  const pattern = page.locator(".facts > div", { hasText: "In this text" });
+  await expect(figure(page, "Pattern")).toContainText("previous");
+  const pattern = figure(page, "In this text");
   await expect(pattern).toContainText(/previous \(.*previous \d+\s%/);
   const shown = /previous \(.*previous (\d+)/.exec((await pattern.textContent())!)![1];
   expect(Math.abs(Number(shown) - 100 * value)).toBeLessThan(1.5);
   await open(page, home);
   await page.getByText("All figures as a table").click();
-  const heads = page.locator(".alternative thead th");
+  const heads = page.getByRole("table").getByRole("columnheader");
   await expect(heads).toHaveCount(20);
   await heads.nth(1).getByRole("button").click();
   await expect(heads.nth(1)).toHaveAttribute("aria-sort", "ascending");
@@ -62,8 +62,8 @@ test("labels are the model's, not the text's; a filter has the clearest first", 
   expect(requests).toHaveLength(1); // kept in the browser with the model's checksum
   const { layer, head, name } = back[0]!;
   await open(page, home, `view=head&layer=${layer}&head=${head}&text=dog`);
-  await expect(page.locator(".facts > div", { hasText: "Pattern" }), name).toContainText("previous");
-  await expect(page.locator(".facts > div", { hasText: "In this text" })).not.toContainText(/text\s*previous/);
+  await expect(figure(page, "Pattern"), name).toContainText("previous");
+  await expect(figure(page, "In this text")).not.toContainText(/text\s*previous/);
 });
 
 test("all heads are ranked between two tokens, either way and by similarity", async ({ watched: page, home, request }) => {
@@ -80,20 +80,20 @@ test("all heads are ranked between two tokens, either way and by similarity", as
     const first = all.filter(({ value }) => value === all[0]!.value);
     return new RegExp(`^(${first.map(({ layer, head }) => `Layer ${layer} head ${head}`).join("|")})$`);
   };
-  const listed = async (): Promise<string> => (await page.locator(".ranked button").first().textContent())!;
+  const listed = async (): Promise<string> => (await rankedHeads(page).getByRole("button").first().textContent())!;
   await open(page, home, `view=text&layer=1&head=4&${query}`);
-  await page.locator(".token").nth(2).click();
-  await page.locator(".token").nth(12).click({ modifiers: ["Shift"] });
+  await tokens(page).nth(2).click();
+  await tokens(page).nth(12).click({ modifiers: ["Shift"] });
   await page.getByText("Rank all heads between “cat” 2 and “cat” 12").click();
   await expect.poll(listed).toMatch(best(attentions, 2, 12));
   await page.getByRole("radio", { name: "Second attends to first" }).check();
   await expect.poll(listed).toMatch(best(attentions, 12, 2));
   await page.locator(".disclosure").getByRole("radio", { name: "Similarity" }).check();
   await expect.poll(listed).toMatch(best(similarities, 2, 12));
-  await expect(page.locator(".head-map td")).toHaveCount(144);
+  await expect(headMap(page).getByRole("cell")).toHaveCount(144);
   await open(page, home, `view=head&layer=1&head=4&pin=2.12&ties=1&${query}`);
   await expect.poll(listed).toMatch(best(attentions, 2, 12));
-  await page.locator(".head-map td").nth(5 * 12 + 3).click();
+  await headMap(page).getByRole("cell").nth(5 * 12 + 3).click();
   await expect(page).toHaveURL(/layer=5&head=3/);
   await expect(readout(page)).toContainText("cat 2 → cat 12");
 });
@@ -109,11 +109,11 @@ test("what changed between two texts: changed words included, second segments ke
   await page.getByLabel("Second text", { exact: true }).fill(second.text);
   await expect(page.getByLabel("Second segment of the second text")).toHaveValue("It slept.");
   await page.getByRole("button", { name: "Compare", exact: true }).last().click();
-  await expect(page.locator(".facts")).toContainText(/Tokens compared\d+, \d+ of them changed/);
+  await expect(figures(page)).toContainText(/Tokens compared\d+, \d+ of them changed/);
   await expect(page).toHaveURL(/pair2=It\+slept/);
   await page.getByText("Rank all heads by their change").click();
-  await expect(page.locator(".head-map td")).toHaveCount(144);
-  await expect.poll(() => page.locator(".head-map tbody tr").count()).toBe(12);
+  await expect(headMap(page).getByRole("cell")).toHaveCount(144);
+  await expect.poll(() => bodyRows(headMap(page)).count()).toBe(12);
   const ask = async (data: object): Promise<number[][][][]> =>
     (
       await (
@@ -135,28 +135,28 @@ test("what changed between two texts: changed words included, second segments ke
   const best = a
     .flatMap((layer, l) => layer.map((_, h) => ({ name: `Layer ${l} head ${h}`, value: change(l, h) })))
     .sort((p, q) => q.value - p.value);
-  await expect(page.locator(".ranked button").first()).toHaveText(best[0]!.name);
+  await expect(rankedHeads(page).getByRole("button").first()).toHaveText(best[0]!.name);
   const shown = Number(await page.locator(".ranked b").first().textContent());
   expect(Math.abs(shown - best[0]!.value)).toBeLessThan(0.02 * best[0]!.value);
 });
 
 test("what changes when a head is switched off: nothing before it", async ({ watched: page, home }) => {
   await open(page, home, "view=compare&against=off&layer=9&head=3&layer2=5&head2=2&changes=1&text=The+cat+sat.+It+ran.");
-  await expect(page.locator(".plate").nth(1)).toContainText("head 2 of layer 5 switched off");
-  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
-  const rows = await page.locator(".head-map tbody tr").evaluateAll((all) =>
+  await expect(page.getByRole("figure").nth(1)).toContainText("head 2 of layer 5 switched off");
+  await expect(bodyRows(headMap(page))).toHaveCount(12);
+  const rows = await bodyRows(headMap(page)).evaluateAll((all) =>
     all.map((row) => [...row.querySelectorAll("td")].map((td) => td.textContent)),
   );
   expect(rows.slice(0, 5).flat().every((v) => Number(v) < 1e-3)).toBe(true);
   expect(rows.slice(6).flat().some((v) => Number(v) > 0.001)).toBe(true);
   await page.getByRole("radio", { name: "Attention", exact: true }).check();
-  await expect(page.locator(".head-map")).toContainText("Change of attention");
+  await expect(headMap(page)).toContainText("Change of attention");
 });
 
 test("two models: the same model changes nothing", async ({ watched: page, home }) => {
   await open(page, home, "view=compare&against=model&model2=twin&layer=1&head=4&layer2=1&head2=4&changes=1&text=A+dog+ran.");
-  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
-  const cells = await page.locator(".head-map td").allTextContents();
+  await expect(bodyRows(headMap(page))).toHaveCount(12);
+  const cells = await headMap(page).getByRole("cell").allTextContents();
   expect(cells.every((v) => Number(v) < 1e-3)).toBe(true);
 });
 
@@ -164,7 +164,7 @@ test("attention as lines over the text, and a word when only the strongest are d
   const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
   await open(page, home, `view=text&layer=${layer}&head=${head}&beside=${layer}.${head}`);
   await expect(page.locator(".arc.attention").first()).toBeAttached();
-  await page.locator(".token").nth(20).click();
+  await tokens(page).nth(20).click();
   await expect.poll(() => page.locator(".arc.attention").count()).toBeLessThan(4); // a head that looks one back
   await page.keyboard.press("Escape");
   await page.getByRole("radio", { name: "Similar to" }).check();
@@ -181,7 +181,7 @@ test("a head without a line says so, by name", async ({ watched: page, home, req
   const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
   await open(page, home, `view=text&layer=${layer}&head=${head}&beside=${even.layer}.${even.head}`);
   await expect(page.locator(".arc").first()).toBeAttached();
-  await page.locator(".token").nth(20).click();
+  await tokens(page).nth(20).click();
   await expect(page.getByText(`No lines of ${even.name}: no attention here reaches 0.1.`)).toBeVisible();
 });
 
@@ -211,7 +211,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   await expect.poll(async () => (last.colours = await strokes()).filter((c) => c.includes("rgb")).length).toBe(2);
   const colours = last.colours.filter((c) => c.includes("rgb"));
   // One looks back, the other ahead: from a token a line of each.
-  await page.locator(".token").nth(20).click();
+  await tokens(page).nth(20).click();
   await expect.poll(lanes).toEqual(both);
   await expect.poll(() => page.locator(".arc").count()).toBeLessThan(8);
   await reload(page);

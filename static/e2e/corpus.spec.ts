@@ -1,6 +1,6 @@
 // Corpus runs: from a file to a report, and two reports side by side.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, findings, looking, open, readout, reload, saved, settled, test, view, type Place } from "./viewer";
+import { colours, expect, exportMenu, findings, looking, open, type Place, readout, reload, runCard, saved, settled, test, textBox, view } from "./viewer";
 
 const jsonl = (texts: readonly string[]): Buffer =>
   Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
@@ -12,22 +12,21 @@ const RULES = Array.from({ length: 12 }, (_, n) => `A server, a client, and ${n}
 
 async function begin(page: Page, name: string, mimeType: string, buffer: Buffer): Promise<void> {
   await page.getByLabel("Drop a file").setInputFiles({ name, mimeType, buffer });
-  await expect(page.locator(".drop .chosen")).toContainText(name);
+  await expect(page.getByRole("form", { name: "New run" })).toContainText(name);
   await page.getByRole("button", { name: "Start the run" }).click();
 }
 
-const card = (page: Page, name: string) => page.locator(".run", { hasText: name });
 
 // The runs of these names, done; made when the server has none of them yet.
 async function withRuns(page: Page, home: string, fragment = ""): Promise<void> {
   await open(page, home, `view=corpus${fragment}`);
   await settled(page);
   await expect(page.locator(".corpus .muted[role=status]")).toHaveCount(0);
-  if (await card(page, "rules.txt").count()) return;
+  if (await runCard(page, "rules.txt").count()) return;
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
-  await expect(card(page, "stories.jsonl")).toContainText("Done");
+  await expect(runCard(page, "stories.jsonl")).toContainText("Done");
   await begin(page, "rules.txt", "text/plain", Buffer.from(RULES.join("\n")));
-  await expect(card(page, "rules.txt")).toContainText("Done");
+  await expect(runCard(page, "rules.txt")).toContainText("Done");
 }
 
 test("a server without a folder for runs says how to get one", async ({ page, home }) => {
@@ -41,9 +40,9 @@ test("a server without a folder for runs says how to get one", async ({ page, ho
 
 test("a file becomes a run, watched to its end, with a report", async ({ watched: page, home, context }) => {
   await withRuns(page, home);
-  await expect(card(page, "stories.jsonl")).toContainText("12 texts");
+  await expect(runCard(page, "stories.jsonl")).toContainText("12 texts");
   const opened = context.waitForEvent("page");
-  await card(page, "stories.jsonl").getByRole("link", { name: "Open the report" }).click();
+  await runCard(page, "stories.jsonl").getByRole("link", { name: "Open the report" }).click();
   const report = await opened;
   await expect(report.getByRole("heading", { level: 1 })).toHaveText("How this model pays attention");
 });
@@ -54,11 +53,11 @@ test("bad lines are shown with their numbers; a run can be deleted", async ({ wa
     `${JSON.stringify({ text: "One text." })}\nnot JSON\n${JSON.stringify({ text: "Another." })}\n`,
   );
   await begin(page, "flawed.jsonl", "application/x-ndjson", buffer);
-  await expect(card(page, "flawed.jsonl")).toContainText("Done");
-  await expect(card(page, "flawed.jsonl")).toContainText("Left out 1 line: 2");
+  await expect(runCard(page, "flawed.jsonl")).toContainText("Done");
+  await expect(runCard(page, "flawed.jsonl")).toContainText("Left out 1 line: 2");
   page.on("dialog", (dialog) => void dialog.accept());
-  await card(page, "flawed.jsonl").getByRole("button", { name: "Delete" }).click();
-  await expect(card(page, "flawed.jsonl")).toHaveCount(0);
+  await runCard(page, "flawed.jsonl").getByRole("button", { name: "Delete" }).click();
+  await expect(runCard(page, "flawed.jsonl")).toHaveCount(0);
   await settled(page);
   await expect(page.getByText("The address names the run")).toHaveCount(0);
 });
@@ -67,39 +66,39 @@ test("a run is shown while it works, and can be cancelled", async ({ watched: pa
   await open(page, home, "view=corpus");
   const long = Array.from({ length: 20_000 }, (_, n) => `${STORIES[n % 12]} ${STORIES[(n + 5) % 12]} ${n}`);
   await begin(page, "long.jsonl", "application/x-ndjson", jsonl(long));
-  await expect(card(page, "long.jsonl")).toContainText("Running");
-  await expect(card(page, "long.jsonl").getByRole("progressbar")).toBeVisible();
-  await expect(card(page, "long.jsonl")).toContainText("texts/s");
-  await card(page, "long.jsonl").getByRole("button", { name: "Cancel" }).click();
-  await expect(card(page, "long.jsonl")).toContainText("Cancelled");
-  await expect(card(page, "long.jsonl").getByRole("link", { name: "Open the report" })).toBeVisible();
+  await expect(runCard(page, "long.jsonl")).toContainText("Running");
+  await expect(runCard(page, "long.jsonl").getByRole("progressbar")).toBeVisible();
+  await expect(runCard(page, "long.jsonl")).toContainText("texts/s");
+  await runCard(page, "long.jsonl").getByRole("button", { name: "Cancel" }).click();
+  await expect(runCard(page, "long.jsonl")).toContainText("Cancelled");
+  await expect(runCard(page, "long.jsonl").getByRole("link", { name: "Open the report" })).toBeVisible();
 });
 
 test("a file dropped beside its zone is taken, and the page stays", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus");
-  await expect(page.locator(".drop")).toBeVisible();
+  await expect(page.getByRole("form", { name: "New run" })).toBeVisible();
   const dropped = await page.evaluateHandle(() => {
     const data = new DataTransfer();
     data.items.add(new File(["A dog ran."], "beside.txt", { type: "text/plain" }));
     return data;
   });
   for (const kind of ["dragover", "drop"]) await page.dispatchEvent(".top", kind, { dataTransfer: dropped });
-  await expect(page.locator(".drop .chosen")).toContainText("beside.txt");
+  await expect(page.getByRole("form", { name: "New run" })).toContainText("beside.txt");
 });
 
 test("an error of the server stands beside its option", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#error-run-file")).toBeVisible();
-  await page.locator("#run-max_tokens").fill("99999");
+  await expect(page.getByLabel("Drop a file")).toHaveAccessibleDescription(/Choose the file/);
+  await page.getByRole("textbox", { name: "Tokens at most" }).fill("99999");
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
-  await expect(page.locator("#error-run-max_tokens")).toContainText("Tokens at most is 99999; it must be an integer from 2 to 512");
-  await expect(page.locator("#run-max_tokens")).toHaveAttribute("aria-invalid", "true");
-  await page.locator("#run-max_tokens").fill("128");
-  await page.locator("#run-layers").fill("99");
+  await expect(page.getByRole("textbox", { name: "Tokens at most" })).toHaveAccessibleDescription(/Tokens at most is 99999; it must be an integer from 2 to 512/);
+  await expect(page.getByRole("textbox", { name: "Tokens at most" })).toHaveAttribute("aria-invalid", "true");
+  await page.getByRole("textbox", { name: "Tokens at most" }).fill("128");
+  await page.getByRole("textbox", { name: /^Layers: all/ }).fill("99");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#error-run-layers")).toContainText("Layers is 99; it must be a layer of the model: 0 to 11");
-  await expect(page.locator("#error-run-max_tokens")).toBeHidden();
+  await expect(page.getByRole("textbox", { name: /^Layers: all/ })).toHaveAccessibleDescription(/Layers is 99; it must be a layer of the model: 0 to 11/);
+  await expect(page.getByRole("textbox", { name: "Tokens at most" })).toHaveAccessibleDescription("");
 });
 
 test("two runs side by side: the numbers are the reports'", async ({ watched: page, home, request }) => {
@@ -202,14 +201,14 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await texts.nth(2).getByRole("button").focus();
   await page.keyboard.press("Enter");
   await expect(view(page, "Head")).toBeVisible();
-  await expect(page.locator("#text")).toHaveValue(examples[2].body);
+  await expect(textBox(page)).toHaveValue(examples[2].body);
   await expect(page).toHaveURL(new RegExp(`layer=${layer}&head=${head}`));
   await expect(page).toHaveURL(/[#&]prompt=%3D(&|$)/); // none, as the run had
   await expect(readout(page)).toContainText("→"); // the strongest cell is pinned
   await page.goBack();
   await expect(texts).toHaveCount(12);
   await page.getByLabel("Typical by").selectOption("repeated_share");
-  await expect(page.locator(".colour-bar").filter({ hasText: "Normalised similarity N" })).toBeVisible();
+  await expect(page.getByRole("img").filter({ hasText: "Normalised similarity N" })).toBeVisible();
   await page.getByRole("combobox", { name: "Head", exact: true }).selectOption("3");
   await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
 });
@@ -221,7 +220,7 @@ test("Export that is opened early offers the typical texts once they are here", 
   await page.route("**/examples?*", (route) => held.then(() => route.continue()));
   await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
   await expect(view(page, "Corpus").getByRole("figure").first()).toBeVisible();
-  await page.locator(".menu summary").click();
+  await exportMenu(page).click();
   const item = page.getByRole("button", { name: "SVG of texts" });
   await expect(page.getByRole("button", { name: /^SVG/ })).toBeVisible();
   await expect(item).toHaveCount(0);
@@ -235,7 +234,7 @@ test(
   async ({ watched: page, home, request }) => {
     const id = await made(request, home, "name=untypical");
     await open(page, home, `view=corpus&typical=1&run=${id}`);
-    await expect(page.locator(".comparison .notice")).toContainText("Start a run with “Typical texts a head” above 0.");
+    await expect(page.getByRole("region", { name: "Runs side by side" }).getByRole("status")).toContainText("Start a run with “Typical texts a head” above 0.");
   },
 );
 
@@ -251,7 +250,7 @@ for (const [width, colorScheme] of [
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
       await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
-      await expect(page.locator(".multiples li")).toHaveCount(2);
+      await expect(page.getByRole("list", { name: /^Typical texts of/ }).getByRole("listitem")).toHaveCount(2);
       await settled(page);
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
       expect(await findings(page)).toEqual([]);
@@ -265,7 +264,7 @@ test(
     await withRuns(page, home);
     for (const n of [1, 2]) {
       await begin(page, `later-${n}.txt`, "text/plain", Buffer.from(RULES.slice(n).join("\n")));
-      await expect(card(page, `later-${n}.txt`)).toContainText("Done");
+      await expect(runCard(page, `later-${n}.txt`)).toContainText("Done");
     }
     const { corpora } = await (await request.get(`${home}corpora`)).json();
     const names = ["stories.jsonl", "later-1.txt", "later-2.txt"]; // as they were started
@@ -305,10 +304,10 @@ test("which head does what, over a run: a map, and a table to sort and to search
   const strongest = await rows.nth(1).getByRole("rowheader").textContent();
   const [layer, head] = strongest!.split("·");
   await expect(part.getByRole("list", { name: "Heads, strongest first" }).getByRole("button").first()).toHaveText(`Layer ${layer} head ${head}`);
-  await expect(part.locator(".colour-bar")).toContainText(/linear, 0\s% to \d+\s%/); // as the cells
+  await expect(part.getByRole("img")).toContainText(/linear, 0\s% to \d+\s%/); // as the cells
   await part.getByLabel("Map of").selectOption("broad");
   await expect(page).toHaveURL(/runcolumn=broad/);
-  await expect(part.locator(".colour-bar")).toContainText("Entropy");
+  await expect(part.getByRole("img")).toContainText("Entropy");
   await part.getByLabel("Find heads").fill("zzz");
   await expect(rows).toHaveCount(1);
   await expect(part.getByRole("status")).toHaveText("No head has this place or label.");

@@ -1,6 +1,6 @@
 // Two texts of a sentence encoder: their cosine, the tokens' shares of it and the heads behind it, and the prompts.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, findings, open, ranked, settled, taskTest as test, view } from "./viewer";
+import { expect, findings, headMap, modelBox, open, ranked, rankedHeads, settled, taskTest as test, view } from "./viewer";
 
 const [FIRST, SECOND] = ["The old bridge was closed.", "Nobody may cross the river."];
 const COMPARED = `view=compare&against=text&model=encoder&text=${encodeURIComponent(FIRST)}&text2=${encodeURIComponent(SECOND)}`;
@@ -17,7 +17,7 @@ test("the cosine is the service's, and the tokens' shares sum to it", async ({ w
   await open(page, home, COMPARED);
   await settled(page);
   const box = view(page, "Cosine");
-  expect(Number((await box.locator("dd").first().textContent())!.replace("−", "-"))).toBeCloseTo(cosine(a, b), 2);
+  expect(Number((await box.getByRole("definition").first().textContent())!.replace("−", "-"))).toBeCloseTo(cosine(a, b), 2);
   for (const text of [0, 1]) {
     const titles = await box.locator(".cosine-texts > div").nth(text).locator(".token").evaluateAll((all) => all.map((one) => (one as HTMLElement).title));
     const sum = titles.reduce((total, title) => total + Number(title.replace("−", "-")), 0);
@@ -36,9 +36,9 @@ test("heads are ranked by their effect on the cosine", { tag: "@slow" }, async (
   await view(page, "Cosine").getByText("Which heads bring it about?").click();
   await expect(page).toHaveURL(/causes=1/);
   await settled(page);
-  const map = view(page, "Cosine").locator(".head-map");
-  await expect(map.locator("td")).toHaveCount(144);
-  await expect(map.locator(".ranked button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
+  const map = headMap(view(page, "Cosine"));
+  await expect(map.getByRole("cell")).toHaveCount(144);
+  await expect(rankedHeads(map).getByRole("button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
 });
 
 test("each text has a prompt of its own, and changing it changes the cosine", { tag: "@slow" }, async ({ watched: page, home, request }) => {
@@ -51,9 +51,9 @@ test("each text has a prompt of its own, and changing it changes the cosine", { 
   await page.getByLabel("Prompt before the second text").selectOption("=passage");
   await expect(page).toHaveURL(/prompt=%3D&/);
   await settled(page);
-  const shown = view(page, "Cosine").locator("dd").first();
+  const shown = view(page, "Cosine").getByRole("definition").first();
   expect(Number((await shown.textContent())!.replace("−", "-"))).toBeCloseTo(cosine(a, b), 2);
-  await page.locator("#model").selectOption("moods");
+  await modelBox(page).selectOption("moods");
   await settled(page);
   await expect(page.getByLabel("Prompt before the text")).toHaveCount(0);
 });

@@ -1,23 +1,23 @@
 // Single things that a user meets: choosing tokens, comparing, ranking, dropping a file.
 import { TERMS } from "../src/ui/terms";
-import { drawn, expect, open, ranked, reload, settled, test, view } from "./viewer";
+import { bodyRows, chosenTokens, drawn, expect, modelBox, open, pairRows, ranked, rankedHeads, reload, settled, test, textBox, thumbs, tokens, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat.";
 const query = `text=${encodeURIComponent(TEXT)}`;
 
 test("text: Shift and click selects no text of the page; a switch chooses several without a keyboard", async ({ watched: page, home }) => {
   await open(page, home, `view=text&layer=1&head=4&${query}`);
-  await page.locator(".token").nth(2).click();
-  await page.locator(".token").nth(9).click({ modifiers: ["Shift"] });
-  await expect(page.locator(".token.chosen")).toHaveCount(2);
+  await tokens(page).nth(2).click();
+  await tokens(page).nth(9).click({ modifiers: ["Shift"] });
+  await expect(chosenTokens(page)).toHaveCount(2);
   expect(await page.evaluate(() => getSelection()!.toString())).toBe("");
   await page.keyboard.press("Escape");
-  await page.locator(".token").nth(2).click();
-  await page.locator(".token").nth(4).click();
-  await expect(page.locator(".token.chosen")).toHaveCount(1);
+  await tokens(page).nth(2).click();
+  await tokens(page).nth(4).click();
+  await expect(chosenTokens(page)).toHaveCount(1);
   await page.getByLabel("Choose several").check();
-  await page.locator(".token").nth(9).click();
-  await expect(page.locator(".token.chosen")).toHaveCount(2);
+  await tokens(page).nth(9).click();
+  await expect(chosenTokens(page)).toHaveCount(2);
 });
 
 test("compare: another model is another one", async ({ watched: page, home }) => {
@@ -25,27 +25,27 @@ test("compare: another model is another one", async ({ watched: page, home }) =>
   await page.getByRole("radio", { name: "Another model" }).check();
   await expect(page.getByLabel("Second model")).toHaveValue("twin");
   await expect(page.getByText("Rank all heads by their change")).toBeVisible();
-  await page.locator("#model").selectOption("twin");
+  await modelBox(page).selectOption("twin");
   await expect(page.getByLabel("Second model")).toHaveValue("mini");
 });
 
 test("compare: a symmetric difference is listed once", async ({ watched: page, home }) => {
   await open(page, home, `view=compare&layer=1&head=4&layer2=2&head2=3&${query}`);
   const pairs = async (): Promise<string[]> =>
-    (await page.locator(".extremes tbody tr").evaluateAll((all) =>
+    (await bodyRows(page.getByRole("table", { name: /^Largest differences/ })).evaluateAll((all) =>
       all.map((row) => [...row.querySelectorAll("td")].slice(0, 2).map((td) => td.textContent).sort().join(" | ")),
     ));
-  await expect(page.locator(".extremes tbody tr")).toHaveCount(8);
+  await expect(bodyRows(page.getByRole("table", { name: /^Largest differences/ }))).toHaveCount(8);
   expect(new Set(await pairs()).size).toBe(8);
   await page.getByRole("radio", { name: "Attention", exact: true }).check();
-  await expect(page.locator(".extremes thead")).toContainText("Row");
+  await expect(page.getByRole("table", { name: /^Largest differences/ }).getByRole("rowgroup").first()).toContainText("Row");
 });
 
 test("a file dropped anywhere leaves the page where it is", async ({ watched: page, home }) => {
   for (const fragment of [`view=text&${query}`, "view=corpus"]) {
     await open(page, home, fragment);
     await drawn(page);
-    if (fragment === "view=corpus") await expect(page.locator(".drop")).toBeVisible(); // the view is loaded
+    if (fragment === "view=corpus") await expect(page.getByRole("form", { name: "New run" })).toBeVisible(); // the view is loaded
     const kept = await page.evaluate(() =>
       ["dragover", "drop"].map((kind) => {
         const dataTransfer = new DataTransfer();
@@ -55,7 +55,7 @@ test("a file dropped anywhere leaves the page where it is", async ({ watched: pa
     );
     expect(kept).toEqual([true, true]);
   }
-  await expect(page.locator(".drop .chosen")).toContainText("texts.txt");
+  await expect(page.getByRole("form", { name: "New run" })).toContainText("texts.txt");
 });
 
 test("heads are ranked between two tokens by exact attention, with a mark for chance", async ({ watched: page, home, request }) => {
@@ -64,9 +64,9 @@ test("heads are ranked between two tokens by exact attention, with a mark for ch
   ).json();
   const all = ranked(attentions as number[][][][], (map) => map[5]![11]!);
   await open(page, home, `view=head&layer=1&head=4&pin=5.11&ties=1&${query}`);
-  const listed = page.locator(".ranked li");
+  const listed = rankedHeads(page).getByRole("listitem");
   await expect(listed).toHaveCount(10);
-  const names = (await listed.locator("button").allTextContents()).map((name) => /(\d+) head (\d+)/.exec(name)!.slice(1).join("·"));
+  const names = (await listed.getByRole("button").allTextContents()).map((name) => /(\d+) head (\d+)/.exec(name)!.slice(1).join("·"));
   const value = new Map(all.map((one) => [one.name, one.value]));
   names.forEach((name, n) => expect(Math.abs(value.get(name)! - all[n]!.value)).toBeLessThan(1e-3 * all[0]!.value));
   const chance = 1 / attentions[0][0].length;
@@ -91,7 +91,7 @@ test("a model without predictions offers no effects on them", async ({ watched: 
   await open(page, home, `view=experiment&${query}`);
   await settled(page);
   await expect(view(page, "Experiment")).toContainText("no head for tokens");
-  await expect(page.getByLabel("Heads coloured by").locator("option")).toHaveText([
+  await expect(page.getByLabel("Heads coloured by").getByRole("option")).toHaveText([
     "Change of similarity",
     "Change of attention",
     "Effect on states",
@@ -101,10 +101,10 @@ test("a model without predictions offers no effects on them", async ({ watched: 
 
 test("typed text says that it is not analysed, and outlasts a reload", async ({ watched: page, home }) => {
   await open(page, home, query);
-  await page.locator("#text").fill("A dog ran.");
+  await textBox(page).fill("A dog ran.");
   await expect(page.getByText("Not analysed yet")).toBeVisible();
   await page.reload();
-  await expect(page.locator("#text")).toHaveValue("A dog ran.");
+  await expect(textBox(page)).toHaveValue("A dog ran.");
   await expect(page.getByText("Not analysed yet")).toBeVisible();
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.getByText("Not analysed yet")).toBeHidden();
@@ -112,13 +112,13 @@ test("typed text says that it is not analysed, and outlasts a reload", async ({ 
 
 test("sorting and searching are steps that Ctrl+Z and Back undo", async ({ watched: page, home }) => {
   await open(page, home, query);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await page.getByLabel("Sort by").selectOption("high_pairs");
   await page.getByLabel("Find heads").pressSequentially("7·5");
-  await expect(page.locator(".thumb")).toHaveCount(1);
-  await page.locator(".brand").focus();
+  await expect(thumbs(page)).toHaveCount(1);
+  await page.getByRole("link", { name: "headscope", exact: true }).focus();
   await page.keyboard.press("Control+z");
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await expect(page.getByLabel("Sort by")).toHaveValue("high_pairs");
   await page.goBack();
   await expect(page.getByLabel("Sort by")).toHaveValue("none");
@@ -145,7 +145,7 @@ test("a control explains itself by keyboard and click, and leads to the glossary
   await page.getByRole("button", { name: "All terms" }).click();
   const glossary = page.getByRole("dialog", { name: "Glossary" });
   await expect(glossary).toBeVisible();
-  await expect(glossary.locator("dt")).toHaveCount(TERMS.length);
+  await expect(glossary.getByRole("term")).toHaveCount(TERMS.length);
   await page.keyboard.press("Escape");
   await expect(glossary).toBeHidden();
 });
@@ -158,8 +158,8 @@ test("the first frame of the list of pairs fills its window", async ({ watched: 
     }).observe(document, { childList: true, subtree: true });
   });
   await open(page, home, "view=pairs&layer=0&head=6&tau=0.1");
-  await expect(page.locator("table.pairs tbody tr:not(.space)").first()).toBeVisible();
-  const [first, visible] = await page.locator(".scroller").evaluate((scroller) =>
+  await expect(pairRows(page).first()).toBeVisible();
+  const [first, visible] = await page.getByRole("region", { name: /^Pairs;/ }).evaluate((scroller) =>
     [Number(document.documentElement.dataset.first), scroller.clientHeight / 28]);
   expect(first).toBeGreaterThanOrEqual(Math.floor(visible!));
 });

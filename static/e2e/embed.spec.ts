@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FrameLocator, Page } from "@playwright/test";
-import { expect, readout, test } from "./viewer";
+import { expect, exportMenu, maps, menuNote, readout, runCard, test, thumbs } from "./viewer";
 
 const VIEWS = {
   overview: ["Overview", ".thumb"],
@@ -48,9 +48,9 @@ for (const [view, [name, shows]] of Object.entries(VIEWS))
 
 test("a frame's view can be used, left and come back to", async ({ page, home }) => {
   const inside = await frame(page, `${home}?embed#text=A+dog+ran.`);
-  await inside.locator(".thumb").nth(12 + 7).click();
+  await thumbs(inside).nth(12 + 7).click();
   await expect(inside.getByRole("region", { name: "Head", exact: true })).toBeVisible();
-  await inside.locator(".heatmap canvas").last().hover();
+  await maps(inside).last().hover();
   await expect(inside.locator(".readout .line")).toContainText("→");
   const [whole] = await Promise.all([
     page.context().waitForEvent("page"),
@@ -82,7 +82,7 @@ test("a frame shows runs and changes none", async ({ page, home, request }) => {
   });
   expect(made.status()).toBe(202);
   const inside = await frame(page, `${home}?embed#view=corpus`);
-  await expect(inside.locator(".run", { hasText: "framed" })).toBeVisible();
+  await expect(runCard(inside, "framed")).toBeVisible();
   await expect(inside.getByRole("button", { name: /Delete|Cancel|Start/ })).toHaveCount(0);
 });
 
@@ -90,9 +90,9 @@ test("the menu copies a frame that works", async ({ watched: page, home, context
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.goto(`${home}#view=head&layer=1&head=4&text=${encodeURIComponent('Say "a < b" & go.')}&pin=1.2`);
   await expect(readout(page)).toContainText("→");
-  await page.locator(".menu summary").click();
+  await exportMenu(page).click();
   await page.getByRole("button", { name: /^Frame/ }).click();
-  await expect(page.locator(".sheet p")).toHaveText("Copied the frame");
+  await expect(menuNote(page)).toHaveText("Copied the frame");
   const markup = await page.evaluate(() => navigator.clipboard.readText());
   expect(markup).toMatch(/^<iframe src=".*\?embed#.*height="600"/);
   const notebook = await context.newPage();

@@ -1,6 +1,6 @@
 // Change heads, see what follows: what the view shows is what the service answers.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, drawn, expect, open, readout, reload, test, view, saved } from "./viewer";
+import { bodyRows, colours, drawn, expect, exportMenu, maps, menuNote, open, predictions, readout, reload, saved, test, textBox, view } from "./viewer";
 
 const TEXT = "The old bridge [MASK] closed after the war.";
 const QUERY = `view=experiment&text=${encodeURIComponent(TEXT)}`;
@@ -9,37 +9,37 @@ const ZERO = { layers: [1], heads: [7], kind: "zero" };
 const ask = async (request: APIRequestContext, home: string, body: object) =>
   (await request.post(`${home}analyze`, { data: { text: TEXT, layers: "all", outputs: ["predictions"], ...body } })).json();
 const head = (page: Page, l: number, h: number) =>
-  page.locator(".switches [role=row]").nth(l + 1).locator("[role=gridcell] button").nth(h);
+  page.getByRole("grid").getByRole("row").nth(l + 1).getByRole("gridcell").nth(h).getByRole("button");
 const percent = (p: number): string => `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}\u00a0%`;
 
 test("a head is switched off: predictions, heads and tokens are those of the service", async ({ watched: page, home, request }) => {
   await open(page, home, QUERY);
   const before = await ask(request, home, {});
   const after = await ask(request, home, { interventions: [ZERO] });
-  const row = page.locator(".prediction tbody tr").first();
+  const row = bodyRows(predictions(page)).first();
   await expect(row).toContainText(`was${percent(before.predictions[0].top[0].probability)}`);
   await head(page, 1, 7).click();
   await expect(head(page, 1, 7)).toHaveText("off");
   await expect(page).toHaveURL(/edits=z1.7/);
-  await expect(page.locator(".edits")).toHaveText("1 head switched off");
+  await expect(page.getByRole("status", { name: "Changes" })).toHaveText("1 head switched off");
   const [was, is] = [before, after].map((answer) => answer.predictions[0].top[0].probability);
   await expect(row).toContainText(`${percent(was)} 1${percent(is)} 1`);
   const best = (after.changes.similarities as number[][])
     .flatMap((values, l) => values.map((value, h) => ({ name: `Layer ${l} head ${h}`, value })))
     .sort((a, b) => b.value - a.value)
     .map(({ name }) => name);
-  await expect.poll(() => page.locator(".ranks section").first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8));
+  await expect.poll(() => page.getByRole("region", { name: /^(Heads by|Tokens that)/ }).first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8));
   const moved = after.changes.hidden.at(-1) as number[];
   const first = moved.indexOf(Math.max(...moved));
-  await expect(page.locator(".ranks section").nth(1).locator(".barred span").first()).toHaveText(`${after.tokens[first]} ${first}`);
+  await expect(page.getByRole("region", { name: /^(Heads by|Tokens that)/ }).nth(1).locator(".barred span").first()).toHaveText(`${after.tokens[first]} ${first}`);
   await head(page, 1, 7).click();
   await expect(page).not.toHaveURL(/edits=/);
-  await expect(page.locator(".edits")).toHaveText("Nothing is changed yet");
+  await expect(page.getByRole("status", { name: "Changes" })).toHaveText("Nothing is changed yet");
 });
 
 test("kinds, whole layers and the factor reach the request; the address keeps them", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
-  await expect(page.locator(".prediction")).toBeVisible();
+  await expect(page.getByRole("region", { name: /^Predictions: / })).toBeVisible();
   await page.getByRole("radio", { name: "Scale", exact: true }).check();
   await page.getByLabel("Factor").fill("-2");
   const sent = page.waitForRequest((r) => (r.postData() ?? "").includes('"kind":"scale"') && r.postData()!.includes("predictions"));
@@ -48,7 +48,7 @@ test("kinds, whole layers and the factor reach the request; the address keeps th
   await expect(head(page, 4, 3)).toHaveText("×-2");
   await page.getByRole("radio", { name: "Uniform" }).check();
   await page.getByRole("button", { name: "L2: all heads of layer 2" }).click();
-  await expect(page.locator(".edits")).toHaveText("12 heads made to attend evenly, 1 scaled by -2");
+  await expect(page.getByRole("status", { name: "Changes" })).toHaveText("12 heads made to attend evenly, 1 scaled by -2");
   await page.getByRole("radio", { name: "Mean" }).check();
   await head(page, 2, 0).click();
   await expect(head(page, 2, 0)).toHaveText("mean");
@@ -57,14 +57,14 @@ test("kinds, whole layers and the factor reach the request; the address keeps th
   await expect(head(page, 2, 0)).toHaveText("mean");
   await expect(head(page, 4, 3)).toHaveText("×-2");
   await page.getByRole("button", { name: "Release all" }).click();
-  await expect(page.locator(".switches [aria-pressed=true]")).toHaveCount(0);
+  await expect(page.getByRole("grid").getByRole("button", { pressed: true })).toHaveCount(0);
   await page.goBack();
-  await expect(page.locator(".switches [aria-pressed=true]")).toHaveCount(13);
+  await expect(page.getByRole("grid").getByRole("button", { pressed: true })).toHaveCount(13);
 });
 
 test("the switches by keyboard: arrows, Enter, Shift and Enter", async ({ watched: page, home }) => {
   await open(page, home, QUERY);
-  await expect(page.locator(".prediction")).toBeVisible();
+  await expect(page.getByRole("region", { name: /^Predictions: / })).toBeVisible();
   await head(page, 0, 0).focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowRight");
@@ -81,7 +81,7 @@ test("the switches by keyboard: arrows, Enter, Shift and Enter", async ({ watche
 
 test("maps before and after, and their difference cell by cell", async ({ watched: page, home, request }) => {
   await open(page, home, `${QUERY}&edits=z1.7&layer=3&head=2&pin=2.6`);
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  await expect(maps(page)).toHaveCount(3);
   await expect.poll(() => colours(page, ".plate:nth-child(3) canvas")).toBeGreaterThan(10);
   const map = async (body: object): Promise<number> =>
     (await ask(request, home, { layers: [3], heads: [2], outputs: ["similarities"], digits: 9, ...body })).similarities[0][0][2][6];
@@ -93,7 +93,7 @@ test("maps before and after, and their difference cell by cell", async ({ watche
   expect(Math.abs(read("  after") - is)).toBeLessThan(0.02 * Math.abs(is));
   expect(Math.abs(read("after - before") - (is - was))).toBeLessThan(0.02 * Math.abs(is - was));
   await open(page, home, `${QUERY}&edits=z5.1&layer=3&head=2`);
-  await expect(page.locator(".plate").nth(2)).toContainText("nothing differs here");
+  await expect(page.getByRole("figure").nth(2)).toContainText("nothing differs here");
 });
 
 test("any token can be predicted; a text without a mask offers some", async ({ watched: page, home, request }) => {
@@ -103,12 +103,12 @@ test("any token can be predicted; a text without a mask offers some", async ({ w
   const masked = await ask(request, home, { text: "He was born in [MASK] York." });
   const [best] = masked.predictions[0].top;
   expect(best.token).toBe("new");
-  await expect(page.locator(".prediction tbody tr").first()).toContainText(`new${percent(best.probability)}`);
+  await expect(bodyRows(predictions(page)).first()).toContainText(`new${percent(best.probability)}`);
   await page.getByRole("option", { name: "born" }).click();
   await expect(page).toHaveURL(/at=3/);
   const answer = await ask(request, home, { text: "He was born in [MASK] York.", predictions: { positions: [3] } });
-  await expect(page.locator(".prediction")).toContainText(`rank ${answer.predictions[0].rank}.`);
-  await page.locator("#text").fill("He was born in [MASK] York in spring.");
+  await expect(page.getByRole("region", { name: /^Predictions: / })).toContainText(`rank ${answer.predictions[0].rank}.`);
+  await textBox(page).fill("He was born in [MASK] York in spring.");
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page).not.toHaveURL(/at=/); // which was about the other text
   await page.getByRole("option", { name: "born" }).click();
@@ -130,7 +130,7 @@ test("an address that names what is not there says so", async ({ watched: page, 
 test("what is saved: both passes, the switches and the figures", async ({ watched: page, home, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `${QUERY}&edits=z1.7_x4.3.0.5&layer=5&head=3`);
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  await expect(maps(page)).toHaveCount(3);
   const save = async (name: string): Promise<Buffer> => (await saved(page, name)).bytes;
   const vector = (await save("SVG")).toString();
   expect(vector).toContain(">1 head switched off, 1 scaled by 0.5</text>");
@@ -143,9 +143,9 @@ test("what is saved: both passes, the switches and the figures", async ({ watche
   const arrays = (await save("npz")).toString("latin1");
   for (const name of ["first_similarities.npy", "second_similarities.npy", "second_changes_hidden.npy", "second_predictions_top_ids.npy"])
     expect(arrays).toContain(name);
-  await page.locator(".menu summary").click();
+  await exportMenu(page).click();
   await page.getByRole("button", { name: /^Python/ }).click();
-  await expect(page.locator(".sheet p")).toContainText("Copied");
+  await expect(menuNote(page)).toContainText("Copied");
   expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"kind":"zero"');
 });
 
@@ -153,7 +153,7 @@ test("the view fits windows of 390, 1280 and 1600 pixels", async ({ watched: pag
   await open(page, home, `${QUERY}&edits=z1.7&layer=5&head=3`);
   for (const width of [390, 1280, 1600]) {
     await page.setViewportSize({ width, height: 800 });
-    await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+    await expect(maps(page)).toHaveCount(3);
     await expect(view(page, "Experiment")).toBeVisible();
     await drawn(page);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
@@ -164,28 +164,28 @@ test("the lens: what it would say after every layer, before and after", async ({
   await open(page, home, `${QUERY}&edits=z0.0`);
   await page.getByText("Predictions after every layer").click();
   await expect(page).toHaveURL(/lens=1/);
-  await expect(page.locator(".lens-table")).toHaveCount(2);
-  await expect(page.locator(".lens-table").first().locator("tbody tr")).toHaveCount(13);
+  await expect(page.getByRole("region", { name: /^Lens / })).toHaveCount(2);
+  await expect(page.getByRole("region", { name: /^Lens / }).first().getByRole("rowgroup").last().getByRole("row")).toHaveCount(13);
   await page.setViewportSize({ width: 390, height: 800 });
-  const hidden = await page.locator(".lens-table").evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth));
+  const hidden = await page.getByRole("region", { name: /^Lens / }).evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth));
   expect(hidden).toEqual([0, 0]); // the entropy is in sight on a phone
   await page.setViewportSize({ width: 1280, height: 800 });
   for (const [n, body] of [{}, { interventions: [{ layers: [0], heads: [0], kind: "zero" }] }].entries()) {
     const { predictions } = await ask(request, home, { ...body, predictions: { lens: true } });
-    const said = await page.locator(".lens-table").nth(n).locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelector("td span")!.textContent));
+    const said = await page.getByRole("region", { name: /^Lens / }).nth(n).locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelector("td span")!.textContent));
     expect(said).toEqual(predictions[0].layers.map((reading: { top: { token: string }[] }) => reading.top[0]!.token));
   }
 });
 
 test("what is opened just before the page is drawn stays open", async ({ watched: page, home }) => {
   await open(page, home, QUERY);
-  await expect(page.locator(".prediction")).toBeVisible();
+  await expect(page.getByRole("region", { name: /^Predictions: / })).toBeVisible();
   await drawn(page);
   await page.evaluate(() => {
     requestAnimationFrame(() => document.querySelector<HTMLElement>(".experiment .disclosure summary")!.click());
     dispatchEvent(new Event("hashchange")); // the page draws itself in the same frame, after the press
   });
-  await expect(page.locator(".lens-table")).toHaveCount(1);
+  await expect(page.getByRole("region", { name: /^Lens / })).toHaveCount(1);
   await expect(page).toHaveURL(/lens=1/);
 });
 
@@ -211,7 +211,7 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   const best = (effects as { prediction_kl: number }[][])
     .flatMap((row, l) => row.map(({ prediction_kl }, h) => ({ name: `Layer ${l} head ${h}`, l, h, value: prediction_kl })))
     .sort((a, b) => b.value - a.value);
-  await expect.poll(() => page.locator(".ranks section").first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8).map(({ name }) => name));
+  await expect.poll(() => page.getByRole("region", { name: /^(Heads by|Tokens that)/ }).first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8).map(({ name }) => name));
   const { l, h } = best[0]!;
   await page.getByLabel("Heads coloured by").selectOption("hidden_change");
   await page.getByLabel("Heads coloured by").selectOption("prediction_kl");

@@ -1,7 +1,7 @@
 // Saved files show the same as the screen.
 import { execFileSync, spawnSync } from "node:child_process";
 import type { Page } from "@playwright/test";
-import { expect, more, open, saved, settled, test } from "./viewer";
+import { bodyRows, exactFigures, expect, exportMenu, figure, figures, headMap, menuNote, more, open, saved, settled, test, thumbs } from "./viewer";
 
 const save = async (page: Page, name: string): Promise<Buffer> => (await saved(page, name)).bytes;
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0;
@@ -9,7 +9,7 @@ const TEXT = "text=The+cat+sat+on+the+mat.+The+dog+saw+the+cat.";
 
 test("head: overlay and held cell are in the picture as on screen, only finer", async ({ watched: page, home }) => {
   await open(page, home, `view=head&layer=1&head=4&${TEXT}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   // Both canvases of both maps: the map below its cross-hair.
   const maps = async (): Promise<string[]> => {
     await settled(page);
@@ -36,7 +36,7 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
   await expect(page).toHaveURL(/overlay=pairs/);
   const pairs = await maps();
   expect(pairs[2]).not.toBe(masked[2]);
-  await page.locator(".heatmap canvas").nth(1).click({ position: { x: 200, y: 200 } });
+  await page.getByRole("application").nth(0).click({ position: { x: 200, y: 200 } });
   await expect(page).toHaveURL(/pin=/);
   await page.mouse.move(0, 0);
   expect((await maps()).map((image, n) => image === pairs[n])).toEqual([true, false, true, false]);
@@ -56,8 +56,8 @@ for (const fragment of VIEWS)
     expect(figure).toMatch(/>attention, log, four decades, 0 to [\d.]+<\/text>/); // the scale on screen
     await more(page);
     await page.getByLabel("Weight by norms").check();
-    await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-    await page.locator(".menu summary").click();
+    await expect(exactFigures(page)).toBeVisible();
+    await exportMenu(page).click();
     await expect(page.getByRole("button", { name: /^CSV/ })).toBeVisible();
     await expect(page.getByRole("button", { name: /^Figure/ })).toHaveCount(0); // of other maps than those on screen
   });
@@ -108,7 +108,7 @@ for (const fragment of ["view=head&layer=1&head=4", "view=pairs&layer=1&head=4"]
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
     if (fragment.includes("pairs")) await expect(page.getByRole("img", { name: "Histogram of distances" })).toBeVisible();
-    else await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+    else await expect(exactFigures(page)).toBeVisible();
     const shown = (): Promise<string[]> =>
       page.evaluate(() => [...document.querySelectorAll<HTMLCanvasElement>("#stage canvas")].map((c) => c.toDataURL()));
     const before = await shown();
@@ -138,7 +138,7 @@ test("overview: the order on screen, in picture and table", async ({ watched: pa
   await open(page, home, `sort=attention_entropy&down=0&${TEXT}`);
   await expect(page.locator(".grid.sorted")).toBeVisible();
   await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
-  const order = await page.locator(".thumb .figure b").allTextContents();
+  const order = await thumbs(page).locator("b").allTextContents();
   const csv = (await save(page, "CSV")).toString().split("\r\n").slice(1, 145);
   expect(csv.map((line) => line.split(",").slice(0, 2).join("·"))).toEqual(order);
   const picture = (await save(page, "SVG")).toString();
@@ -179,7 +179,7 @@ test("frames are in the picture, and no word covers another", { tag: "@slow" }, 
 
 test("arrays for NumPy: floats, negatives kept; both sides of a comparison", async ({ watched: page, home }) => {
   await open(page, home, `${TEXT}&tau=0.5`);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   const requested = page.waitForRequest((r) => r.url().endsWith("format=npz"));
   await save(page, "npz");
   const body = (await requested).postDataJSON();
@@ -187,7 +187,7 @@ test("arrays for NumPy: floats, negatives kept; both sides of a comparison", asy
   expect(body.normalize).toBeUndefined();
   expect(body.outputs).toEqual(["attentions", "similarities", "summary"]);
   await open(page, home, `view=compare&layer=1&head=4&layer2=7&head2=5&${TEXT}`);
-  await expect(page.locator(".facts")).toContainText("Correlation");
+  await expect(figures(page)).toContainText("Correlation");
   const both = (await save(page, "npz")).toString("latin1");
   for (const name of ["first_similarities.npy", "second_similarities.npy", "first_tokens.npy", "second_request.npy"])
     expect(both).toContain(name);
@@ -195,9 +195,9 @@ test("arrays for NumPy: floats, negatives kept; both sides of a comparison", asy
 
 test("the maps of all heads are in the picture, in a table and in the arrays", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, `view=head&layer=1&head=4&pin=2.8&ties=1&${TEXT}`);
-  await expect.poll(() => page.locator(".head-map td").allTextContents()).toHaveLength(144);
+  await expect.poll(() => headMap(page).getByRole("cell").allTextContents()).toHaveLength(144);
   await expect(page.locator(".head-map td", { hasText: "–" })).toHaveCount(0);
-  const cells = await page.locator(".head-map td").allTextContents();
+  const cells = await headMap(page).getByRole("cell").allTextContents();
   const written = await page.locator(".head-map .ranked b").first().textContent();
   const picture = (await save(page, "SVG")).toString();
   expect(picture).toContain("layers down, heads across");
@@ -215,7 +215,7 @@ test("the maps of all heads are in the picture, in a table and in the arrays", {
   const arrays = (await save(page, "npz")).toString("latin1");
   for (const name of ["attention_to.npy", "similarities.npy", "tokens.npy"]) expect(arrays).toContain(name);
   await open(page, home, `view=compare&against=off&layer=9&head=3&layer2=5&head2=2&changes=1&${TEXT}`);
-  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
+  await expect(bodyRows(headMap(page))).toHaveCount(12);
   expect((await save(page, "SVG")).toString()).toContain("Change of similarity of each head");
   expect((await save(page, "npz")).toString("latin1")).toContain("similarity_change.npy");
 });
@@ -223,12 +223,12 @@ test("the maps of all heads are in the picture, in a table and in the arrays", {
 test("the copied request gives the figures seen", async ({ watched: page, home, context, request }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `view=head&layer=1&head=4&tau=0.45&${TEXT}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await expect(page).toHaveURL(/tau=0.45/);
-  const seen = await page.locator(".facts div", { hasText: "High pairs" }).locator("dd").textContent();
-  await page.locator(".menu summary").click();
+  const seen = await figure(page, "High pairs").getByRole("definition").textContent();
+  await exportMenu(page).click();
   await page.getByRole("button", { name: /^curl/ }).click();
-  await expect(page.locator(".sheet p")).toContainText("Copied");
+  await expect(menuNote(page)).toContainText("Copied");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   const body = JSON.parse(/-d '(.*)' -o/s.exec(copied)![1]!);
   const answer = await (await request.post(`${home}analyze`, { data: body })).json();

@@ -1,7 +1,7 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
 import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
-import { colours, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, view } from "./viewer";
+import { analysed, chosenThumb, colours, exactFigures, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, thumb, thumbs, view } from "./viewer";
 
 for (const width of [1280, 390])
   test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, { tag: width === 390 ? "@slow" : [] }, async ({
@@ -19,8 +19,8 @@ for (const width of [1280, 390])
     await open(page, home, "view=head");
     await expect.poll(() => colours(page, ".plate .heatmap canvas")).toBeGreaterThan(5);
     await settled(page);
-    await expect(page.locator(".head-picker select")).toHaveValue(String(telling.layer));
-    await expect(page.locator(".strip-heads [aria-pressed=true]")).toContainText(String(telling.head));
+    await expect(page.getByRole("combobox", { name: "Layer", exact: true })).toHaveValue(String(telling.layer));
+    await expect(page.getByRole("group", { name: "Head", exact: true }).getByRole("button", { pressed: true })).toContainText(String(telling.head));
     await expect(page.locator(".map-note").first()).toHaveText("");
   });
 
@@ -49,23 +49,23 @@ test("the first page shows a telling head with centred similarity, says so, and 
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
   await page.getByLabel("Text", { exact: true }).fill("A text of one's own.");
   await page.getByRole("button", { name: "Analyse" }).click();
-  await expect(page.locator(".facts-line")).toContainText("10 tokens");
+  await expect(analysed(page)).toContainText("10 tokens");
   await expect(page.getByLabel("Centre outputs")).not.toBeChecked();
 });
 
 test("a long text is one choice away", async ({ watched: page, home }) => {
   await open(page, home, "");
   await page.getByLabel("Examples").selectOption({ label: EXAMPLES[1]!.name });
-  await expect(page.locator(".facts-line")).toContainText("128 tokens (cut)");
+  await expect(analysed(page)).toContainText("128 tokens (cut)");
 });
 
 test("a head opens in the colours of its thumbnail: the square root, attention from 0 to 1", async ({ watched: page, home }) => {
   await open(page, home, "");
   await settled(page);
-  await page.locator(".thumb.chosen").click();
+  await chosenThumb(page).click();
   await expect(view(page, "Head")).toBeVisible();
   await expect(page.getByRole("radio", { name: "Root" })).toBeChecked();
-  const bars = page.locator(".plate .colour-bar");
+  const bars = page.getByRole("figure").getByRole("img");
   await expect(bars.first()).toContainText("square root, 0 to 1.00");
   await expect(bars.nth(1)).toContainText("square root, −");
 });
@@ -79,14 +79,13 @@ test("arrow keys count while the maps are still computed, and when a text is ana
     await route.continue();
   });
   await open(page, home);
-  const thumb = (head: string) => page.locator(`.thumb[data-head='${head}']`);
-  await thumb("0.0").focus();
+  await thumb(page, 0, 0).focus();
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowDown");
-  await expect(thumb("1.1")).toBeFocused();
+  await expect(thumb(page, 1, 1)).toBeFocused();
   answer();
   await settled(page);
-  await expect(thumb("1.1")).toBeFocused();
+  await expect(thumb(page, 1, 1)).toBeFocused();
   held = hold();
   await page.evaluate(() => (location.hash += "&pair=Yes."));
   await expect(page.locator(".grid.early")).toBeAttached();
@@ -94,19 +93,19 @@ test("arrow keys count while the maps are still computed, and when a text is ana
   await page.keyboard.press("ArrowRight");
   answer();
   await settled(page);
-  await expect(thumb("1.3")).toBeFocused();
+  await expect(thumb(page, 1, 3)).toBeFocused();
 });
 
 taskTest("a model for fewer than 128 tokens opens, and cuts a long text at its own limit", async ({ watched: page, home }) => {
   await open(page, home, `model=short&${LONG}`);
-  await expect(page.locator(".facts-line")).toContainText("32 tokens (cut)");
+  await expect(analysed(page)).toContainText("32 tokens (cut)");
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
-  await expect(page.locator(".problem")).toHaveCount(0);
+  await expect(page.getByRole("alert")).toHaveCount(0);
   for (const name of ["Text", "Pairs", "Experiment", "Trace", "Compare"]) {
     await page.getByRole("button", { name, exact: true }).click();
     await expect(view(page, name)).toBeVisible();
     await settled(page);
-    await expect(page.locator(".problem")).toHaveCount(0);
+    await expect(page.getByRole("alert")).toHaveCount(0);
   }
 });
 
@@ -141,7 +140,7 @@ test("few stops of the keyboard lie before the heads, and one “?” explains a
     return Infinity;
   };
   expect(await stops()).toBeLessThanOrEqual(38); // 55 once
-  await page.locator(".skip").focus();
+  await page.getByRole("link", { name: "Skip to the view" }).focus();
   await page.keyboard.press("Enter");
   expect(await stops()).toBeLessThanOrEqual(9); // 16 once
   for (const name of ["Overview", "Head", "Text", "Pairs", "Compare", "Experiment", "Trace"]) {
@@ -155,11 +154,11 @@ test("few stops of the keyboard lie before the heads, and one “?” explains a
 
 test("the tour never lies over a shared link, and frames what it speaks of", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=2", true);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  await expect(page.locator(".tour")).toHaveCount(0);
+  await expect(exactFigures(page)).toBeVisible();
+  await expect(page.getByRole("dialog", { name: "Tour" })).toHaveCount(0);
   await page.goto("about:blank");
   await open(page, home, "", true);
-  await expect(page.locator(".thumb.chosen")).toBeVisible();
+  await expect(chosenThumb(page)).toBeVisible();
   const tour = page.getByRole("dialog", { name: "Tour" });
   const framed = page.locator("[data-toured]");
   for (const part of [/input|panel/, /thumb/, /toolbar/, /^Head$/, /^Experiment$/]) {

@@ -1,5 +1,5 @@
 // Corpus runs of labelled texts: started on the page, and what the model got right, as in the run's report.
-import { expect, findings, open, settled, taskTest as test, view } from "./viewer";
+import { bodyRows, expect, findings, open, rankedHeads, runCard, settled, taskTest as test, view } from "./viewer";
 
 const LABELS = ["angry", "calm", "merry"];
 const TEXTS = Array.from({ length: 18 }, (_, n) => ({ text: `The dog ${n} saw the cat. It ran ${"on ".repeat(n % 5)}.`, mood: LABELS[n % 3] }));
@@ -8,14 +8,14 @@ test("a run of labelled texts shows what its report says", { tag: "@slow" }, asy
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
   await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });
-  await page.locator("#run-model").selectOption("moods");
+  await page.getByRole("combobox", { name: "Model", exact: true }).selectOption("moods");
   await page.getByLabel("Label field").fill("mood");
   await page.getByLabel("Share for effects").fill("2");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#error-run-effects_share")).toContainText("1");
+  await expect(page.getByLabel("Share for effects")).toHaveAccessibleDescription(/1/);
   await page.getByLabel("Share for effects").fill("0.5");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator(".run", { hasText: "moods.jsonl" })).toContainText("Done");
+  await expect(runCard(page, "moods.jsonl")).toContainText("Done");
   await settled(page);
 
   const { corpora } = await (await request.get(`${home}corpora`)).json();
@@ -29,16 +29,16 @@ test("a run of labelled texts shows what its report says", { tag: "@slow" }, asy
   expect(cells.map(Number)).toEqual(confusion.flat());
   const bins = labels.calibration.filter((bin: { texts: number }) => bin.texts > 0).length;
   for (const [n, rows] of [3, 3, bins, 3, labels.groups.length].entries())
-    await expect(tables.nth(n).locator("tbody tr")).toHaveCount(rows);
+    await expect(bodyRows(tables.nth(n))).toHaveCount(rows);
   const effects = (await tables.nth(3).locator("tbody").textContent())!; // each head with its number, strong ones too
   expect(effects.match(/\d·\d+ [+-]\d/g)).toHaveLength(effects.match(/·/g)!.length);
 
   const merry = labels.classes[2];
   await box.getByLabel("Heads of the label").selectOption("merry");
   const [best] = merry.heads;
-  await expect(box.locator(".head-map .ranked button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
+  await expect(rankedHeads(box).getByRole("button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
   await expect(page).toHaveURL(/runlabel=merry/);
   expect(await findings(page)).toEqual([]);
-  await box.locator(".head-map .ranked button").first().click();
+  await rankedHeads(box).getByRole("button").first().click();
   await expect(page).toHaveURL(new RegExp(`view=head.*layer=${best.layer}`));
 });

@@ -1,6 +1,6 @@
 // Similar heads, sorted by distance from one.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, open, test, view } from "./viewer";
+import { expect, open, test, thumbs, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
 const QUERY = `text=${encodeURIComponent(TEXT)}`;
@@ -21,8 +21,8 @@ test("heads like one: nearest first, from the search and from the head itself", 
   await expect(view(page, "Overview")).toBeVisible();
   await expect(page.getByLabel("Find heads")).toHaveValue("like 7·5");
   const order = ["7·5", ...(await nearest(request, home, 7 * 12 + 5))];
-  await expect.poll(() => page.locator(".thumb .figure b").allTextContents()).toEqual(order);
-  await expect(page.locator(".thumb .figure").first()).toHaveText("7·5 at 0");
+  await expect.poll(() => thumbs(page).locator("b").allTextContents()).toEqual(order);
+  await expect(thumbs(page).locator(".figure").first()).toHaveText("7·5 at 0");
   await page.getByLabel("Find heads").fill("like 40·5");
   await expect(page.getByText("No head has this pattern")).toBeVisible();
 });
@@ -31,14 +31,14 @@ test("previous token and repeated tokens are found by their words; where no head
   await open(page, home, QUERY);
   await page.getByLabel("Find heads").fill("previous token");
   await expect
-    .poll(async () => [...new Set(await page.locator(".thumb .figure span").allTextContents())])
+    .poll(async () => [...new Set(await thumbs(page).locator(".figure span").allTextContents())])
     .toEqual(["previous"]);
   await open(page, home, "text=The+cat+sat."); // nothing is repeated
   await page.getByLabel("Find heads").fill("repeated tokens");
   await expect(page.getByText("No head has this pattern")).toBeVisible();
   await page.getByRole("button", { name: "Show all, sorted by: attention: repeats" }).click();
   await expect(page).toHaveURL(/sort=repeated/);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await page.getByLabel("Find heads").fill("like 40·5");
   await expect(page.getByText("No head has this pattern")).toBeVisible();
   await expect(page.getByRole("button", { name: /^Show all, sorted by/ })).toBeHidden();

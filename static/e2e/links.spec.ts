@@ -1,6 +1,6 @@
 // A link shows what was seen, or says what is not there.
 import type { Page } from "@playwright/test";
-import { drawn, expect, LONG, open, reload, test, view } from "./viewer";
+import { drawn, exactFigures, expect, figures, LONG, maps, open, reload, test, view } from "./viewer";
 
 const picture = (page: Page, nth = 0): Promise<string> =>
   page
@@ -10,12 +10,12 @@ const picture = (page: Page, nth = 0): Promise<string> =>
 
 test("a link carries the zoom", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4");
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   for (let n = 0; n < 3; n++) await page.getByRole("button", { name: "Zoom in" }).click();
   await drawn(page);
   const before = await picture(page);
   await reload(page);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await expect(page).toHaveURL(/zoom=\d+\.\d+\.\d+/);
   await expect.poll(() => picture(page)).toBe(before);
   await page.getByRole("button", { name: "Whole map" }).click();
@@ -30,7 +30,7 @@ test("labels of a map are drawn anew once their typeface is there", async ({ wat
     await route.continue();
   });
   const loaded = open(page, home, "view=head&layer=1&head=4");
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await drawn(page);
   const before = await picture(page);
   come();
@@ -41,10 +41,10 @@ test("labels of a map are drawn anew once their typeface is there", async ({ wat
 test("a link carries a comparison's zoom and held cell", async ({ watched: page, home }) => {
   const shown = "view=compare&layer=1&head=4&layer2=2&head2=3&zoom=1000.2000.3000&pin=21.12&side=second";
   await open(page, home, `${LONG}&${shown}`);
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
-  await expect(view(page, "Compare").locator(".facts")).toContainText("Correlation");
+  await expect(maps(page)).toHaveCount(3);
+  await expect(figures(view(page, "Compare"))).toContainText("Correlation");
   await expect(page).toHaveURL(/zoom=1000.2000.3000/);
-  const second = page.locator(".heatmap canvas").nth(3);
+  const second = maps(page).nth(1);
   await expect
     .poll(() =>
       second.evaluate((node) => {

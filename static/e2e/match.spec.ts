@@ -3,7 +3,7 @@ import { expect, findings, LONG, open, settled, test } from "./viewer";
 
 test("the same weights under another name: every head matches itself", async ({ watched: page, home }) => {
   await open(page, home, "view=compare&against=model&model=mini&model2=twin&layer=3&head=5&matches=1&text=The+cat+sat+on+the+mat.");
-  const matches = page.locator(".matches .barred");
+  const matches = page.getByRole("button", { name: /^Layer \d+ head \d+/ });
   await expect(matches).toHaveCount(8);
   await expect(matches.first()).toContainText("Layer 3 head 51.000");
   await matches.first().focus();
@@ -23,7 +23,7 @@ test("lines between two columns: a token shows its own; long texts are refused",
   const rows = attentions[0][0] as number[][];
   const lines = page.locator(".two-sided path");
   await expect(lines).toHaveCount(rows.flat().filter((value) => value >= 0.02).length);
-  const left = page.locator(".two-sided button");
+  const left = page.getByRole("list", { name: "Tokens that attend" }).getByRole("button");
   await expect(left).toHaveText(tokens);
   await left.nth(3).focus();
   await expect(lines).toHaveCount(rows[3]!.filter((value) => value >= 0.02).length);

@@ -1,6 +1,6 @@
 // Choice of space and of weighted maps: what Head and Text show is what the service answers.
 import type { APIRequestContext } from "@playwright/test";
-import { colours, expect, more, open, readout, reload, settled, test, view } from "./viewer";
+import { colours, exactFigures, expect, exportMenu, figure, figures, menuNote, more, open, pairRows, readout, reload, settled, test, thumb, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The cat ran.";
 const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
@@ -10,8 +10,8 @@ const ask = async (request: APIRequestContext, home: string, body: object) =>
 test("head: maps weighed by norms and similarities of the residual space, in readout, picture and request", async ({ watched: page, home, request, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `view=head&pin=2.9&${QUERY}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  const plain = await page.locator(".facts").textContent();
+  await expect(exactFigures(page)).toBeVisible();
+  const plain = await figures(page).textContent();
   await more(page);
   await page.getByLabel("Weight by norms").check();
   await page.getByLabel("Similarity in").selectOption("residual");
@@ -26,13 +26,13 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
     expect.poll(async () => Math.abs((await read(name)) - is)).toBeLessThan(0.006 * Math.abs(is));
   await near("A‖f‖", answer.weighted_norms[0][0][2][9]);
   await near(" S", answer.similarities[0][0][2][9]);
-  const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
+  const fact = (name: string) => figure(page, name).getByRole("definition");
   await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
   await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
-  expect(await page.locator(".facts").textContent()).not.toBe(plain);
-  await page.locator(".menu summary").click();
+  expect(await figures(page).textContent()).not.toBe(plain);
+  await exportMenu(page).click();
   await page.getByRole("button", { name: /^curl/ }).click();
-  await expect(page.locator(".sheet p")).toContainText("Copied");
+  await expect(menuNote(page)).toContainText("Copied");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   expect(copied).toContain('"similarity_space":"residual"');
   expect(copied).toContain('"weighted_norms"');
@@ -43,7 +43,7 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
 
 test("head: centred similarities in readout, figures, address and requests", async ({ watched: page, home, request }) => {
   await open(page, home, `view=head&pin=2.9&${QUERY}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   const sent: string[] = [];
   page.on("request", (r) => sent.push(r.postData() ?? ""));
   await page.getByLabel("Centre outputs").check();
@@ -57,7 +57,7 @@ test("head: centred similarities in readout, figures, address and requests", asy
       return Math.abs(Number(shown?.[1]) - expected);
     })
     .toBeLessThan(0.006 * Math.abs(expected));
-  const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
+  const fact = (name: string) => figure(page, name).getByRole("definition");
   await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
   await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
   const centred = sent.filter((body) => body.includes('"center":"text"'));
@@ -80,36 +80,36 @@ test("text: the lists follow the weights and the space; pairs keep the plain one
   const listed = (n: number) => page.locator(".lists .card").nth(n).locator("li small");
   await expect.poll(async () => (await listed(0).allTextContents()).slice(0, 4)).toEqual(best(answer.weighted_norms[0][0][2]));
   await expect.poll(async () => (await listed(2).allTextContents()).slice(0, 4)).toEqual(best(answer.similarities[0][0][2]));
-  await expect(page.locator(".legend")).toContainText("Attends to, weighted by norms");
+  await expect(page.getByRole("img", { name: /^Attends to, weighted by norms/ })).toBeVisible();
   await expect(page.locator(".arc.attention").first()).toBeAttached();
   await page.getByRole("radio", { name: "Similar to" }).check();
-  await expect(page.locator(".legend")).toContainText("Similar to, residual space");
+  await expect(page.getByRole("img", { name: /^Similar to, residual space/ })).toBeVisible();
   const sent: string[] = [];
   page.on("request", (r) => sent.push(r.postData() ?? ""));
   await page.keyboard.press("4");
   await expect(view(page, "Pairs")).toBeVisible();
-  await expect(page.locator("table.pairs tbody tr").first()).toBeVisible();
+  await expect(pairRows(page).first()).toBeVisible();
   expect(sent.filter((body) => body.includes("residual"))).toEqual([]);
 });
 
 test("overview, pairs and compare follow the centring: figures, thumbnails and differences", async ({ watched: page, home, request }) => {
   const all = await ask(request, home, { layers: "all", heads: "all", outputs: ["summary", "similarities"], center: "text" });
   await open(page, home, `view=overview&show=similarity&tint=high_pairs&least=0&text=${encodeURIComponent(TEXT)}`);
-  const thumb = page.locator(".thumb[data-head='3.2']");
-  const picture = () => thumb.locator("canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+  const small = thumb(page, 3, 2);
+  const picture = () => small.locator("canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
   await expect.poll(() => colours(page, ".thumb[data-head='3.2'] canvas")).toBeGreaterThan(5);
   await settled(page);
   const plain = await picture();
   await page.getByLabel("Centre outputs").focus();
   await page.keyboard.press("Space");
   await expect(page).toHaveURL(/center=1/);
-  await expect(page.locator(".legend")).toContainText("Centred similarity");
+  await expect(page.getByRole("img", { name: /^Centred similarity/ })).toBeVisible();
   const high = all.summary[3][2].high_pairs as number;
-  await expect(thumb).toContainText(high.toLocaleString("en"));
+  await expect(small).toContainText(high.toLocaleString("en"));
   await expect.poll(picture).not.toBe(plain);
   await open(page, home, `view=pairs&center=1&${QUERY}`);
-  await expect(page.locator(".pairs-view")).toContainText(`${high.toLocaleString("en")} of ${high.toLocaleString("en")} high pairs`);
-  await expect(page.locator(".pairs-view")).toContainText("centred N");
+  await expect(page.getByRole("region", { name: "Pairs", exact: true })).toContainText(`${high.toLocaleString("en")} of ${high.toLocaleString("en")} high pairs`);
+  await expect(page.getByRole("region", { name: "Pairs", exact: true })).toContainText("centred N");
   await open(page, home, `view=compare&center=1&what=similarity&layer2=5&head2=1&${QUERY}`);
   const normalised = (map: number[][]): number[] => {
     const off = map.map((row, i) => row.map((v, j) => (i === j ? 0 : v)));
@@ -118,7 +118,7 @@ test("overview, pairs and compare follow the centring: figures, thumbnails and d
   };
   const [a, b] = [normalised(all.similarities[3][2]), normalised(all.similarities[5][1])];
   const mean = a.reduce((sum, v, k) => sum + Math.abs(v - b[k]!), 0) / a.length;
-  const fact = page.locator(".facts div", { hasText: "Mean |difference|" }).locator("dd");
+  const fact = figure(page, "Mean |difference|").getByRole("definition");
   await expect.poll(async () => Math.abs(Number(await fact.textContent()) - mean)).toBeLessThan(0.006 * mean);
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });

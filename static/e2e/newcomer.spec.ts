@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import type { Locator, Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { serve } from "./server";
-import { colours, expect, looking, open, readout, settled, test, view } from "./viewer";
+import { analysed, bodyRows, colours, expect, exportMenu, figures, limit, looking, maps, open, predictions, rankedHeads, readout, settled, test, textBox, thumbs, view } from "./viewer";
 
 const CLICKS = 3;
 
@@ -18,7 +18,7 @@ class Visitor {
   }
   click = (target: Locator, options?: Parameters<Locator["click"]>[0]) => this.count(target.click(options));
   button = (name: string) => this.click(this.page.getByRole("button", { name, exact: true }));
-  tab = (name: string) => this.click(this.page.locator(".top nav").getByRole("button", { name }));
+  tab = (name: string) => this.click(this.page.getByRole("navigation", { name: "Views" }).getByRole("button", { name }));
   choose = (label: string, value: string) => this.count(this.page.getByLabel(label).selectOption(value));
 }
 
@@ -26,11 +26,11 @@ class Visitor {
 async function arrive(page: Page, home: string): Promise<Visitor> {
   await page.goto("about:blank");
   await open(page, home, "", true);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
   return new Visitor(page);
 }
-const cell = (page: Page): Locator => page.locator(".heatmap").first();
+const cell = (page: Page): Locator => maps(page).first();
 
 test("heads: the one that looks a word back, the one that ties two words, maps of 128 and 512 tokens", { tag: "@slow" }, async ({
   watched: page,
@@ -40,21 +40,21 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
   const back = (await looking(request, home, "previous"))[0]!;
   let visitor = await arrive(page, home);
   await visitor.choose("Sort by", "previous");
-  await expect(page.locator(".thumb b").first()).toHaveText(back.name);
+  await expect(thumbs(page).locator("b").first()).toHaveText(back.name);
 
   visitor = await arrive(page, home);
-  await visitor.click(page.locator(".thumb").first());
+  await visitor.click(thumbs(page).first());
   await visitor.click(cell(page), { position: { x: 200, y: 260 } });
   await visitor.click(page.getByText(/Rank all heads between/));
-  await expect(page.locator(".ranked li")).toHaveCount(10);
+  await expect(rankedHeads(page).getByRole("listitem")).toHaveCount(10);
 
   for (const tokens of ["128", "512"]) {
     visitor = await arrive(page, home);
-    await page.locator("#max").fill(tokens);
-    await page.locator("#text").fill(`${EXAMPLES[1]!.text} `.repeat(6));
+    await limit(page).fill(tokens);
+    await textBox(page).fill(`${EXAMPLES[1]!.text} `.repeat(6));
     await page.keyboard.press("Control+Enter");
-    await expect(page.locator(".facts-line")).toContainText(`${tokens} tokens`);
-    await visitor.click(page.locator(".thumb").first());
+    await expect(analysed(page)).toContainText(`${tokens} tokens`);
+    await visitor.click(thumbs(page).first());
     await expect.poll(() => colours(page, ".heatmap canvas")).toBeGreaterThan(10);
     await visitor.click(page.getByRole("button", { name: "Zoom in" }));
     await cell(page).hover({ position: { x: 240, y: 260 } });
@@ -66,23 +66,23 @@ test("experiments and comparisons: a masked word, heads off, two texts, two mode
   let visitor = await arrive(page, home);
   await visitor.choose("Examples", "3");
   await visitor.tab("Experiment");
-  await expect(page.locator(".prediction tbody tr").first()).toContainText("was");
-  await visitor.click(page.locator(".switches [role=gridcell] button").first());
-  await expect(page.locator(".prediction")).toContainText("After");
+  await expect(bodyRows(predictions(page)).first()).toContainText("was");
+  await visitor.click(page.getByRole("gridcell").getByRole("button").first());
+  await expect(page.getByRole("region", { name: /^Predictions: / })).toContainText("After");
 
   visitor = await arrive(page, home);
   await visitor.tab("Compare");
   await visitor.click(page.getByRole("radio", { name: "Another text" }));
   await page.getByLabel("Second text", { exact: true }).fill("The harbour of the new town was built for warships.");
   await visitor.click(page.getByRole("button", { name: "Compare", exact: true }).last());
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
-  await expect(page.locator(".facts")).toContainText("Tokens compared");
+  await expect(maps(page)).toHaveCount(3);
+  await expect(figures(page)).toContainText("Tokens compared");
 
   visitor = await arrive(page, home);
   await visitor.tab("Compare");
   await visitor.click(page.getByRole("radio", { name: "Another model" }));
   await expect(page.getByLabel("Second model")).toHaveValue("twin");
-  await expect(page.locator(".facts")).toContainText("Correlation");
+  await expect(figures(page)).toContainText("Correlation");
 });
 
 test("a corpus and its report", { tag: "@slow" }, async ({ watched: page, home, context }, info) => {
@@ -90,7 +90,7 @@ test("a corpus and its report", { tag: "@slow" }, async ({ watched: page, home, 
   writeFileSync(file, "The cat sat on the mat.\nThe dog saw the cat.\n");
   const visitor = await arrive(page, home);
   await visitor.tab("Corpus");
-  await page.locator(".drop input").setInputFiles(file); // dropped
+  await page.getByLabel("Drop a file").setInputFiles(file); // dropped
   await visitor.button("Start the run");
   const opened = context.waitForEvent("page");
   await visitor.click(page.getByRole("link", { name: "Open the report" }).first()); // that of the newest run
@@ -99,7 +99,7 @@ test("a corpus and its report", { tag: "@slow" }, async ({ watched: page, home, 
 
 test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow" }, async ({ watched: page, home }) => {
   let visitor = await arrive(page, home);
-  await visitor.click(page.locator(".menu summary"));
+  await visitor.click(exportMenu(page));
   const saved = page.waitForEvent("download");
   await visitor.click(page.getByRole("button", { name: /^SVG/ }));
   expect((await saved).suggestedFilename()).toMatch(/\.svg$/);
@@ -112,12 +112,12 @@ test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow"
   await expect(view(page, "Head")).toBeVisible();
 
   visitor = await arrive(page, home);
-  await visitor.click(page.locator(".thumb").first());
+  await visitor.click(thumbs(page).first());
   await visitor.click(page.getByRole("button", { name: "What is: Normalised similarity N" }));
   await expect(page.locator(".explain-sheet:popover-open")).toContainText("so that 1 is the most similar pair");
 
   visitor = await arrive(page, home);
-  await visitor.click(page.locator(".thumb").first());
+  await visitor.click(thumbs(page).first());
   await expect(view(page, "Head")).toBeVisible();
   await settled(page);
   await visitor.tab("Overview");
@@ -133,15 +133,15 @@ test("a server with a token, and one that is gone", { tag: "@slow" }, async ({ p
   await open(page, guarded.home, "", true);
   await page.getByLabel("Token", { exact: true }).fill("open-sesame-1234");
   await page.keyboard.press("Enter");
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await guarded.stop();
 
   const visitor = await arrive(page, home);
   await page.route("**/analyze", (route) => route.abort());
-  await page.locator("#text").fill("Gone.");
+  await textBox(page).fill("Gone.");
   await visitor.button("Analyse");
   await expect(page.getByRole("alert")).toContainText("The server does not answer");
   await page.unroute("**/analyze");
   await visitor.button("Try again");
-  await expect(page.locator(".facts-line")).toContainText("4 tokens");
+  await expect(analysed(page)).toContainText("4 tokens");
 });

@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { colours, drawn, expect, findings, open, readout, reload, saved, settled, test, view } from "./viewer";
+import { colours, drawn, exactFigures, expect, figures, findings, open, readout, reload, saved, settled, test, textBox, thumb, thumbs, tokens, view } from "./viewer";
 
 const FOLDER = "../build/browser-test-arrays";
 test.beforeAll(({}, { workerIndex }) => {
@@ -30,14 +30,14 @@ test("a file opens in Overview, Head and Text with its own numbers, and nothing 
   await page.getByRole("button", { name: "Open a file…" }).click();
   await choose(page, "other.npz");
   await expect(dialog(page)).toBeHidden();
-  await expect(page.locator(".file-card")).toContainText("other.npz");
-  await expect(page.locator(".file-card")).toContainText("3 × 4 heads, 11 tokens");
-  await expect(page.locator(".thumb")).toHaveCount(12);
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("other.npz");
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("3 × 4 heads, 11 tokens");
+  await expect(thumbs(page)).toHaveCount(12);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
-  await page.locator(".thumb[data-head='2.3']").click();
+  await thumb(page, 2, 3).click();
   await expect(view(page, "Head")).toBeVisible();
-  await expect(page.locator(".plate")).toHaveCount(2);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(page.getByRole("figure")).toHaveCount(2);
+  await expect(exactFigures(page)).toBeVisible();
   const heatmap = page.locator(".plate canvas[tabindex]").first();
   await heatmap.focus();
   for (const key of ["ArrowRight", "ArrowRight"]) await page.keyboard.press(key);
@@ -48,8 +48,8 @@ test("a file opens in Overview, Head and Text with its own numbers, and nothing 
   expect(row.slice(0, 4)).toEqual(["0", "1", "[CLS]", "The"]);
   expect(Math.abs(Number(row[4]) - shown)).toBeLessThan(0.006);
   await page.keyboard.press("3");
-  await expect(page.locator(".flow [data-t]")).toHaveCount(11);
-  await expect(page.locator(".flow")).toContainText("The cat sat");
+  await expect(tokens(page)).toHaveCount(11);
+  await expect(page.getByRole("listbox")).toContainText("The cat sat");
   await expect(page.locator(".arc.attention").first()).toBeAttached();
   expect(sent).toEqual([]);
 });
@@ -57,14 +57,14 @@ test("a file opens in Overview, Head and Text with its own numbers, and nothing 
 test("without outputs or tokens it says what is missing, and offers attention alone", async ({ watched: page, home }) => {
   await open(page, home);
   await choose(page, "nameless.npz");
-  await expect(page.locator(".file-card")).toContainText("No similarities: the file has no “head_outputs”.");
-  await expect(page.locator(".file-card")).toContainText("No tokens");
-  await expect(page.locator(".file-card")).toContainText("causal");
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("No similarities: the file has no “head_outputs”.");
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("No tokens");
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("causal");
   await expect(page.getByRole("group", { name: "Show" }).getByRole("radio")).toHaveCount(1);
-  await page.locator(".thumb").click();
-  await expect(page.locator(".plate")).toHaveCount(1);
-  await expect(page.locator(".facts")).toContainText("Attention entropy");
-  await expect(page.locator(".facts")).not.toContainText("High pairs");
+  await thumbs(page).click();
+  await expect(page.getByRole("figure")).toHaveCount(1);
+  await expect(figures(page)).toContainText("Attention entropy");
+  await expect(figures(page)).not.toContainText("High pairs");
   await page.keyboard.press("3");
   await expect(page.getByRole("radio", { name: "Similar to" })).toHaveCount(0);
   for (const [key, words] of [
@@ -76,7 +76,7 @@ test("without outputs or tokens it says what is missing, and offers attention al
     await expect(page.locator(".view .notice")).toContainText(words);
   }
   await page.getByRole("button", { name: "Back to the model" }).click();
-  await expect(page.locator("textarea#text")).toBeVisible();
+  await expect(textBox(page)).toBeVisible();
 });
 
 test("a dropped file opens, closes, and a reload says that it is gone", async ({ watched: page, home }) => {
@@ -88,15 +88,15 @@ test("a dropped file opens, closes, and a reload says that it is gone", async ({
     return transfer;
   }, bytes);
   for (const kind of ["dragover", "drop"]) await page.dispatchEvent(".stage", kind, { dataTransfer: dropped });
-  await expect(page.locator(".file-card")).toContainText("packed.npz");
-  await expect(page.locator(".flow [data-t]")).toHaveCount(11);
+  await expect(page.getByRole("region", { name: "Opened file" })).toContainText("packed.npz");
+  await expect(tokens(page)).toHaveCount(11);
   await expect(page).toHaveURL(/model=file%3Apacked\.npz/);
   await reload(page);
   await expect(page.locator(".view .notice")).toContainText("The file is not open");
   await choose(page, "packed.npz");
-  await expect(page.locator(".flow [data-t]")).toHaveCount(11);
+  await expect(tokens(page)).toHaveCount(11);
   await page.getByRole("button", { name: "Close the file" }).click();
-  await expect(page.locator("textarea#text")).toHaveValue("Kept text.");
+  await expect(textBox(page)).toHaveValue("Kept text.");
 });
 
 test("a file that cannot be shown says why, and the page stays", async ({ watched: page, home }) => {
@@ -110,7 +110,7 @@ test("a file that cannot be shown says why, and the page stays", async ({ watche
     await expect(dialog(page).getByRole("alert")).toContainText(words);
   }
   await page.keyboard.press("Escape");
-  await expect(page.locator("textarea#text")).toBeVisible();
+  await expect(textBox(page)).toBeVisible();
 });
 
 for (const [scheme, forced] of [
@@ -148,8 +148,8 @@ test("headscope view: the printed address shows the file, also after a reload", 
     const other = await page.context().newPage(); // the watched one belongs to another server
     await other.goto(address);
     for (let visit = 0; visit < 2; visit++) {
-      await expect(other.locator(".file-card")).toContainText("3 × 4 heads, 11 tokens");
-      await expect(other.locator(".thumb")).toHaveCount(12);
+      await expect(other.getByRole("region", { name: "Opened file" })).toContainText("3 × 4 heads, 11 tokens");
+      await expect(thumbs(other)).toHaveCount(12);
       await other.reload();
     }
   } finally {

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { drawn, expect, findings, LONG, open, readout, reload, settled, test, view } from "./viewer";
+import { analysed, drawn, expect, exportMenu, figures, findings, LONG, open, readout, reload, settled, test, thumbs, view } from "./viewer";
 
 for (const [name, width, fragment, act] of [
   ["sorted overview", 1280, "sort=repeated_share", ""],
@@ -29,8 +29,8 @@ for (const [name, width, fragment, act] of [
     await page.emulateMedia({ colorScheme: act === "dark" ? "dark" : "light", reducedMotion: "reduce" });
     await open(page, home, fragment);
     await settled(page);
-    if (act === "export") await page.locator(".menu summary").click();
-    if (act === "table") await page.locator(".alternative summary").click();
+    if (act === "export") await exportMenu(page).click();
+    if (act === "table") await page.getByText(/ as a table$/).click();
     await drawn(page);
     expect(await findings(page)).toEqual([]);
   });
@@ -56,7 +56,7 @@ test("Escape releases the held cell", async ({ watched: page, home }) => {
 test("all views are offered in sight on a phone", async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 800 });
   await open(page, home, "view=experiment");
-  const tabs = page.locator(".top nav button");
+  const tabs = page.getByRole("navigation", { name: "Views" }).getByRole("button");
   await expect(tabs).toHaveCount(8);
   for (const tab of await tabs.all()) await expect(tab).toBeInViewport({ ratio: 1 });
 });
@@ -87,11 +87,11 @@ test("the readout is whole on a phone", async ({ watched: page, home }) => {
 
 test("characters that turn the direction are shown, unknown tokens are marked", async ({ watched: page, home }) => {
   await open(page, home, `view=text&layer=1&head=4&text=${encodeURIComponent("safe\u202eelif\u2066 ok 𓀀 end")}`);
-  await expect(page.locator(".flow")).toContainText("⟨RLO⟩");
-  await expect(page.locator(".flow")).toContainText("⟨LRI⟩");
-  expect(await page.locator(".flow").textContent()).not.toMatch(/[\u202e\u2066]/);
+  await expect(page.getByRole("listbox")).toContainText("⟨RLO⟩");
+  await expect(page.getByRole("listbox")).toContainText("⟨LRI⟩");
+  expect(await page.getByRole("listbox").textContent()).not.toMatch(/[\u202e\u2066]/);
   await expect(page.locator(".token.unknown")).toHaveText("𓀀");
-  await expect(page.locator(".facts-line")).toContainText("1 unknown");
+  await expect(analysed(page)).toContainText("1 unknown");
 });
 
 test("without JavaScript the page says what it needs", async ({ browser, home }) => {
@@ -155,8 +155,8 @@ test("thumbnails of a model of 24 layers by 2 heads stay thumbnails", async ({ p
     });
   });
   await open(page, home, "show=both&small=0&text=one+two+three");
-  await expect(page.locator(".thumb")).toHaveCount(48);
-  const widths = await page.locator(".thumb").evaluateAll((all) => all.map((t) => t.getBoundingClientRect().width));
+  await expect(thumbs(page)).toHaveCount(48);
+  const widths = await thumbs(page).evaluateAll((all) => all.map((t) => t.getBoundingClientRect().width));
   server.kill("SIGTERM");
   expect(Math.max(...widths)).toBeLessThanOrEqual(130);
   expect(Math.min(...widths)).toBeGreaterThan(40);
@@ -193,7 +193,7 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
   });
   await open(page, home, "weigh=1"); // what thumbnails know stands in for plain maps
   const map = view(page, "Head").getByRole("application", { name: "Attention map" });
-  const facts = view(page, "Head").locator(".facts");
+  const facts = figures(view(page, "Head"));
   const arrives = async (): Promise<void> => {
     await expect(view(page, "Head")).toBeFocused();
     await expect(facts).toBeHidden();
@@ -201,7 +201,7 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
     await expect(map).toBeFocused();
     there = new Promise<void>((done) => (come = done));
   };
-  const thumb = page.locator(".thumb").nth(2 * 12 + 3);
+  const thumb = thumbs(page).nth(2 * 12 + 3);
   await expect(thumb).toBeVisible(); // a hidden one takes no focus
   await thumb.focus();
   await page.keyboard.press("Enter");
@@ -218,7 +218,7 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
 
 test("a head opened by the keyboard has the focus; Escape and Back return it to its thumbnail", async ({ watched: page, home }) => {
   await open(page, home);
-  const thumb = page.locator(".thumb").nth(2 * 12 + 3);
+  const thumb = thumbs(page).nth(2 * 12 + 3);
   const map = view(page, "Head").getByRole("application", { name: "Attention map" });
   await expect(thumb).toBeVisible();
   await thumb.focus();

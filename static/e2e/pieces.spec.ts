@@ -47,8 +47,8 @@ test("no view shows a byte's letter, and every space its mark", { tag: "@slow" }
   for (const name of ["head", "text", "pairs"]) {
     await open(page, home, `text=${TEXT}&view=${name}&layer=0&head=0&special=1`);
     await reload(page);
-    await expect(page.locator("main")).toContainText("Paris");
-    await expect(page.locator("main")).not.toContainText(/[\u0120\u010a\u00c3\u00e2]/);
+    await expect(page.getByRole("main")).toContainText("Paris");
+    await expect(page.getByRole("main")).not.toContainText(/[\u0120\u010a\u00c3\u00e2]/);
   }
   await open(page, home, `text=${TEXT}&view=head&layer=0&head=0&special=1&pin=1.2`);
   await reload(page);

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { expect, open, test, view } from "./viewer";
+import { expect, modelBox, open, runCard, test, view } from "./viewer";
 
 // Its address, or why it ended: not every CPU has the instructions.
 const serve = (precision: string): Promise<{ server: ChildProcess; home: string; refusal: string }> =>
@@ -43,22 +43,22 @@ for (const [precision, means] of [
       test.skip(!home, refusal);
       await send(page, home);
       await open(page, home, "view=head&layer=7&head=5");
-      const badge = page.locator(".panel .badge");
+      const badge = page.getByRole("note");
       await expect(badge).toHaveText(precision);
       await expect(badge).toHaveAttribute("title", means);
       await expect(badge).toHaveAccessibleName(means);
-      const [name, field] = [(await badge.boundingBox())!, (await page.locator("#model").boundingBox())!];
+      const [name, field] = [(await badge.boundingBox())!, (await modelBox(page).boundingBox())!];
       expect(field.y - name.y).toBeLessThan(24);
       await page.keyboard.press("6");
-      await expect(view(page, "Corpus").locator(".run-form .badge")).toHaveText(precision);
-      const card = view(page, "Corpus").locator(".run", { hasText: "Done" });
-      await expect(card.locator(".badge")).toHaveText(precision);
-      await expect(card.locator(".badge")).toHaveAttribute("title", means);
+      await expect(view(page, "Corpus").getByRole("form", { name: "New run" }).getByRole("note")).toHaveText(precision);
+      const card = runCard(view(page, "Corpus"), "Done");
+      await expect(card.getByRole("note")).toHaveText(precision);
+      await expect(card.getByRole("note")).toHaveAttribute("title", means);
       await page.setViewportSize({ width: 390, height: 800 });
       await open(page, home, "view=text");
       await expect(page.locator(".panel summary .excerpt")).toContainText(`${precision} · `);
       await page.goto(`${home}?embed#view=head`);
-      await expect(page.locator(".readout .badge")).toHaveText(precision);
+      await expect(page.getByRole("contentinfo").getByRole("note")).toHaveText(precision);
     } finally {
       server.kill("SIGTERM");
     }
@@ -67,10 +67,10 @@ for (const [precision, means] of [
 test("fp32 says nothing", async ({ watched: page, home }) => {
   await send(page, home);
   await open(page, home, "view=corpus");
-  const card = page.locator(".run", { hasText: "a-run-to-tell-its-precision" });
+  const card = runCard(page, "a-run-to-tell-its-precision");
   await expect(card.locator(".state")).toHaveText("Done");
-  await expect(card.locator(".badge")).toBeHidden();
+  await expect(card.getByRole("note")).toBeHidden();
   await open(page, home);
-  await expect(page.locator("#model")).toHaveValue("mini");
-  await expect(page.locator(".panel .badge")).toBeHidden();
+  await expect(modelBox(page)).toHaveValue("mini");
+  await expect(page.getByRole("note")).toBeHidden();
 });

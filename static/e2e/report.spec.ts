@@ -16,7 +16,7 @@ test.beforeAll(() => {
   address = `file://${join(folder, "out", "report.html")}`;
 });
 const choose = (page: Page, label: string, option: string): Promise<string[]> =>
-  page.locator(".choices label", { hasText: new RegExp(`^${label}`) }).locator("select").selectOption({ label: option });
+  page.getByRole("combobox", { name: new RegExp(`^${label}`) }).selectOption({ label: option });
 // A square picture's pixels, four bytes each.
 const pixels = (image: Locator): Promise<{ side: number; data: number[] }> =>
   image.evaluate(async (node) => {
@@ -35,13 +35,13 @@ test("figures, findings and tables are there without a script, inside their boxe
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
   await page.goto(address);
-  await expect(page.locator("figure")).toHaveCount(21);
+  await expect(page.getByRole("figure")).toHaveCount(21);
   await expect(page.locator("#heads tbody tr")).toHaveCount(13);
   expect(await page.locator("image:not([*|href^='data:image/png'])").count()).toBe(0);
   for (const width of [390, 760, 1006, 1280]) {
     await page.setViewportSize({ width, height: 800 });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-    const widths = await page.locator("figure").evaluateAll((all) => all.map((one) => one.querySelector("svg")!.getBoundingClientRect().width));
+    const widths = await page.getByRole("figure").evaluateAll((all) => all.map((one) => one.querySelector("svg")!.getBoundingClientRect().width));
     expect(Math.min(...widths)).toBeGreaterThan(0);
     const box = (await page.locator("#findings").boundingBox())!;
     for (const verdict of await page.locator("#findings .holds").all()) {
@@ -66,8 +66,8 @@ test("a comparison of runs reads without a script at every width; with one its f
     await plain.goto(`file://${compared}`);
     expect(await plain.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     await expect(plain.getByRole("heading", { level: 1 })).toHaveText("2 runs compared");
-    await expect(plain.locator("figure")).toHaveCount(22);
-    for (const figure of await plain.locator("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
+    await expect(plain.getByRole("figure")).toHaveCount(22);
+    for (const figure of await plain.getByRole("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
   }
   await context.close();
   await page.goto(`file://${compared}`);
@@ -85,7 +85,7 @@ test("what is chosen is shown, and is in the address", async ({ page }) => {
   await choose(page, "Threshold", "0.5");
   await choose(page, "Colours", "5th to 95th percentile");
   await expect(page).toHaveURL(/#layer=3&threshold=0.5&range=95$/);
-  await expect(page.locator("#heads h2")).toHaveText("Heads of layer 3 at threshold 0.5");
+  await expect(page.getByRole("heading", { name: "Heads of layer 3 at threshold 0.5", exact: true })).toBeVisible();
   const map = page.locator("#figure-10 svg").first();
   await expect(map.locator("title")).toHaveText("Layer 3, head 0");
   const high = await map.locator("[data-name=high]").textContent();

@@ -1,5 +1,5 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
-import { colours, expect, open, ranked, readout, settled, test } from "./viewer";
+import { chosenThumb, colours, expect, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
 
 for (const [width, height] of [
   [1280, 800],
@@ -11,24 +11,24 @@ for (const [width, height] of [
     await open(page, home);
     await settled(page);
     const foot = (await page.locator(".readout").boundingBox())!.y;
-    const thumbs = await page.locator(".thumb").evaluateAll((all) => all.map((one) => one.getBoundingClientRect().bottom));
-    expect(thumbs).toHaveLength(144);
-    expect(Math.max(...thumbs)).toBeLessThanOrEqual(foot);
+    const bottoms = await thumbs(page).evaluateAll((all) => all.map((one) => one.getBoundingClientRect().bottom));
+    expect(bottoms).toHaveLength(144);
+    expect(Math.max(...bottoms)).toBeLessThanOrEqual(foot);
   });
 
 test("a small head is enlarged under the pointer and the focus, with its name, pattern and strongest tokens", async ({ watched: page, home }) => {
   await open(page, home);
   await settled(page);
   const card = page.locator(".enlarged");
-  const resting = (await page.locator(".thumb.chosen").getAttribute("data-head"))!.split(".");
+  const resting = (await chosenThumb(page).getAttribute("data-head"))!.split(".");
   const atRest = async (): Promise<void> => {
     await expect(card).toContainText(`Layer ${resting[0]} · Head ${resting[1]}`);
-    const [box, last] = [(await card.boundingBox())!, (await page.locator(".thumb").nth(143).boundingBox())!];
+    const [box, last] = [(await card.boundingBox())!, (await thumbs(page).nth(143).boundingBox())!];
     expect(box.x).toBeGreaterThan(last.x + last.width);
   };
   await atRest();
   await expect(card).toHaveCSS("z-index", "2"); // behind menus and the tour
-  await page.locator(".thumb[data-head='1.2']").hover();
+  await thumb(page, 1, 2).hover();
   await expect(card).toHaveCSS("z-index", "6");
   await expect(card).toContainText("Layer 1 · Head 2");
   await expect(card).toContainText("next");
@@ -38,9 +38,9 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
       .poll(() => card.locator("canvas").nth(n).evaluate((c) => new Set(new Uint32Array((c as HTMLCanvasElement).getContext("2d")!.getImageData(0, 0, 24, 24).data.buffer)).size))
       .toBeGreaterThan(5);
   const box = (await card.boundingBox())!;
-  const thumb = (await page.locator(".thumb[data-head='1.2']").boundingBox())!;
-  expect(box.x).toBeGreaterThan(thumb.x + thumb.width);
-  await page.locator(".thumb[data-head='11.11']").focus();
+  const small = (await thumb(page, 1, 2).boundingBox())!;
+  expect(box.x).toBeGreaterThan(small.x + small.width);
+  await thumb(page, 11, 11).focus();
   await expect(card).toContainText("Layer 11 · Head 11");
   const low = (await card.boundingBox())!;
   expect(low.y + low.height).toBeLessThanOrEqual(800);
@@ -56,7 +56,7 @@ test("small thumbnails stay in the window when they are sorted; both maps make t
   await settled(page);
   await expect(page.getByRole("radio", { name: "Attention", exact: true })).toBeChecked();
   const inSight = (): Promise<number> =>
-    page.locator(".thumb").evaluateAll((all) => {
+    thumbs(page).evaluateAll((all) => {
       const foot = document.querySelector(".readout")!.getBoundingClientRect().top;
       return all.filter((one) => one.getBoundingClientRect().bottom <= foot).length;
     });
@@ -71,20 +71,20 @@ test("small thumbnails stay in the window when they are sorted; both maps make t
 test("the few heads that a filter leaves are larger", async ({ watched: page, home }) => {
   await open(page, home);
   await settled(page);
-  const width = async (): Promise<number> => (await page.locator(".thumb").first().boundingBox())!.width;
+  const width = async (): Promise<number> => (await thumbs(page).first().boundingBox())!.width;
   const before = await width();
   await page.getByLabel("Find heads").fill("layer 3");
-  await expect(page.locator(".thumb")).toHaveCount(12);
+  await expect(thumbs(page)).toHaveCount(12);
   expect(await width()).toBeGreaterThan(1.4 * before);
-  await page.locator(".thumb").first().focus();
+  await thumbs(page).first().focus();
   await page.keyboard.press("ArrowDown");
-  await expect(page.locator(".thumb").nth(6)).toBeFocused();
+  await expect(thumbs(page).nth(6)).toBeFocused();
 });
 
 test("the value stands beside the pointer and goes with it", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4");
   await expect.poll(() => colours(page, ".plate canvas")).toBeGreaterThan(10);
-  const map = page.locator(".heatmap").first();
+  const map = maps(page).first();
   await expect(page.locator(".tip").first()).toBeHidden();
   await map.hover({ position: { x: 200, y: 220 } });
   await expect(page.locator(".tip").first()).toBeVisible();
@@ -97,11 +97,11 @@ test("the value stands beside the pointer and goes with it", async ({ watched: p
 test("play shows the head of each layer until the last", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=9&head=4");
   await page.getByRole("button", { name: "Play the layers" }).click();
-  await expect(page.locator(".head-picker select")).toHaveValue("11");
+  await expect(page.getByRole("combobox", { name: "Layer", exact: true })).toHaveValue("11");
   await expect(page).toHaveURL(/head=4/);
   await expect(page.getByRole("button", { name: "Play the layers" })).toBeVisible();
   await page.getByRole("button", { name: "Play the layers" }).click();
-  await expect(page.locator(".head-picker select")).toHaveValue("2");
+  await expect(page.getByRole("combobox", { name: "Layer", exact: true })).toHaveValue("2");
   await page.getByRole("button", { name: "Stop" }).click();
   await expect(page.getByRole("button", { name: "Play the layers" })).toBeVisible();
 });
@@ -111,8 +111,8 @@ test("heads are sorted by their induction score, which is the service's", async 
   const best = ranked((await answer.json()).head_scores as { induction: number }[][], (one) => one.induction);
   await open(page, home);
   await page.getByLabel("Sort by").selectOption({ label: "Induction score" });
-  await expect.poll(() => page.locator(".thumb b").allTextContents()).toEqual(best.map(({ name }) => name));
+  await expect.poll(() => thumbs(page).locator("b").allTextContents()).toEqual(best.map(({ name }) => name));
   await page.getByRole("combobox", { name: "Pattern" }).selectOption("induction");
   const found = best.filter(({ value }) => value >= 0.4).length;
-  await expect(page.locator(".thumb")).toHaveCount(found);
+  await expect(thumbs(page)).toHaveCount(found);
 });

@@ -1,14 +1,14 @@
 // Stories: views with captions, undone, presented, saved as a file that works offline, and opened again.
 import { readFileSync } from "node:fs";
-import { expect, findings, open, settled, test, view } from "./viewer";
+import { analysed, exactFigures, expect, findings, maps, open, settled, storyMenu, test, textBox, thumbs, view } from "./viewer";
 
 const QUERY = "view=head&layer=1&head=4&pin=2.5&text=The+old+bridge+%5BMASK%5D+closed.";
 
 test("a story: added, edited, undone, presented, saved, opened", async ({ watched: page, home, context }) => {
   await open(page, home, QUERY);
-  await expect(page.locator(".heatmap").first()).toBeVisible();
+  await expect(maps(page).first()).toBeVisible();
   await settled(page);
-  const menu = page.locator(".story-menu > summary");
+  const menu = storyMenu(page);
   await menu.click();
   await page.getByLabel("Caption for this view").fill("One head <b>& its</b> cell");
   await page.getByRole("button", { name: "Add this view" }).click();
@@ -16,7 +16,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   expect(await findings(page)).toEqual([]);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Overview", exact: true }).click();
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await settled(page);
   await menu.click();
   await page.getByRole("button", { name: "Add this view" }).click();
@@ -30,7 +30,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   await expect(dialog.getByRole("heading")).toHaveText("Overview");
   await page.keyboard.press("ArrowRight");
   await expect(dialog.getByRole("heading")).toContainText("Layer 1 · head 4");
-  await expect(dialog.locator("img")).toHaveJSProperty("complete", true);
+  await expect(dialog.getByRole("img")).toHaveJSProperty("complete", true);
   await expect(dialog).toContainText("One head <b>& its</b> cell");
   expect(await findings(page)).toEqual([]);
   await dialog.getByRole("button", { name: "Open the view" }).click();
@@ -49,7 +49,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   await context.setOffline(false);
   await saved.close();
   await page.getByRole("button", { name: "Remove step 1" }).click();
-  await page.locator(".opens input").setInputFiles({ name: "story.html", mimeType: "text/html", buffer: readFileSync(file) });
+  await page.getByLabel("Open…").setInputFiles({ name: "story.html", mimeType: "text/html", buffer: readFileSync(file) });
   await expect(page.getByText("Opened 2 steps and 0 notes")).toBeVisible();
   await page.reload();
   await expect(menu).toHaveText("Story 2");
@@ -57,7 +57,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
 
 test("notes on a head and on a cell: kept, undone, shown again, presented and saved with the story", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await page.getByText("Write a note").click();
   const notes = page.getByRole("region", { name: "Notes" });
   await notes.getByLabel("New note", { exact: true }).fill("The bridge is <b>closed</b>");
@@ -84,28 +84,28 @@ test("notes on a head and on a cell: kept, undone, shown again, presented and sa
   await expect(page).toHaveURL(/pin=2\.5/);
   await settled(page);
   expect(await findings(page)).toEqual([]);
-  await page.locator("#text").fill("Another text.");
+  await textBox(page).fill("Another text.");
   await page.keyboard.press("Control+Enter");
-  await expect(page.locator(".facts-line")).toContainText("5 tokens");
+  await expect(analysed(page)).toContainText("5 tokens");
   await expect(ofHead).toBeVisible();
   await expect(ofCell).toHaveCount(0);
   await page.goBack();
   await expect(ofCell).toBeVisible();
-  await page.locator(".story-menu > summary").click();
+  await storyMenu(page).click();
   await page.getByRole("button", { name: "Add this view" }).click();
-  await expect(page.locator(".story-sheet")).toContainText("Saved with the story: 2 notes on heads and cells.");
+  await expect(page.getByRole("banner")).toContainText("Saved with the story: 2 notes on heads and cells.");
   await page.getByRole("button", { name: "Present" }).click();
   await expect(page.getByRole("dialog", { name: "Presentation" })).toContainText("It looks back");
   await page.keyboard.press("Escape");
-  await page.locator(".story-menu > summary").click();
+  await storyMenu(page).click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as HTML" }).click()]);
   const buffer = readFileSync((await download.path())!);
   expect(buffer.toString()).toContain("The bridge is &lt;b&gt;closed&lt;/b&gt;</li>");
   await page.evaluate(() => localStorage.removeItem("headscope-story"));
   await page.reload();
   await expect(ofHead).toHaveCount(0);
-  await page.locator(".story-menu > summary").click();
-  await page.locator(".opens input").setInputFiles({ name: "story.html", mimeType: "text/html", buffer });
+  await storyMenu(page).click();
+  await page.getByLabel("Open…").setInputFiles({ name: "story.html", mimeType: "text/html", buffer });
   await expect(page.getByText("Opened 1 step and 2 notes")).toBeVisible();
   await expect(ofHead).toHaveValue("It looks back");
 });
@@ -115,7 +115,7 @@ test("the story's menu fits a phone", { tag: "@slow" }, async ({ watched: page, 
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await open(page, home, QUERY);
   await settled(page);
-  await page.locator(".story-menu > summary").click();
+  await storyMenu(page).click();
   await page.getByRole("button", { name: "Add this view" }).click();
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
   expect(await findings(page)).toEqual([]);

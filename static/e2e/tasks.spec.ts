@@ -1,6 +1,6 @@
 // Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, findings, open, ranked, readout, saved, settled, taskTest as test, view } from "./viewer";
+import { bodyRows, colours, expect, findings, open, ranked, readout, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge. The police closed it after the war.";
 const QUESTION = "Who closed the bridge?";
@@ -15,10 +15,10 @@ test("the class stands beside the text with its probability, in every view", asy
   const best = classes.labels.indexOf(classes.predicted);
   for (const name of ["overview", "head", "pairs"]) {
     await open(page, home, of("moods", name));
-    const first = result(page).locator("tbody tr").first();
+    const first = bodyRows(result(page).getByRole("table")).first();
     await expect(first).toContainText(classes.predicted);
     await expect(first).toContainText(percent(classes.probabilities[best]));
-    await expect(result(page).locator("tbody tr")).toHaveCount(3);
+    await expect(bodyRows(result(page).getByRole("table"))).toHaveCount(3);
   }
   await page.setViewportSize({ width: 390, height: 844 });
   await page.reload();
@@ -47,7 +47,7 @@ test("two clicks colour the heads by their effect on the class; another class ca
   const { effects, classes } = await ask(request, home, body);
   const names = (rows: { target_change: number }[][]): string[] =>
     ranked(rows, (one) => Math.abs(one.target_change)).slice(0, 8).map(({ layer, head }) => `Layer ${layer} head ${head}`);
-  const listed = page.locator(".ranks section").first().locator(".barred span");
+  const listed = page.getByRole("region", { name: /^(Heads by|Tokens that)/ }).first().locator(".barred span");
   await open(page, home, of("moods"));
   await page.getByRole("button", { name: "Which heads decide it?" }).click();
   await expect(page.getByText(`Watched: the logit of “${classes.predicted}”`)).toBeVisible();
@@ -91,8 +91,8 @@ test("the answer is listed and marked in the passage", async ({ watched: page, h
   const { answer } = await ask(request, home, { model: "reader", text: QUESTION, text_pair: TEXT, outputs: ["answer"] });
   const { start, end, text } = answer.best[0];
   await open(page, home, `view=text&model=reader&text=${encodeURIComponent(QUESTION)}&pair=${encodeURIComponent(TEXT)}`);
-  await expect(result(page).locator("li").first()).toContainText(text);
-  await expect(result(page).locator("li")).toHaveCount(answer.best.length);
+  await expect(result(page).getByRole("listitem").first()).toContainText(text);
+  await expect(result(page).getByRole("listitem")).toHaveCount(answer.best.length);
   await settled(page);
   const marked = await page.locator(".paper .answer").evaluateAll((all) => all.map((token) => Number((token as HTMLElement).dataset.t)));
   expect(marked).toEqual(Array.from({ length: end - start + 1 }, (_, k) => start + k));
@@ -141,10 +141,10 @@ test("maps of a causal model are lower triangles", async ({ watched: page, home 
 test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {
   const { predictions, tokens } = await ask(request, home, { model: "causal", predictions: { top_k: 5 }, outputs: [] });
   await open(page, home, `${of("causal", "experiment")}&at=3&lens=1`);
-  const card = page.locator(".prediction");
+  const card = page.getByRole("region", { name: /^Predictions: / });
   await expect(card.getByRole("heading")).toHaveText(`After ${tokens[3]} 3`);
   await expect(card).toContainText(`What follows, “${tokens[4]}”: `);
-  await expect(card.locator("tbody tr").first()).toContainText(predictions[3].top[0].token);
+  await expect(bodyRows(card.getByRole("table")).first()).toContainText(predictions[3].top[0].token);
   await expect(page.getByRole("region", { name: `Lens after ${tokens[3]} 3` })).toBeVisible();
   await page.getByRole("button", { name: "Back to the last token" }).click();
   await expect(card.getByRole("heading")).toHaveText(`After . ${tokens.length - 2}`);
@@ -157,6 +157,6 @@ for (const [width, scheme, model, name] of [[1280, "light", "moods", "experiment
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
     await open(page, home, `${of(model, name)}&loss=1`);
     await settled(page);
-    if (width < 900) await page.locator(".panel > summary").click();
+    if (width < 900) await page.getByText("Text and options").click();
     expect(await findings(page)).toEqual([]);
   });

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "@playwright/test";
-import { open, view } from "./viewer";
+import { exactFigures, exportMenu, menuNote, open, runCard, thumbs, view } from "./viewer";
 
 let server: ChildProcess;
 let home = "";
@@ -38,11 +38,11 @@ test("the page requests a token, a wrong one is called wrong, the right one open
   await expect(form).toContainText("The server does not accept this token.");
   await page.getByLabel("Token", { exact: true }).fill("open-sesame-1234");
   await page.keyboard.press("Enter");
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await expect(form).toBeHidden();
   await expect(page).toHaveURL(/view=head&layer=1&head=4|layer=1&head=4/);
   await page.keyboard.press("1");
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   expect(page.url()).not.toContain("sesam");
   expect(await page.evaluate(() => JSON.stringify(localStorage))).not.toContain("sesam");
 });
@@ -54,7 +54,7 @@ test("corpus runs work with the token, their reports are saved with it", { tag: 
     .getByLabel("Drop a file")
     .setInputFiles({ name: "few.txt", mimeType: "text/plain", buffer: Buffer.from("A dog ran.\nA cat sat.") });
   await page.getByRole("button", { name: "Start the run" }).click();
-  const card = page.locator(".run", { hasText: "few.txt" });
+  const card = runCard(page, "few.txt");
   await expect(card).toContainText("Done");
   const [saved] = await Promise.all([
     page.waitForEvent("download"),
@@ -69,10 +69,10 @@ test("the copied command takes the token from the environment", async ({ page, c
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.addInitScript(() => sessionStorage.setItem("headscope-token", "open-sesame-1234"));
   await open(page, home, "view=head&layer=1&head=4");
-  await expect(view(page, "Head").locator(".facts[data-exact=true]")).toBeVisible();
-  await page.locator(".menu summary").click();
+  await expect(exactFigures(view(page, "Head"))).toBeVisible();
+  await exportMenu(page).click();
   await page.getByRole("button", { name: /^curl/ }).click();
-  await expect(page.locator(".sheet p")).toContainText("Copied");
+  await expect(menuNote(page)).toContainText("Copied");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   expect(copied).toContain("$HEADSCOPE_TOKEN");
   expect(copied).not.toContain("sesam");
@@ -81,5 +81,5 @@ test("the copied command takes the token from the environment", async ({ page, c
 test("a frame asks for no token", async ({ page }) => {
   await page.goto(`${home}?embed`);
   await expect(page.getByText("Open headscope in a tab of its own")).toBeVisible();
-  await expect(page.locator("input[type=password]")).toHaveCount(0);
+  await expect(page.getByLabel("Token", { exact: true })).toHaveCount(0);
 });

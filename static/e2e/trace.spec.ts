@@ -1,5 +1,5 @@
 // Trace: the routes to a prediction or a class, and what the model says without their heads.
-import { expect, findings, open, ranked, saved, settled, test, view } from "./viewer";
+import { bodyRows, expect, findings, open, predictions, ranked, saved, settled, test, view } from "./viewer";
 
 const TEXT = "He was born in [MASK] York.";
 const QUERY = `view=trace&text=${encodeURIComponent(TEXT)}`;
@@ -8,7 +8,7 @@ test("routes to a prediction; one is pruned, the prediction follows, the picture
   await open(page, home, `view=experiment&text=${encodeURIComponent(TEXT)}`);
   await page.getByRole("button", { name: "Trace it" }).click();
   await expect(view(page, "Trace")).toBeVisible();
-  const routes = page.locator(".route-list .route");
+  const routes = page.getByRole("button", { name: / → .* by \d/ });
   await expect(routes).toHaveCount(8);
   await expect(routes.first()).toContainText("100 %");
   await expect(routes.first()).toContainText(/→ \[MASK\] 5 by \d+·\d+/);
@@ -21,7 +21,7 @@ test("routes to a prediction; one is pruned, the prediction follows, the picture
   await expect(page).toHaveURL(new RegExp(`edits=.*z${layer}\\.${head}`));
   const edits = [...new URL(page.url()).hash.matchAll(/z(\d+)\.(\d+)/g)].map(([, l, h]) => ({ layers: [Number(l)], heads: [Number(h)], kind: "zero" }));
   const answer = await (await request.post(`${home}analyze`, { data: { text: TEXT, outputs: ["predictions"], interventions: edits } })).json();
-  await expect(page.locator(".prediction tbody tr").first()).toContainText(`${Math.round(100 * answer.predictions[0].top[0].probability)} %`);
+  await expect(bodyRows(predictions(page)).first()).toContainText(`${Math.round(100 * answer.predictions[0].top[0].probability)} %`);
   const drawing = (await saved(page, "SVG")).bytes.toString();
   expect(drawing).toContain(">embeddings</text>");
   expect(drawing).toContain(`>${layer}·${head}</text>`);
@@ -35,23 +35,23 @@ test("routes to a prediction; one is pruned, the prediction follows, the picture
 test("routes by patching from a second text, and what each token's state restores", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   await open(page, home, QUERY);
   await page.getByRole("radio", { name: "Attention × patching" }).check();
-  await expect(page.locator(".trace .notice")).toContainText("Write the second text above");
+  await expect(view(page, "Trace").getByRole("status")).toContainText("Write the second text above");
   const second = page.getByLabel("Second text", { exact: true });
   await second.fill("He was born in [MASK] Orleans, a town.");
   await page.keyboard.press("Control+Enter");
-  await expect(page.locator(".trace .notice")).toContainText(/The second text has \d+ tokens, the first one 9\./);
+  await expect(view(page, "Trace").getByRole("status")).toContainText(/The second text has \d+ tokens, the first one 9\./);
   await expect(page.locator(".routes svg")).toHaveCount(0);
   await second.fill(TEXT);
   await page.getByRole("button", { name: "Trace", exact: true }).last().click();
-  await expect(page.locator(".trace .notice")).toContainText("Both texts are the same");
+  await expect(view(page, "Trace").getByRole("status")).toContainText("Both texts are the same");
   const other = "He was born in [MASK] England.";
   await second.fill(other);
   await page.keyboard.press("Control+Enter");
   await expect(page).toHaveURL(/weight=patch/);
-  const routes = page.locator(".route-list .route");
+  const routes = page.getByRole("button", { name: / → .* by \d/ });
   await expect(routes).toHaveCount(8);
   await page.getByText("Restored by each token’s state").click();
-  const rows = page.getByRole("region", { name: "Restored by one token’s state" }).locator("tbody tr");
+  const rows = bodyRows(page.getByRole("region", { name: "Restored by one token’s state" }).getByRole("table"));
   await expect(rows).toHaveCount(9);
   // As the service answers for the tokens that both texts predict.
   const predicted = async (text: string): Promise<number> => {
@@ -63,7 +63,7 @@ test("routes by patching from a second text, and what each token's state restore
   const patched = { text: TEXT, layers: "all", outputs: ["effects", "patch_map"], effects_of: { kind: "patch", from: { text: other } }, target };
   const { effects, patch_map } = await (await request.post(`${home}analyze`, { data: patched })).json();
   const expected = (patch_map as number[][]).map((row) => String(Math.round(100 * row[6]!)).replace("-", "−"));
-  expect(await rows.nth(6).locator("td").allTextContents()).toEqual(expected);
+  expect(await rows.nth(6).getByRole("cell").allTextContents()).toEqual(expected);
   // The strongest route goes through one of the heads that restore most.
   const strongest = ranked(effects as { recovered: number }[][], ({ recovered }) => Math.abs(recovered)).slice(0, 12);
   const [, head] = / by (\d+·\d+)/.exec((await routes.first().textContent())!)!;
@@ -92,14 +92,14 @@ test("the picture of a trace fits its window, with the result and all layers: 14
     await page.setViewportSize({ width, height: 900 });
     await expect(page.locator(".routes path").first()).toBeAttached();
     await settled(page);
-    const box = await page.locator(".routes").evaluate((one) => [one.scrollWidth, one.clientWidth]);
+    const box = await page.getByRole("group", { name: /^Routes to the result/ }).evaluate((one) => [one.scrollWidth, one.clientWidth]);
     expect(box[0]).toBeLessThanOrEqual(box[1]!);
-    const [picture, result] = [(await page.locator(".routes").boundingBox())!, (await page.locator(".routes text.bold").first().boundingBox())!];
+    const [picture, result] = [(await page.getByRole("group", { name: /^Routes to the result/ }).boundingBox())!, (await page.locator(".routes text.bold").first().boundingBox())!];
     expect(result.x).toBeGreaterThanOrEqual(picture.x);
     expect(result.x + result.width).toBeLessThanOrEqual(picture.x + picture.width);
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   await settled(page);
-  const [drawn, bar] = [(await page.locator(".routes svg").boundingBox())!, (await page.locator("footer").boundingBox())!];
+  const [drawn, bar] = [(await page.locator(".routes svg").boundingBox())!, (await page.getByRole("contentinfo").boundingBox())!];
   expect(drawn.y + drawn.height).toBeLessThanOrEqual(bar.y); // its tokens stand at the bottom
 });

@@ -1,8 +1,7 @@
 // Pictures that must not mislead.
 import type { Page } from "@playwright/test";
-import { colours, expect, firstText, looking, open, type Place, ranked, readout, settled, test, view } from "./viewer";
+import { exactFigures, expect, figure, firstText, looking, open, pairCount, type Place, ranked, readout, settled, test, textBox, thumb, thumbs, view } from "./viewer";
 
-const thumb = (page: Page, layer: number, head: number) => page.locator(".thumb").nth(layer * 12 + head);
 
 // The colours of a canvas, row by row.
 const pixels = (page: Page, selector: string, nth = 0): Promise<{ width: number; data: number[] }> =>
@@ -54,8 +53,8 @@ test("similarities below 0 have colours of their own, and every bar says its sca
   const [{ layer, head, value }] = ranked(similarities as number[][][][], below) as [Place];
   expect(value).toBeGreaterThan(0.01);
   await open(page, home, `view=head&layer=${layer}&head=${head}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
-  const bars = page.locator(".plate .colour-bar");
+  await expect(exactFigures(page)).toBeVisible();
+  const bars = page.getByRole("figure").getByRole("img");
   await expect(bars.first()).toContainText(/square root, 0 to 1/);
   await expect(bars.nth(1)).toContainText(/square root, −[\d.]+ to [\d.]+/);
   const most = Number((await bars.nth(1).locator(".ticks .first").textContent())!.replace("−", "-"));
@@ -77,7 +76,7 @@ test("similarities below 0 have colours of their own, and every bar says its sca
     ["Compare", "view=compare&layer=1&head=4&layer2=7&head2=5"],
   ] as const) {
     await open(page, home, fragment);
-    await expect(view(page, name).locator(".colour-bar").first()).toBeVisible();
+    await expect(view(page, name).getByRole("img").first()).toBeVisible();
     for (const words of await page.locator(".colour-bar .words").allTextContents())
       expect(words, name).toMatch(/^(linear|square root|logarithmic)/);
   }
@@ -91,7 +90,7 @@ test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail
   request,
 }) => {
   await open(page, home, `view=head&layer=1&head=2&max=512&text=${encodeURIComponent(LONG)}`);
-  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(exactFigures(page)).toBeVisible();
   await expect(page.locator(".map-note").first()).toContainText("Each pixel shows the strongest of its cells");
   const { attentions } = await (
     await request.post(`${home}analyze`, {
@@ -132,14 +131,14 @@ test("512 tokens: little is fetched before anything is opened", { tag: "@slow" }
   const layers = (): Set<string> =>
     new Set(requested.filter(maps).flatMap((body) => /"layers":\[([\d,]+)/.exec(body)![1]!.split(",")));
   expect(layers().has("11")).toBe(false);
-  await page.locator(".thumb").last().scrollIntoViewIfNeeded();
+  await thumbs(page).last().scrollIntoViewIfNeeded();
   await expect.poll(() => layers().has("11")).toBe(true);
 });
 
 test("a share says of how many pairs; heads of few pairs come last, either way", async ({ watched: page, home }) => {
   await open(page, home, "sort=repeated_share");
   const captions = async (): Promise<[number, number][]> =>
-    (await page.locator(".thumb .figure span").allTextContents())
+    (await thumbs(page).locator(".figure span").allTextContents())
       .filter((t) => t !== "–")
       .map((t) => {
         const [, share, count] = /([\d.]+)\s% of ([\d,]+)/.exec(t)!;
@@ -162,7 +161,7 @@ test("a share says of how many pairs; heads of few pairs come last, either way",
 test("the figures' table sorts by every column", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home);
   await page.getByText("All figures as a table").click();
-  const heads = page.locator(".alternative thead th");
+  const heads = page.getByRole("table").getByRole("columnheader");
   await expect(heads).toHaveCount(20);
   for (const n of [2, 5, 9, 11]) {
     await heads.nth(n).getByRole("button").click();
@@ -178,18 +177,18 @@ test("the figures' table sorts by every column", { tag: "@slow" }, async ({ watc
 
 test("an empty text has no pairs, in every view", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4&text=");
-  await expect(page.locator(".facts > div", { hasText: "High pairs" }).locator("dd")).toHaveText("0");
+  await expect(figure(page, "High pairs").getByRole("definition")).toHaveText("0");
   await page.keyboard.press("4");
-  await expect(page.locator(".count")).toContainText("0 of 0 high pairs");
+  await expect(pairCount(page)).toContainText("0 of 0 high pairs");
 });
 
 test("the tour tells what this model shows", async ({ watched: page, home, request }) => {
   await open(page, home, "", true);
   await page.getByRole("button", { name: "Next", exact: true }).click();
-  const tour = page.locator(".tour");
+  const tour = page.getByRole("dialog", { name: "Tour" });
   await expect(tour).toContainText("more than half of their attention on separators");
   await expect(tour).not.toContainText("paper");
-  const text = await page.locator("#text").inputValue();
+  const text = await textBox(page).inputValue();
   const { summary } = await (
     await request.post(`${home}analyze`, { data: { text, layers: "all", outputs: ["summary"] } })
   ).json();

@@ -1,7 +1,7 @@
 // Shared by all specs: a page that fails the test on any error, policy violation or foreign request.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { expect, test as base, type APIRequestContext, type Page, type Request } from "@playwright/test";
+import { expect, test as base, type APIRequestContext, type FrameLocator, type Locator, type Page, type Request } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { serve, taskModels } from "./server";
 
@@ -86,7 +86,7 @@ export async function reload(page: Page): Promise<void> {
 // Saves by an item of the menu Export, whose name begins like this.
 export async function saved(page: Page, name: string): Promise<{ bytes: Buffer; file: string }> {
   const item = page.getByRole("button", { name: new RegExp(`^${name}`) });
-  if (!(await item.isVisible())) await page.locator(".menu summary").click();
+  if (!(await item.isVisible())) await exportMenu(page).click();
   const [download] = await Promise.all([page.waitForEvent("download"), item.click()]);
   const bytes = readFileSync(await download.path());
   await page.keyboard.press("Escape");
@@ -95,6 +95,35 @@ export async function saved(page: Page, name: string): Promise<{ bytes: Buffer; 
 
 // Shows a view's controls that are rarely used.
 export const more = (page: Page) => page.getByRole("button", { name: "More", exact: true }).click();
+
+// Parts of the page, by role and name as an assistive program finds them. Classes find the rest: pixels of canvases,
+// lines of drawings, and what is measured.
+type Part = Page | Locator | FrameLocator;
+export const thumbs = (on: Part) => on.getByRole("grid", { name: "Heads: layers by heads" }).getByRole("button");
+export const chosenThumb = (on: Part) => on.getByRole("gridcell", { selected: true }).getByRole("button");
+export const thumb = (on: Part, layer: number, head: number) =>
+  thumbs(on).and(on.getByRole("button", { name: new RegExp(`layer ${layer}, head ${head}\\b`, "i") }));
+export const textBox = (on: Part) => on.getByRole("textbox", { name: "Text", exact: true });
+export const limit = (on: Part) => on.getByRole("spinbutton", { name: "Tokens at most" });
+export const modelBox = (on: Part) => on.getByRole("combobox", { name: "Model", exact: true });
+export const analysed = (on: Part) => on.getByRole("status", { name: "Analysed text" });
+export const figures = (on: Part) => on.getByRole("group", { name: "Figures" });
+export const exactFigures = (on: Part) => figures(on).and(on.locator("[aria-busy=false]"));
+export const figure = (on: Part, name: string) => figures(on).locator("dl > div", { hasText: name });
+export const tokens = (on: Part) => on.getByRole("listbox").getByRole("option");
+export const chosenTokens = (on: Part) => on.getByRole("listbox").getByRole("option", { selected: true });
+export const maps = (on: Part) => on.getByRole("application");
+export const headMap = (on: Part) => on.getByRole("group", { name: "All heads" });
+export const rankedHeads = (on: Part) => on.getByRole("list", { name: "Heads, strongest first" });
+export const bodyRows = (table: Locator) => table.getByRole("rowgroup").last().getByRole("row");
+export const pairRows = (on: Part) => bodyRows(on.getByRole("table", { name: "High-similarity pairs" }));
+export const pairCount = (on: Part) => on.getByRole("status").filter({ hasText: "high pairs" });
+export const predictions = (on: Part) => on.getByRole("table", { name: /^Predictions: / });
+export const runCard = (on: Part, words: string) =>
+  on.getByRole("list", { name: "Runs", exact: true }).getByRole("listitem").filter({ hasText: words });
+export const exportMenu = (on: Part) => on.getByRole("banner").getByText("Export", { exact: true });
+export const storyMenu = (on: Part) => on.getByRole("banner").getByText(/^Story( \d+)?$/);
+export const menuNote = (on: Part) => on.getByRole("banner").getByRole("status");
 
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });

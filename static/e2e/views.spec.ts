@@ -1,9 +1,9 @@
 // Each view's main path.
-import { colours, drawn, expect, findings, LONG, more, open, readout, reload, saved, test, view } from "./viewer";
+import { bodyRows, chosenTokens, colours, drawn, expect, exportMenu, figures, findings, LONG, maps, menuNote, more, open, pairCount, pairRows, readout, reload, saved, test, textBox, thumbs, tokens, view } from "./viewer";
 
 test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
   const tour = page.getByRole("dialog", { name: "Tour" });
   await expect(tour).toContainText("1 of 5");
@@ -20,7 +20,7 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   await expect(page.locator("#stage")).toBeFocused();
   expect(await page.evaluate(() => scrollY)).toBe(0); // the telling head stays beside the grid
   await reload(page);
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await expect(tour).toBeHidden();
   await page.keyboard.press("?");
   await page.getByRole("button", { name: "Take the tour" }).click();
@@ -66,7 +66,7 @@ test("overview: nor under one that was left before its maps came, and come back 
         }),
       `text=${text}`,
     );
-  const painted = (): Promise<string> => page.locator(".thumb canvas").first().evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+  const painted = (): Promise<string> => thumbs(page).locator("canvas").first().evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
   let late = false;
   await page.route("**/analyze*", async (route) => {
     if (late && route.request().postData()!.includes('"attentions"')) return; // never
@@ -93,17 +93,17 @@ test("overview: sorts by a figure, colours by it, opens a head", async ({ watche
   await open(page, home);
   await page.getByLabel("Sort by").selectOption("repeated_share");
   await expect(page.locator(".grid.sorted")).toBeVisible();
-  await expect(page.locator(".thumb .figure span")).toHaveCount(144);
+  await expect(thumbs(page).locator(".figure span")).toHaveCount(144);
   await page.getByText("All figures as a table").click();
   await expect(page.locator(".alternative tbody tr")).toHaveCount(144);
-  await page.locator(".thumb").first().click();
+  await thumbs(page).first().click();
   await expect(view(page, "Head")).toBeVisible();
   await expect(page).toHaveURL(/view=head/);
 });
 
 test("overview: the threshold acts at once and the server's figures follow", async ({ watched: page, home }) => {
   await open(page, home, "tint=high_pairs");
-  const first = page.locator(".thumb .figure").first();
+  const first = thumbs(page).locator(".figure").first();
   const at = async (): Promise<number> => Number((await first.textContent())!.replace(",", ""));
   await expect.poll(at).toBeGreaterThan(0);
   const before = await at();
@@ -144,7 +144,7 @@ test("head: the line about a cell goes with the view, and comes back with it", a
   await open(page, home, "view=head&layer=1&head=4&pin=2.5");
   await expect(readout(page)).toContainText(" 2 → ");
   await page.keyboard.press("1");
-  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(thumbs(page)).toHaveCount(144);
   await expect(readout(page)).toHaveText(/^Point at a map/);
   await page.goBack();
   await expect(readout(page)).toContainText(" 2 → ");
@@ -160,7 +160,7 @@ test("head: scales, overlays, diagonal, zoom and the summed heads change the pic
       .locator(".heatmap canvas")
       .nth(2)
       .evaluate((c) => (c as HTMLCanvasElement).toDataURL());
-  await expect(page.locator(".facts")).toContainText("Maximum m");
+  await expect(figures(page)).toContainText("Maximum m");
   await drawn(page);
   let last = await picture();
   const changes = async (act: () => Promise<unknown>): Promise<void> => {
@@ -194,13 +194,12 @@ test("text: a chosen token shows what it attends to, is attended by and is simil
     .first()
     .click();
   await expect(page.locator(".lists .card h2")).toHaveText(["Attends to", "Attended by", "Similar to"]);
-  await expect(page.locator(".lists .card").first().locator("li")).toHaveCount(8);
+  await expect(page.locator(".lists .card").first().getByRole("listitem")).toHaveCount(8);
   await expect(page).toHaveURL(/sel=1/);
-  await page
-    .locator(".token")
+  await tokens(page)
     .nth(5)
     .click({ modifiers: ["Shift"] });
-  await expect(page.locator(".token.chosen")).toHaveCount(2);
+  await expect(chosenTokens(page)).toHaveCount(2);
   await page.getByLabel("Segments", { exact: true }).check();
   await expect(page.locator(".arcs rect").first()).toBeAttached();
   await expect(page.getByRole("heading", { name: "Segments of the layer" })).toBeVisible();
@@ -224,7 +223,7 @@ test("text: shown as written, cut end and all", async ({ watched: page, home }) 
 
 test("pairs: a legend names the tokens of most pairs, in colours that stay apart", async ({ watched: page, home, request }) => {
   await open(page, home, `view=pairs&layer=1&head=4&${LONG}`);
-  const text = await page.locator("#text").inputValue();
+  const text = await textBox(page).inputValue();
   const body = { text, layers: [1], heads: [4], outputs: ["pairs"], max_pairs: 100_000 };
   const { pairs } = (await (await request.post(`${home}analyze`, { data: body })).json()) as { pairs: { token_i: string; token_j: string }[] };
   const counts = new Map<string, number>();
@@ -257,18 +256,18 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
   request,
 }) => {
   await open(page, home, `view=pairs&layer=1&head=4&${LONG}`);
-  const rows = page.locator("table.pairs tbody tr:not(.space)");
+  const rows = pairRows(page);
   await expect(rows.first()).toBeVisible();
-  const text = await page.locator("#text").inputValue();
+  const text = await textBox(page).inputValue();
   const answer = await (
     await request.post(`${home}analyze`, { data: { text, layers: [1], heads: [4], outputs: ["pairs"] } })
   ).json();
-  await expect(page.locator(".count")).toContainText(`of ${answer.pairs_total.toLocaleString("en")} high pairs`);
+  await expect(pairCount(page)).toContainText(`of ${answer.pairs_total.toLocaleString("en")} high pairs`);
   const [first] = answer.pairs;
   await expect(rows.first()).toContainText(`${first.token_i}${first.token_j}${first.i}${first.j}`);
   await page.getByRole("group", { name: "Same token" }).getByRole("radio", { name: "Yes" }).check();
   const same = answer.pairs.filter((p: { same_token: boolean }) => p.same_token).length;
-  await expect(page.locator(".count")).toContainText(`${same.toLocaleString("en")} of`);
+  await expect(pairCount(page)).toContainText(`${same.toLocaleString("en")} of`);
   await page.getByRole("button", { name: "Dist." }).click();
   await expect(page.locator("th[aria-sort=descending]")).toHaveText("Dist.");
   await rows.first().click();
@@ -280,13 +279,13 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
 
 test("compare: two heads, then two texts over the tokens they share", async ({ watched: page, home }) => {
   await open(page, home, "view=compare&layer=1&head=4&layer2=2&head2=3&text=The+cat+sat+on+the+mat.");
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
-  await expect(page.locator(".facts")).toContainText("Correlation");
+  await expect(maps(page)).toHaveCount(3);
+  await expect(figures(page)).toContainText("Correlation");
   await page.getByRole("radio", { name: "Another text" }).check();
   await page.getByLabel("Second text", { exact: true }).fill("The black cat sat on the mat.");
   await page.getByRole("button", { name: "Compare", exact: true }).last().click();
-  await expect(page.locator(".facts div").first()).toContainText("9");
-  await expect(page.locator(".extremes tbody tr")).toHaveCount(8);
+  await expect(figures(page).getByRole("definition").first()).toContainText("9");
+  await expect(bodyRows(page.getByRole("table", { name: /^Largest differences/ }))).toHaveCount(8);
   await page
     .locator(".heatmap canvas")
     .nth(5)
@@ -294,10 +293,10 @@ test("compare: two heads, then two texts over the tokens they share", async ({ w
   await expect(readout(page)).toContainText("difference");
   await page.getByRole("radio", { name: "Another model" }).check();
   await page.getByLabel("Second model").selectOption("twin");
-  await page.locator(".strip-heads").nth(1).getByRole("button", { name: "Head 4", exact: true }).click();
+  await page.getByRole("group", { name: "Head", exact: true }).nth(1).getByRole("button", { name: "Head 4", exact: true }).click();
   await page.getByLabel("Second: layer").selectOption("1");
-  await expect(page.locator(".facts div").nth(1)).toHaveText("Mean |difference|0");
-  await expect(page.locator(".facts div").nth(2)).toHaveText("Correlation1.00");
+  await expect(figures(page).locator("dl > div").nth(1)).toHaveText("Mean |difference|0");
+  await expect(figures(page).locator("dl > div").nth(2)).toHaveText("Correlation1.00");
 });
 
 test("compare: Ctrl+Enter in the second text compares", async ({ watched: page, home }) => {
@@ -305,12 +304,12 @@ test("compare: Ctrl+Enter in the second text compares", async ({ watched: page, 
   await page.getByLabel("Second text", { exact: true }).fill("The dog sat.");
   await page.keyboard.press("Control+Enter");
   await expect(page).toHaveURL(/text2=The\+dog\+sat/);
-  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  await expect(maps(page)).toHaveCount(3);
 });
 
 test("export: picture, vector, table and arrays carry where they came from", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4&text=The+cat+sat.&tau=0.4");
-  await expect(page.locator(".facts")).toContainText("Maximum m");
+  await expect(figures(page)).toContainText("Maximum m");
   const save = async (name: string): Promise<Buffer> => {
     const { bytes, file } = await saved(page, name);
     expect(file).toBe(`headscope-mini-head-l1-h4.${name.toLowerCase()}`);
@@ -336,11 +335,11 @@ test("export: the copied curl command and Python program name the request", asyn
 }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent('It\'s "so"\n')}`);
-  await expect(page.locator(".facts")).toContainText("Maximum m");
-  await page.locator(".menu summary").click();
+  await expect(figures(page)).toContainText("Maximum m");
+  await exportMenu(page).click();
   const copied = async (name: string): Promise<string> => {
     await page.getByRole("button", { name: new RegExp(`^${name}`) }).click();
-    await expect(page.locator(".sheet p")).toContainText(new RegExp(`Copied the ${name}`, "i"));
+    await expect(menuNote(page)).toContainText(new RegExp(`Copied the ${name}`, "i"));
     return page.evaluate(() => navigator.clipboard.readText());
   };
   expect(await copied("curl")).toContain(`${home}analyze?format=npz`);

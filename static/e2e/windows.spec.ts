@@ -54,7 +54,7 @@ test("a pair is cut elsewhere than its windows, and a new text has none", async 
   await steps(page).getByRole("button", { name: "Next window" }).click();
   await expect(page).toHaveURL(/window=\d/);
   await settled(page);
-  await page.locator("#pair").fill("");
+  await page.getByRole("textbox", { name: "Second segment" }).fill("");
   await page.getByRole("button", { name: "Analyse" }).click();
   await settled(page);
   await expect(steps(page)).toHaveCount(0);

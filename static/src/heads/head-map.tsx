@@ -21,7 +21,7 @@ export function HeadMap({ of, onOpen }: { of: HeadNumbers; onOpen: Open }) {
   const listed = ranked.slice(0, LISTED);
   const above = of.chance === undefined ? null : ranked.filter(({ value }) => value > chance).length;
   return (
-    <div class="head-map">
+    <div class="head-map" role="group" aria-label="All heads">
       <div class="wide" tabIndex={0} role="region" aria-label={caption}>
         <ColourBar {...bar} />
         <table>

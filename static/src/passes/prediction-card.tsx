@@ -54,7 +54,7 @@ function PredictionCard(props: {
     after: after && bar(guess.after, after),
   }));
   return (
-    <section class="card prediction">
+    <section class="card prediction" aria-label={`Predictions: ${place}`}>
       <h2>{place}</h2>
       <p class="muted">
         {factsOf(before, after, causal)}{" "}

@@ -170,19 +170,21 @@ export function Disclosure(props: { title: string; open: boolean; onToggle: () =
   );
 }
 
-// Names and values in a row.
+// Names and values in a row. `exact`: false while better ones are on their way.
 export function Facts(props: { of: readonly Fact[]; exact?: boolean }) {
   return (
-    <dl class="facts" data-exact={props.exact}>
-      {props.of.map(({ name, value, title, help }) => (
-        <div key={name} title={title}>
-          <dt>
-            <Explained term={help}>{name}</Explained>
-          </dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <div role="group" aria-label="Figures" aria-busy={props.exact === false}>
+      <dl class="facts">
+        {props.of.map(({ name, value, title, help }) => (
+          <div key={name} title={title}>
+            <dt>
+              <Explained term={help}>{name}</Explained>
+            </dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </div>
   );
 }
 export interface Fact {

@@ -9,6 +9,7 @@ import { fieldOf, inWords, type FieldName } from "../app/problems";
 import { INITIAL, type State } from "../app/state";
 import { hasSimilarities, isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
+import { isOfText } from "../app/views";
 import { ALL_TOKENS, axisOf } from "../maps/axis";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Toggle } from "./controls";
@@ -27,7 +28,7 @@ const EXCERPT = 60; // characters of the text in the closed panel
 export function Panel() {
   const app = useApp();
   const { state } = app;
-  const hidden = embedded || state.view === "corpus"; // corpus runs are not about one text
+  const hidden = embedded || !isOfText(state.view);
   const precision = app.model()?.precision;
   const rounded = precision && precision !== "fp32" ? `${precision} · ` : "";
   const said = !hidden && app.overview().answer ? taskOf(app)?.answer : null;
@@ -226,7 +227,9 @@ function TextForm({ hidden }: { hidden: boolean }) {
         </button>
         {waiting ? <strong role="status">Not analysed yet</strong> : <kbd>Ctrl ↵</kbd>}
       </div>
-      <p class="muted facts-line">{!hidden && <AnswerFacts of={app.overview().answer} />}</p>
+      <p class="muted facts-line" role="status" aria-label="Analysed text">
+        {!hidden && <AnswerFacts of={app.overview().answer} />}
+      </p>
       {!hidden && <WindowSteps />}
     </form>
   );

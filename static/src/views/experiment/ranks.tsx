@@ -86,7 +86,7 @@ export function RankedTokens(props: {
 }
 
 const Card = (props: { heading: string; note: string; children: ComponentChildren }) => (
-  <section class="card">
+  <section class="card" aria-label={props.heading}>
     <h2>{props.heading}</h2>
     <p class="muted">{props.note}</p>
     {props.children}

@@ -92,7 +92,7 @@ export function Grid(props: {
     const name = sorted ? `${t.l}·${t.h}` : "";
     const label = [name, written].filter(Boolean).join(" ");
     return (
-      <div role="gridcell" key={keyOf(t)}>
+      <div role="gridcell" aria-selected={t === chosenThumb} key={keyOf(t)}>
         <button
           type="button"
           class={classes("thumb", t === chosenThumb && "chosen")}
