@@ -1,7 +1,7 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
 import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
-import { analysed, chosenThumb, colours, exactFigures, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, thumb, thumbs, view } from "./viewer";
+import { analysed, chosenThumb, colours, exactFigures, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, thumb, view } from "./viewer";
 
 for (const width of [1280, 390])
   test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, { tag: width === 390 ? "@slow" : [] }, async ({
@@ -180,11 +180,11 @@ test("the tour never lies over a shared link, and frames what it speaks of", asy
 const SHOWN = [
   ["Overview", "", [".thumb canvas", ".colour-bar .strip"]],
   ["Head", "view=head", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
-  ["Text", "view=text&layer=1&head=4&sel=3", [".token[style*=background]", ".colour-bar .strip"]],
-  ["Pairs", "view=pairs&layer=1&head=4", [".token[style*=background]", "table.pairs"]],
+  ["Text", "view=text&layer=1&head=4&sel=3", [".token[style*=background]", ".colour-bar .strip", ".lists li span"]],
+  ["Pairs", "view=pairs&layer=1&head=4", [".token[style*=background]", "table.pairs", ".pair-legend button"]],
   ["Compare", "view=compare&layer=1&head=4&layer2=2", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
-  ["Experiment", "view=experiment&edits=z1.2", [".switches", ".token"]],
-  ["Trace", "view=trace", [".routes path", ".routes text"]],
+  ["Experiment", "view=experiment&edits=z1.2", [".switches button", ".token", ".barred span"]],
+  ["Trace", "view=trace", [".routes path", ".routes text", ".route span"]],
 ] as const;
 const FORCED = { forcedColors: "active", colorScheme: "light" } as const;
 for (const [name, fragment, shown] of SHOWN) {

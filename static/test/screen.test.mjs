@@ -1,4 +1,5 @@
 import { differenceShade } from "../src/maps/shade.ts";
+import { statusOf } from "../src/ui/status.tsx";
 import assert from "node:assert/strict";
 import test from "node:test";
 import { hueOf, HUES, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
@@ -382,4 +383,13 @@ test("left and right arrows follow the direction of the text", () => {
   assert.deepEqual([press(2, "ArrowRight"), press(3, "ArrowLeft"), press(3, "Home")], [3, 2, 0]);
   delete globalThis.document;
   delete globalThis.getComputedStyle;
+});
+
+test("waiting says what is waited for: the computation, or a download of a size", () => {
+  const wordsOf = (node) =>
+    Array.isArray(node) ? node.map(wordsOf).join("") : (node?.props ? wordsOf(node.props.children) : String(node ?? ""));
+  const waiting = (received, total) =>
+    wordsOf(statusOf({ draw() {} }, { status: "loading", started: performance.now() - 1000, progress: { received, total }, cancel() {} }));
+  assert.match(waiting(0, 0), /^Computing the heads…/);
+  assert.match(waiting(1_500_000, 3_000_000), /^Receiving 1\.5 of 3\.0 MB/);
 });

@@ -236,7 +236,9 @@ function HeadLab(props: {
           (tone === "logprob_change"
             ? "This needs a token that is not masked: choose one in the text. "
             : "This needs a token that is predicted: choose one in the text. ")}
-        Click a head to change it, L3 to change its whole layer. Shift and click shows its maps.
+        <span class="how">
+          Click a head to change it, L3 to change its whole layer. Shift and click shows its maps.
+        </span>
       </p>
     </section>
   );

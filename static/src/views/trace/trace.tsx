@@ -191,7 +191,11 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
     <section class="card route-list">
       <h2>Routes, relative to the strongest</h2>
       <StatusLine>
-        {edits.length ? `${inWords(edits)}.` : "Switch a route’s heads off to see what the model says without it."}
+        {edits.length ? (
+          `${inWords(edits)}.`
+        ) : (
+          <span class="how">Switch a route’s heads off to see what the model says without it.</span>
+        )}
         {edits.length > 0 && (
           <Button class="link" onClick={() => release(app)}>
             Release all
