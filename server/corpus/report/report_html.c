@@ -538,7 +538,7 @@ static hs_status data_write(FILE *file, hs__drawing *d, const char *document, hs
     const unsigned char size[4] = {(unsigned char)n, (unsigned char)(n >> 8), (unsigned char)(n >> 16),
                                    (unsigned char)(n >> 24)};
     packer *p = calloc(1, sizeof *p);
-    if (!p || deflateInit2(&p->stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+    if (!p || deflateInit2(&p->stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
         free(p);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     }
