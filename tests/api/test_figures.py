@@ -283,6 +283,13 @@ def test_an_overview_names_its_scales(server):
     assert {"attention, square root, 0 to 1", "0.25", "similarity, square root, each map to its own maximum", "-max", "max"} <= set(bars)
 
 
+@pytest.mark.parametrize(("width", "said"), [
+    (170, "similarity, square root, each map to its own maximum"), (85, "square root, each its own"), (50, "square root")])
+def test_a_narrow_bar_says_less(server, width, said):
+    svg = draw(server, "svg", {"kind": "overview", "show": "both", "width_mm": width}, layers=[0, 1])
+    assert [text for text in words(svg) if "square root" in text][-1] == said
+
+
 def test_maps_of_different_ranges_have_a_bar_each(server):
     svg = draw(server, "svg", {"show": "both", "width_mm": 170}, layers=[1], heads=[6])
     assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}image"))) == 4
