@@ -220,6 +220,7 @@ typedef struct js_row {
     const hs__kernels *kernels;
     const float *const *maps;
     size_t n, T, at; /* at: where the row begins in a map */
+    size_t n_seen;   /* columns that some head attends to; the others are 0 */
     const double *entropies;
     double *sums;
 } js_row;
@@ -229,7 +230,7 @@ static void compare_with_later(const js_row *r, size_t head)
     for (size_t first = head + 1; first < r->n; first += AT_ONCE) {
         const size_t n = hs__min(AT_ONCE, r->n - first);
         float both[AT_ONCE];
-        r->kernels->mean_entropies(r->T, r->maps[head] + r->at, n, r->maps + first, r->at, both);
+        r->kernels->mean_entropies(r->n_seen, r->maps[head] + r->at, n, r->maps + first, r->at, both);
         for (size_t j = 0; j < n; j++) {
             const double own = (r->entropies[head] + r->entropies[first + j]) / 2;
             r->sums[head * r->n + first + j] += ((double)both[j] - own) / (double)r->T;
@@ -249,6 +250,17 @@ static void task_js(void *context, size_t index, size_t slot)
         compare_with_later(r, other);
 }
 
+/* Returns the number of columns up to the last one that is not 0 in all heads. Rows of causal models have
+ * half their columns on average. */
+static size_t columns_seen(const js_row *r)
+{
+    size_t n = 1;
+    for (size_t h = 0; h < r->n; h++)
+        for (size_t j = r->T; j > n; j--)
+            n = r->maps[h][r->at + j - 1] != 0 ? j : n;
+    return n;
+}
+
 void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *attentions, size_t n_heads,
                      size_t n_tokens, size_t row, double *entropies, double *sums)
 {
@@ -259,9 +271,10 @@ void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *
                 .at = row * n_tokens,
                 .entropies = entropies,
                 .sums = sums};
+    r.n_seen = columns_seen(&r);
     for (size_t h = 0; h < n_heads; h++) {
         float own;
-        r.kernels->mean_entropies(n_tokens, attentions[h] + r.at, 1, attentions + h, r.at, &own);
+        r.kernels->mean_entropies(r.n_seen, attentions[h] + r.at, 1, attentions + h, r.at, &own);
         entropies[h] = (double)own;
     }
     hs_runtime_share(runtime, n_threads, (n_heads + 1) / 2, task_js, &r);
