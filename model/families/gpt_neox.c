@@ -34,6 +34,9 @@ static void configure(hs__config *config, hs_architecture *architecture)
 {
     if (!hs__config_flag_or(config, "attention_bias", true))
         hs__config_refuse(config, "attention_bias must be true");
+    if (hs__config_has(config,
+                       "head_dim")) /* transformers would rotate by it heads of the width that follows */
+        hs__config_size(config, "head_dim", architecture->shape.head_width, architecture->shape.head_width);
     architecture->norms_before = true;
     architecture->qkv_by_head = true;
     architecture->parallel_residual = hs__config_flag_or(config, "use_parallel_residual", true);

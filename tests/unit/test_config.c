@@ -624,6 +624,7 @@ static const struct {
      "partial_rotary_factor must be 1 for this family"},
     {DECODER("phi3", "4", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}"),
      "rope_type must be \"default\" or \"longrope\" for this family"},
+    {DECODER("gpt_neox", "4", ",\"head_dim\":3"), "head_dim must be an integer from"},
     {DECODER("gpt_neox", "128", ""), "rotary positions of 0.25 of heads of width 2 leave nothing to rotate"},
     {MODERN(",\"norm_bias\":true"), "norm_bias is not supported"},
     {MODERN(",\"norm_bias\":true,\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}"),
