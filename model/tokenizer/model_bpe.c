@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FILE_NAME "tokenizer.json"
+#define FILE_NAME        "tokenizer.json"
+#define SUFFIX_BYTES_MAX 16
 
 typedef struct merge {
     int32_t left, right, made;
@@ -21,6 +22,8 @@ typedef struct bpe {
     const json_t *list;       /* the JSON list of merges, until bound */
     const char *unknown_text; /* until bound; NULL: characters without an entry are dropped */
     bool fuse_unknown, byte_fallback, ignore_merges;
+    char suffix[SUFFIX_BYTES_MAX + 1]; /* of tokens at the end of a word, such as </w>; empty: none */
+    size_t n_suffix;
     merge *merges; /* [n_merges], by left and right */
     size_t n_merges;
     const hs__trie *entries;
@@ -32,21 +35,35 @@ typedef struct bpe {
 
 static hs_status refuse_options(const json_t *options, hs_error *err)
 {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    for (size_t i = 0; i < 2; i++) {
-        const char *affix = NULL;
-        const hs_status st = hs__option_text(options, FILE_NAME, affixes[i], &affix, err);
-        if (st)
-            return st;
-        if (affix && affix[0])
-            return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.%s '%.64s' is not supported", affixes[i],
-                           affix);
-    }
+    const char *prefix = NULL;
+    const hs_status st = hs__option_text(options, FILE_NAME, "continuing_subword_prefix", &prefix, err);
+    if (st)
+        return st;
+    if (prefix && prefix[0])
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": model.continuing_subword_prefix '%.64s' is not supported", prefix);
     if (json_number_value(json_object_get(options, "dropout")) != 0)
         return hs_fail(err, HS_BAD_MODEL,
                        FILE_NAME ": model.dropout must be 0; random tokens are not supported");
     if (!json_is_array(json_object_get(options, "merges")))
         return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges must be an array");
+    return HS_OK;
+}
+
+/* Reads end_of_word_suffix. The oracle would write its bytes as tokens with byte_fallback. */
+static hs_status read_suffix(const json_t *options, bpe *self, hs_error *err)
+{
+    const char *suffix = NULL;
+    const hs_status st = hs__option_text(options, FILE_NAME, "end_of_word_suffix", &suffix, err);
+    if (st || !suffix || !suffix[0])
+        return st;
+    self->n_suffix = strlen(suffix);
+    if (self->n_suffix > SUFFIX_BYTES_MAX || self->byte_fallback)
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": model.end_of_word_suffix '%.64s' must have at most %d bytes, and "
+                                 "byte_fallback must be false",
+                       suffix, SUFFIX_BYTES_MAX);
+    memcpy(self->suffix, suffix, self->n_suffix + 1);
     return HS_OK;
 }
 
@@ -64,7 +81,7 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
         st = hs__option_bool(options, FILE_NAME, "byte_fallback", &self->byte_fallback, err);
     if (!st)
         st = hs__option_bool(options, FILE_NAME, "ignore_merges", &self->ignore_merges, err);
-    return st;
+    return st ? st : read_suffix(options, self, err);
 }
 
 static void finish(hs__part *part)
@@ -247,7 +264,10 @@ static void put_characters(work *w, const unsigned char *at, const unsigned char
         const unsigned char *start = at;
         hs_utf8_next(&at);
         const size_t n = (size_t)(at - start);
-        const int32_t id = hs__trie_find(self->entries, (const char *)start, n);
+        uint32_t node = hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)start, n);
+        if (at == end)
+            node = hs__trie_walk(self->entries, node, self->suffix, self->n_suffix);
+        const int32_t id = id_at(self->entries, node);
         if (id < 0 && self->byte_fallback && put_bytes(w, start, n))
             continue;
         if (n_unknown && (id >= 0 || !self->fuse_unknown)) {

@@ -657,7 +657,7 @@ static const struct {
     {"{\"model\":{\"type\":\"Words\"}}", "model.type is 'Words'"},
     {"{\"model\":{\"type\":\"BPE\"}}", "model.merges must be an array"},
     {BPE(",\"dropout\":0.1", ""), "model.dropout"},
-    {BPE(",\"end_of_word_suffix\":\"</w>\"", ""), "model.end_of_word_suffix '</w>'"},
+    {BPE(",\"end_of_word_suffix\":\"</w>\",\"byte_fallback\":true", ""), "model.end_of_word_suffix '</w>'"},
     {BPE("", "\"a\""), "number 0 must be two tokens"},
     {BPE("", "\"a b c\""), "number 0 must be two tokens"},
     {BPE("", "[\"a\"]"), "number 0 must be two tokens"},
