@@ -51,7 +51,9 @@ static void configure(hs__config *config, hs_architecture *architecture)
     architecture->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
     architecture->activation = hs__config_activation(config, "hidden_activation", HS_GELU);
     const size_t every = hs__config_size_or(config, "global_attn_every_n_layers", 1, HS_LAYERS_MAX, 3);
-    const size_t window = hs__config_size_or(config, "local_attention", 2, HS_POSITIONS_MAX, 128) / 2;
+    const size_t both_sides = hs__config_size_or(config, "local_attention", 2, HS_POSITIONS_MAX, 128);
+    const size_t window =
+        hs__config_size_or(config, "sliding_window", 1, HS_POSITIONS_MAX, both_sides / 2); /* another name */
     const double global = hs__config_theta_or(
         config, "full_attention", hs__config_number_or(config, "global_rope_theta", 1, 1e12, 160000));
     const double local = read_local_base(config, global);

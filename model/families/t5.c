@@ -82,7 +82,8 @@ static void read_feed_forward(hs__config *config, hs_architecture *architecture)
     }
     if (hs__config_activation(config, "dense_act_fn", architecture->activation) != architecture->activation)
         hs__config_refuse(config, "dense_act_fn is not the activation that feed_forward_proj names");
-    if (hs__config_flag_or(config, "is_gated_act", architecture->gated) != architecture->gated)
+    const bool otherwise = !json_object_get(config->keys, "is_gated_act") && architecture->gated;
+    if (hs__config_flag_or(config, "is_gated_act", otherwise) != architecture->gated) /* null is false */
         hs__config_refuse(config, "is_gated_act is not what feed_forward_proj says");
 }
 

@@ -421,6 +421,7 @@ static const struct {
      {0, 3, 0},
      {9, 8, 9}},
     {",\"local_rope_theta\":null", {0, 64, 64}, {160000, 160000, 160000}},
+    {",\"local_attention\":7,\"sliding_window\":9", {0, 9, 9}, {160000, 10000, 10000}},
     {",\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"],\"global_rope_"
      "theta\":9,"
      "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":50.0},\"sliding_"
@@ -589,6 +590,8 @@ static const struct {
      "not supported: \"maxout\""},
     {"{\"model_type\":\"t5\",\"feed_forward_proj\":\"relu\",\"dense_act_fn\":\"silu\"," T5_SIZES "}",
      "dense_act_fn is not the activation"},
+    {"{\"model_type\":\"mt5\",\"feed_forward_proj\":\"gated-gelu\",\"is_gated_act\":null," T5_SIZES "}",
+     "is_gated_act is not what"},
     {"{\"model_type\":\"t5\",\"is_gated_act\":true," T5_SIZES "}", "is_gated_act is not what"},
     {"{\"model_type\":\"t5\",\"relative_attention_max_distance\":8," T5_SIZES "}",
      "relative_attention_max_distance must be an integer from 9"},
