@@ -28,7 +28,7 @@
 
 #define HS_CORPUS_THRESHOLDS_MAX 16
 #define HS_CORPUS_PARTS_MAX      16
-#define HS_CORPUS_WINDOW_MAX     4096
+#define HS_CORPUS_WINDOW_MAX     15360               /* a row of a map fits a thread's stack twice */
 #define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the most that the fixed-point sums can hold */
 #define HS_CORPUS_BINS           100                 /* of N, and of c / max c, on [0, 1] */
 #define HS_CORPUS_SHARE_BINS     20                  /* of a text's fraction, on [0, 1] */
@@ -86,10 +86,16 @@ typedef struct hs_corpus_text {
     const uint8_t *texts;   /* 1: of the second text of a pair, which begins a sentence; NULL: no pair */
 } hs_corpus_text;
 
-/* The most texts of a batch: a head's sums are loaded once for all of them. */
+/* The most texts of a batch: a head's sums are loaded once for all of them. Long texts
+ * come alone, because the sums over a layer's heads are kept for each text of a batch. */
 #define HS_CORPUS_BATCH 8
+static inline size_t hs_corpus_batch_max(size_t tokens_max, hs_corpus_distance distances)
+{
+    const size_t tokens = 4096, n = distances || tokens_max > tokens ? 1 : tokens / tokens_max;
+    return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
+}
 
-/* Begins to add n_texts texts: 1 to HS_CORPUS_BATCH, or one if distances are counted. The batch ends with
+/* Begins to add n_texts texts: 1 to hs_corpus_batch_max. The batch ends with
  * the last head of the last layer of the last text; before that the statistics must not be used. Fails
  * with HS_INVALID if a text does not fit the options, with HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX. After a
  * failure no batch has begun. */

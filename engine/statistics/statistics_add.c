@@ -172,11 +172,16 @@ struct hs__stats_scratch {
     hs_corpus_layer_observation layer; /* that ended last */
 };
 
+static size_t batch_max(const hs__stats_header *header)
+{
+    return hs_corpus_batch_max(header->tokens_max, (hs_corpus_distance)header->distances);
+}
+
 static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header, hs__arena *arena)
 {
     s->stride = s->map.stride = hs__stats_stride(header->tokens_max);
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
-    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
+    for (size_t k = 0; k < batch_max(header); k++) {
         hs__stats_facts *facts = &s->facts[k];
         facts->first = hs__arena_take(arena, P * sizeof(int32_t));
         facts->next = hs__arena_take(arena, P * sizeof(int32_t));
@@ -609,11 +614,9 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
                                 hs_error *err)
 {
     hs__stats_scratch *s = stats->scratch;
-    if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
-        return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
-                       HS_CORPUS_BATCH, n_texts);
-    if (stats->header->distances && n_texts > 1)
-        return hs_fail(err, HS_INVALID, "corpus statistics with distances take one text at a time");
+    if (n_texts < 1 || n_texts > batch_max(stats->header))
+        return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %zu texts are added at a time, not %zu",
+                       batch_max(stats->header), n_texts);
     if (n_texts > HS_CORPUS_TEXTS_MAX - (uint64_t)stats->fields[HS__F_TEXTS][0])
         return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
                        (unsigned long long)HS_CORPUS_TEXTS_MAX);

@@ -397,25 +397,41 @@ static double mean_of_counts(const int64_t *counts, size_t n)
     return share(sum, size);
 }
 
+/* Pairs by distance: the sums of n_maps lists [window] that follow each other. */
+typedef struct distance_lists {
+    const int64_t *counts;
+    size_t n_maps, window;
+} distance_lists;
+
+static int64_t count_at(const distance_lists *lists, size_t d)
+{
+    uint64_t sum = 0;
+    for (size_t map = 0; map < lists->n_maps; map++)
+        sum += (uint64_t)lists->counts[map * lists->window + d];
+    return (int64_t)sum;
+}
+
 /* The smallest d with more than `rank` pairs at or below it. Doubles, here and below: a state that was loaded
  * may hold anything, and no sum of doubles is undefined. */
-static double distance_of_rank(const int64_t *distances, size_t window, double rank)
+static double distance_of_rank(const distance_lists *lists, double rank)
 {
     size_t d = 0;
-    for (double below = (double)distances[0]; below <= rank && d + 1 < window; below += (double)distances[d])
+    for (double below = (double)count_at(lists, 0); below <= rank && d + 1 < lists->window;
+         below += (double)count_at(lists, d))
         d++;
     return (double)d;
 }
 
-static double distance_median(const int64_t *distances, size_t window)
+static double distance_median(const int64_t *counts, size_t n_maps, size_t window)
 {
+    const distance_lists lists = {counts, n_maps, window};
     double size = 0;
     for (size_t d = 0; d < window; d++)
-        size += (double)distances[d];
+        size += (double)count_at(&lists, d);
     if (!(size > 0))
         return NAN;
     const double lower = floor((size - 1) / 2), upper = floor(size / 2);
-    return (distance_of_rank(distances, window, lower) + distance_of_rank(distances, window, upper)) / 2;
+    return (distance_of_rank(&lists, lower) + distance_of_rank(&lists, upper)) / 2;
 }
 
 hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats)
@@ -427,7 +443,7 @@ hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats)
         .same_sentence = share((double)stats->fields[HS__F_ALL_SAME_SENTENCE][0], pairs),
         .repeated_same_sentence = share((double)stats->fields[HS__F_ALL_BOTH][0], pairs),
         .mean_distance = mean_of_counts(stats->fields[HS__F_ALL_DISTANCE], W),
-        .median_distance = distance_median(stats->fields[HS__F_ALL_DISTANCE], W),
+        .median_distance = distance_median(stats->fields[HS__F_ALL_DISTANCE], 1, W),
     };
 }
 
@@ -500,7 +516,7 @@ hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_
         .mean_distance = figure_read(stats, HS__F_DISTANCE_SUM, HS__F_HIGH, 1, cell),
         .focal_share = figure_read(stats, HS__F_FOCAL_SHARE_SUM, HS__F_TEXTS_WITH_HIGH, HS__SHARE_UNIT, cell),
         .repeated_same_sentence_share = figure_read(stats, HS__F_BOTH, HS__F_HIGH, 1, cell).value,
-        .median_distance = distance_median(stats->fields[HS__F_DISTANCE] + cell * W, W),
+        .median_distance = distance_median(stats->fields[HS__F_DISTANCE] + cell * W, 1, W),
         .dprime = hs_corpus_dprime(&signal, &noise),
         .auc = hs_corpus_auc(&signal, &noise),
     };
@@ -533,13 +549,8 @@ static double layer_sum(const hs_corpus_stats *stats, hs__field field, size_t t,
 static double layer_median(const hs_corpus_stats *stats, size_t t, size_t l)
 {
     const size_t W = stats->header->tokens_max;
-    int64_t sums[HS_CORPUS_WINDOW_MAX] = {0};
-    for (size_t h = 0; h < stats->header->n_heads; h++) {
-        const int64_t *distances = stats->fields[HS__F_DISTANCE] + hs__stats_cell(stats, t, l, h) * W;
-        for (size_t d = 0; d < W; d++)
-            sums[d] = (int64_t)((uint64_t)sums[d] + (uint64_t)distances[d]);
-    }
-    return distance_median(sums, W);
+    return distance_median(stats->fields[HS__F_DISTANCE] + hs__stats_cell(stats, t, l, 0) * W,
+                           stats->header->n_heads, W);
 }
 
 static double unique_focal_mean(const hs_corpus_stats *stats, size_t t, size_t l)

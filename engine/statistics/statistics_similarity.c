@@ -20,6 +20,7 @@ typedef struct row_sums {
 } row_sums;
 
 enum { ROW_MAX = HS_CORPUS_WINDOW_MAX + HS__LANES };
+enum { TERMS = 4096 }; /* columns at a time: whole vectors */
 
 /* Half of HS__LANES floats: gcc 12 splits wider vectors into single elements where the CPU lacks them. */
 typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
@@ -32,13 +33,14 @@ typedef struct row_lanes {
 
 /* A row padded with 0 to whole vectors: A, -A ln A and A |i - j|. */
 typedef struct row_terms {
-    float attention[ROW_MAX], entropy[ROW_MAX], distance[ROW_MAX];
+    float attention[TERMS], entropy[TERMS], distance[TERMS];
 } row_terms;
 
-/* Computes the terms of row i. Logarithms are within 2e-6, exactly 0 for 1, and finite for 0. Writes x = 2^e
- * m with m in [sqrt(1/2), sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would cost
- * more than the rest of the work on an element. */
-static inline __attribute__((always_inline)) void terms_find(const float *row, size_t i, size_t n,
+/* Computes the terms of n columns of a row, the first of which is `behind` columns after the diagonal.
+ * Logarithms are within 2e-6, exactly 0 for 1, and finite for 0. Writes x = 2^e m with m in [sqrt(1/2),
+ * sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would cost more than the rest of the
+ * work on an element. */
+static inline __attribute__((always_inline)) void terms_find(const float *row, int32_t behind, size_t n,
                                                              row_terms *restrict ret)
 {
     const size_t end = hs__lanes_ceil(n);
@@ -59,7 +61,7 @@ static inline __attribute__((always_inline)) void terms_find(const float *row, s
         ret->entropy[j] = a * ((float)(shifted >> 23) * 0.693147181f + t * series);
     }
     for (size_t j = 0; j < end; j++)
-        ret->distance[j] = ret->attention[j] * fabsf((float)(int32_t)j - (float)(int32_t)i);
+        ret->distance[j] = ret->attention[j] * fabsf((float)(int32_t)j + (float)behind);
 }
 
 /* Adds a row's terms; returns its maximum. */
@@ -91,8 +93,14 @@ static HS_CLONES void map_sum(const float *attention, size_t n_rows, size_t n, r
     for (size_t first = 0; first < n_rows; first += ROWS) {
         row_lanes sums = {.entropy = {{0}}};
         for (size_t i = first; i < first + ROWS && i < n_rows; i++) {
-            terms_find(attention + i * n, i, n, &terms);
-            ret_sums->confidence += (double)terms_add(&terms, n, &sums);
+            float maximum = 0;
+            for (size_t j = 0; j < n; j += TERMS) {
+                const size_t width = hs__min(TERMS, n - j);
+                terms_find(attention + i * n + j, (int32_t)j - (int32_t)i, width, &terms);
+                const float most = terms_add(&terms, width, &sums);
+                maximum = most > maximum ? most : maximum;
+            }
+            ret_sums->confidence += (double)maximum;
         }
         for (size_t k = 0; k < HS__LANES; k++) {
             ret_sums->entropy += (double)sums.entropy[k / 8][k % 8];
@@ -502,7 +510,9 @@ static HS_CLONES void pairs_count(hs__stats_map *map, size_t n_tokens)
         const uint8_t level = (uint8_t)(t + 1);
         map->same_sentence[t] = 0;
         for (size_t first = 0; first < T; first += ROWS_MAX) {
-            memset(&counts, 0, sizeof counts);
+            memset(counts.degrees, 0, T);
+            memset(counts.distances, 0, T);
+            memset(counts.signal, 0, T);
             for (size_t i = first; i < hs__min(first + ROWS_MAX, T); i++) {
                 reaching_count(map->levels + i * stride, T, level, counts.degrees);
                 moved_count(map->diagonals + i * stride, T - i, level, counts.distances, counts.signal);

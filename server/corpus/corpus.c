@@ -7,16 +7,10 @@
 
 /* Limit on the text of an example, for very long words: otherwise the window bounds it. */
 #define REACHED_BYTES 16384
-/* Token limit of a batched pass. */
-#define TOGETHER_TOKENS ((size_t)4096)
 
 size_t hs__corpus_together(const hs__corpus_job *job)
 {
-    const size_t tokens_max = job->settings.fields.max_tokens;
-    if (job->settings.distances)
-        return 1;
-    const size_t n = tokens_max < TOGETHER_TOKENS ? TOGETHER_TOKENS / tokens_max : 1;
-    return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
+    return hs_corpus_batch_max(job->settings.fields.max_tokens, job->settings.distances);
 }
 
 /* The code points of a text up to its last token. */

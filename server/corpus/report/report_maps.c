@@ -57,23 +57,23 @@ typedef struct maker {
     size_t cells;        /* of an array's edge, each of o.map_step positions */
     size_t factor, side; /* factor: tokens of a pixel's edge, a multiple of map_step */
     double *reached;     /* [T] texts with more than i tokens */
-    double *values;      /* [cells][cells] */
-    double *pooled;      /* [side][side]; NAN where nothing is */
-    double *sorted;      /* [side * side] */
+    union number {
+        double real;
+        int64_t count;
+    } * row;        /* [T]: elements of an array */
+    double *values; /* [cells][cells] */
+    double *pooled; /* [side][side]; NAN where nothing is */
+    double *sorted; /* [side * side] */
 } maker;
 
 /* Adds map number `map` of an array to values. */
 static void values_add(maker *m, const hs_corpus_array *array, size_t map)
 {
     const size_t n = m->cells;
-    union {
-        double real[HS_CORPUS_WINDOW_MAX];
-        int64_t count[HS_CORPUS_WINDOW_MAX];
-    } row;
     for (size_t i = 0; i < n; i++) {
-        hs_corpus_array_read(m->stats, array, (map * n + i) * n, n, &row);
+        hs_corpus_array_read(m->stats, array, (map * n + i) * n, n, m->row);
         for (size_t j = 0; j < n; j++)
-            m->values[i * n + j] += array->is_float ? row.real[j] : (double)row.count[j];
+            m->values[i * n + j] += array->is_float ? m->row[j].real : (double)m->row[j].count;
     }
 }
 
@@ -195,14 +195,14 @@ static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
     m->pooled = malloc(m->side * m->side * sizeof *m->pooled);
     m->sorted = malloc(m->side * m->side * sizeof *m->sorted);
     m->reached = calloc(T, sizeof *m->reached);
-    if (!m->values || !m->pooled || !m->sorted || !m->reached)
+    m->row = calloc(T, sizeof *m->row);
+    if (!m->values || !m->pooled || !m->sorted || !m->reached || !m->row)
         return HS_NO_MEMORY;
     hs_corpus_array reached;
-    int64_t counts[HS_CORPUS_WINDOW_MAX] = {0};
     if (hs_corpus_array_find(stats, "reached", &reached))
-        hs_corpus_array_read(stats, &reached, 0, T, counts);
+        hs_corpus_array_read(stats, &reached, 0, T, m->row);
     for (size_t i = 0; i < T; i++)
-        m->reached[i] = (double)counts[i];
+        m->reached[i] = (double)m->row[i].count;
     return HS_OK;
 }
 
@@ -212,6 +212,7 @@ static void maker_finish(maker *m)
     free(m->pooled);
     free(m->sorted);
     free(m->reached);
+    free(m->row);
 }
 
 static hs_status all_make(maker *m, hs__report_maps *maps)

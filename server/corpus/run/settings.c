@@ -44,8 +44,8 @@ static hs_status read_map_bins(const char *text, const hs_model *model, hs__corp
 {
     int64_t n;
     (void)model, (void)options;
-    if (hs_integer_read(text, NULL, 2, HS_CORPUS_WINDOW_MAX, &n))
-        return hs_fail(err, HS_INVALID, "an integer from 2 to %d", HS_CORPUS_WINDOW_MAX);
+    if (hs_integer_read(text, NULL, 2, HS__MAP_BINS_MAX, &n))
+        return hs_fail(err, HS_INVALID, "an integer from 2 to %d", HS__MAP_BINS_MAX);
     ret->map_bins = (size_t)n;
     return HS_OK;
 }

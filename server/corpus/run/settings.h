@@ -11,9 +11,11 @@
 /* Limit on the number of settings. */
 #define HS__SETTINGS_MAX 30
 
-/* The default of map_bins, and what it was before the setting: a cell for each position of a window. */
+/* The default of map_bins, its maximum, and what it was before the setting: a cell for each position of a
+ * window, which had 4,096 at most. */
 #define HS__MAP_BINS        "128"
-#define HS__MAP_BINS_BEFORE "4096" /* HS_CORPUS_WINDOW_MAX */
+#define HS__MAP_BINS_MAX    4096
+#define HS__MAP_BINS_BEFORE "4096"
 
 /* Returns the name of setting k ("max_tokens"), its kind, choices, and its argument and help on a command
  * line; NULL if there are only k. */
