@@ -101,6 +101,26 @@ def test_short_texts_are_what_they_were(headscope, tmp_path):
     assert report(tmp_path / "windows")["windows"] == {"texts": 2, "windows": 2, "cut": 0} and "windows" not in report(tmp_path / "plain")
 
 
+def test_pairs_that_reach_far(headscope, tmp_path):
+    ndjson(tmp_path / "in", [" ".join(texts(120)[k::3]) for k in range(3)] + ["the river"])
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "1,3", "--max-tokens", "300", small=False)
+    assert done.returncode == 0, done.stderr
+    said, data = report(tmp_path / "out"), arrays(tmp_path / "out")
+    reach = said["long_range"]
+    assert reach["distances"] == [128]
+    np.testing.assert_allclose(reach["chance"], data["all_distance"][129:].sum() / data["all_distance"].sum(), 1e-9)
+    assert [row["layer"] for row in reach["layers"]] == [1, 3] and len(reach["heads"]) == 24
+    by_threshold = data["distance"][..., 129:].sum(-1) / data["distance"].sum(-1)
+    shares = np.array([head["shares"][0] for head in reach["heads"]]).reshape(2, 12)
+    assert any(np.allclose(shares, one, 1e-9) for one in by_threshold)
+    attended = np.array([head["attention_distance"] for head in reach["heads"]]).reshape(2, 12)
+    np.testing.assert_allclose(attended, data["profiles_mean_distance"], 1e-5)
+    np.testing.assert_allclose([row["attention_distance"] for row in reach["layers"]], attended.mean(1), 1e-6)
+    assert 'id="long_range"' in (tmp_path / "out" / "report.html").read_text()
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "short").returncode == 0
+    assert "long_range" not in report(tmp_path / "short")
+
+
 def test_examples_name_their_window(headscope, tmp_path):
     lines = texts(5)
     assert corpus(headscope, ndjson(tmp_path / "in", lines), "-o", tmp_path / "out", "--windows").returncode == 0

@@ -221,6 +221,7 @@ extern const size_t hs__n_counters;
 #define HS__COUNTERS(X)                                                                                      \
     X(windows)                                                                                               \
     X(same_distance)                                                                                         \
+    X(long_range)                                                                                            \
     X(resampling)                                                                                            \
     X(signal_noise)                                                                                          \
     X(strata)                                                                                                \
