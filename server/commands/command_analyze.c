@@ -750,6 +750,8 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
         if (!(options->for_a_person ? answer_show(&response, options->fields, options->tokenizer, &err)
                                     : hs__path_write(options->output, body_write, &response, &err)))
             exit_code = HS_EXIT_DONE;
+    } else if (response.error.status) { /* the body is for clients, and does not name the cause */
+        err = response.error;
     } else {
         problem_tell(&response, command->options, command->n_options, &err);
         exit_code = response.status == 422 ? HS_EXIT_USAGE : HS_EXIT_FAILED;

@@ -50,9 +50,26 @@ static const line lines[] = {
 };
 enum { N_LINES = sizeof lines / sizeof *lines };
 
+/* Commands on a terminal, which print a page to read. */
+static const line pages[] = {
+    {&hs__command_analyze, {"--heads", "0,1", "--predictions", "{\"lens\": true}", "masked"}, NULL},
+    {&hs__command_analyze,
+     {"--heads", "0", "--center", "text", "--interventions", "[{\"kind\":\"zero\",\"heads\":[1]}]", "texts"},
+     NULL},
+};
+enum { N_PAGES = sizeof pages / sizeof *pages };
+
 static char top[64], printed[PRINTED_BYTES_MAX], expected[PRINTED_BYTES_MAX], written[PRINTED_BYTES_MAX],
     expected_file[PRINTED_BYTES_MAX];
 static size_t n_printed;
+
+static bool on_terminal;
+
+/* A command asks this whether to print a page. Its output still goes to a file. */
+int isatty(int fd)
+{
+    return on_terminal && fd == STDOUT_FILENO;
+}
 
 /* Runs a command, with its standard output in `printed`. */
 static int run(const line *l)
@@ -82,10 +99,12 @@ static void setup(void)
     struct sigaction interrupt, terminate;
     sigaction(SIGINT, NULL, &interrupt);
     sigaction(SIGTERM, NULL, &terminate);
-    static const char texts[] = "The river flows past the town.\nA bank of the river.\n";
+    static const char texts[] = "The river flows past the town.\nA bank of the river.\n",
+                      masked[] = "The [MASK] flows.\n";
     folder_create(top);
     ck_assert_int_eq(chdir(top), 0);
     folder_write(".", "texts", texts, sizeof texts - 1);
+    folder_write(".", "masked", masked, sizeof masked - 1);
     count("a");
     count("b");
     sigaction(SIGINT, &interrupt, NULL);
@@ -108,9 +127,9 @@ static bool is_same(const line *l, size_t n_expected, size_t n_file)
                          memcmp(written, expected_file, n_file) == 0));
 }
 
-START_TEST(a_command_does_everything_or_fails)
+/* Runs the command with one allocation after the other refused. */
+static void everything_or_failure(const line *l)
 {
-    const line *l = &lines[_i];
     const int exit_code = run(l);
     const size_t n_expected = n_printed,
                  n_file = l->file ? command_file_read(l->file, expected_file, sizeof expected_file) : 0;
@@ -133,6 +152,18 @@ START_TEST(a_command_does_everything_or_fails)
         ck_assert_msg(chaos_live() == live, "%s, allocation %zu: something leaked", l->command->name, nth);
     }
 }
+
+START_TEST(a_command_does_everything_or_fails)
+{
+    everything_or_failure(&lines[_i]);
+}
+END_TEST
+
+START_TEST(a_page_is_whole_or_refused)
+{
+    on_terminal = true;
+    everything_or_failure(&pages[_i]);
+}
 END_TEST
 
 int main(void)
@@ -142,6 +173,7 @@ int main(void)
     tcase_add_unchecked_fixture(chaos, setup, teardown);
     tcase_set_timeout(chaos, 600);
     tcase_add_loop_test(chaos, a_command_does_everything_or_fails, 0, N_LINES);
+    tcase_add_loop_test(chaos, a_page_is_whole_or_refused, 0, N_PAGES);
     suite_add_tcase(suite, chaos);
     return tests_run(suite);
 }
