@@ -83,8 +83,9 @@ def test_against_the_reference(served, folders, name):
 
 def test_characters_are_code_points(served):
     passage = "\u00e9\U0001F600 the war \u0434\u0430"
-    for span in ask(served, text_pair=passage)["answer"]["best"]:
-        assert span["text"] == passage[slice(*span["chars"])] != ""
+    best = ask(served, text_pair=passage)["answer"]["best"]
+    assert best and [span["text"] for span in best] == [passage[slice(*span["chars"])] for span in best]
+    assert all(span["text"] for span in best)
 
 
 def test_without_a_pair_the_passage_is_the_text(served):

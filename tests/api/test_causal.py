@@ -163,7 +163,9 @@ def test_interventions_and_effects(served):
 
 
 def test_models_says_what_is_causal(served):
-    for model in served.get("/models").json()["models"]:
+    models = served.get("/models").json()["models"]
+    assert {model["name"] for model in models} > set(SHARED)
+    for model in models:
         if model["name"] in SHARED:
             assert model["num_key_value_heads"] * SHARED[model["name"]] == model["num_heads"]
         assert model["causal"] == (model["name"] != "eurobert")
@@ -207,8 +209,9 @@ def test_is_causal_false_shows_every_token_the_whole_text(bidirectional, name):
 
 
 def test_models_say_that_is_causal_is_false(bidirectional):
-    for model in bidirectional[0].get("/models").json()["models"]:
-        assert (model["causal"], model["mlm"], model["task"]) == (False, False, "text-generation")
+    models = bidirectional[0].get("/models").json()["models"]
+    assert {model["name"]: (model["causal"], model["mlm"], model["task"]) for model in models} == dict.fromkeys(
+        BIDIRECTIONAL, (False, False, "text-generation"))
 
 
 @pytest.mark.parametrize("value, causal", [(True, True), (False, False), (None, False)])  # transformers takes null as false

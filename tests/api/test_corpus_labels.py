@@ -113,11 +113,12 @@ def test_one_text_has_no_deviation(headscope, folder, tmp_path):
                             for text, label in (("a war", 0), ("the city", 0), ("police came", 1))))
     output = run(headscope, folder, path, tmp_path / "out", "--effects-share", "1")
     two, one, none = report(output)["labels"]["classes"]
-    assert all(head["spread"] > 0 for head in two["heads"])
+    assert two["heads"] and all(head["spread"] > 0 for head in two["heads"])
     assert one["heads"] and {head["spread"] for head in one["heads"]} == {None}
     assert none["effect_texts"] == 0
     # text 1 is the odd one of the first label; text 2 is even, so its label has no odd text
     assert two["held_out"]["effect_texts"] == 1 and one["held_out"]["effect_texts"] == 0
+    assert two["held_out"]["heads"]
     assert all(head["change"] is not None and head["low"] is None for head in two["held_out"]["heads"])
     assert one["held_out"]["heads"] and {head["change"] for head in one["held_out"]["heads"]} == {None}
     page = (output / "report.html").read_text().split("Heads that matter for a label")[1].split("</table>")[0]
@@ -172,7 +173,8 @@ def test_a_run_of_an_earlier_version_has_no_held_out_heads(headscope, folder, te
     without(tmp_path / "old", "held_out_effects")
     run(headscope, folder, texts[0], tmp_path / "old", "--effects-share", "1", "--resume")
     assert "label_effect_odd_texts" not in arrays(tmp_path / "old")
-    assert all(one["heads"] and "held_out" not in one for one in report(tmp_path / "old")["labels"]["classes"])
+    classes = report(tmp_path / "old")["labels"]["classes"]
+    assert classes and all(one["heads"] and "held_out" not in one for one in classes)
     assert "Heads that matter for a label" not in (tmp_path / "old" / "report.html").read_text()
 
 

@@ -69,7 +69,7 @@ def unfinished(tree):
 def test_a_state_whose_members_are_damaged_is_refused(headscope, runs, tmp_path, change):
     tree, statistics = parts(runs / "all")
     for done in commands(headscope, runs, write(tmp_path / "damaged", change(tree), statistics), tmp_path):
-        assert done.returncode == 1 and "damaged" in done.stderr or "no saved example" in done.stderr, done.stderr
+        assert done.returncode == 1 and ("damaged" in done.stderr or "no saved example" in done.stderr), done.stderr
     assert [file.name for file in (tmp_path / "damaged").iterdir()] == ["state"]
 
 

@@ -248,8 +248,9 @@ def test_npz_keeps_regions_segments_and_summary(server):
 
 
 def test_segments_quote_the_text(server):
-    answer = ask(server, FULL).json()
-    for segment in (s for layer in answer["segments"] for s in layer):
+    segments = [segment for layer in ask(server, FULL).json()["segments"] for segment in layer]
+    assert any(segment["chars"] for segment in segments) and any(segment["pair_chars"] for segment in segments)
+    for segment in segments:
         for text, chars, quoted in [(FULL["text"], "chars", "text"), (FULL["text_pair"], "pair_chars", "pair_text")]:
             start, end = segment[chars] or (0, 0)
             assert segment[quoted] == text[start:end]

@@ -68,7 +68,8 @@ def test_of_a_model_that_was_pulled(headscope, recording, tmp_path):
     locks = tmp_path / "cache" / "hub" / ".locks"
     assert not {name for name in unsynced(tmp_path, tmp_path / "cache") if not name.startswith(str(locks))}
     said = (tmp_path / "names").read_text()
-    assert all(f"/blobs/{blob.name}.incomplete\n" in said for blob in (folder / "blobs").iterdir())
+    blobs = list((folder / "blobs").iterdir())
+    assert len(blobs) == len(files) and all(f"/blobs/{blob.name}.incomplete\n" in said for blob in blobs)
     assert f"{folder / 'refs'}/.main." in said and f"made {folder / 'refs' / 'main'}\n" in said
 
 

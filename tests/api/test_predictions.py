@@ -78,8 +78,8 @@ def test_against_the_reference(served, folders, name):
     answer = ask(served, name, {"positions": "all", "top_k": 7, "lens": True})
     states = np.array(answer["hidden_states"])  # [L + 1][T][H]
     expected = predictor.probabilities(folders[name], states)
-    for entry in answer["predictions"]:
-        t = entry["position"]
+    assert [entry["position"] for entry in answer["predictions"]] == list(range(len(answer["tokens"])))
+    for t, entry in enumerate(answer["predictions"]):
         masked = answer["tokens"][t] == "[MASK]"
         assert (entry["probability"] is None) == masked and (entry["rank"] is None) == masked
         check(entry, expected[-1, t], None if masked else answer["input_ids"][t])

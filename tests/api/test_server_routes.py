@@ -184,7 +184,9 @@ def test_an_origin_that_may_ask_may_frame(start_server):
 
 def viewer_paths(server):
     page = server.get("/").body.decode()
-    return ["/" + path for path in re.findall(r'(?:src|href)="\.?/?(assets/[^"]+)"', page)]
+    paths = ["/" + path for path in re.findall(r'(?:src|href)="\.?/?(assets/[^"]+)"', page)]
+    assert {path.rsplit(".", 1)[1] for path in paths} >= {"css", "js"}
+    return paths
 
 
 def test_viewer_is_served(server):

@@ -90,6 +90,7 @@ def test_best_heads_are_chosen_on_even_texts_and_measured_on_odd_ones(run):
     gain, rest = due.halves()
     even, odd = gain / rest
     order = np.argsort(-even, axis=None)
+    assert said["signal_noise"]["best"]
     for place, best in enumerate(said["signal_noise"]["best"]):
         l, h = divmod(int(order[place]), 12)
         assert (best["layer"], best["head"]) == ((0, 2)[l], h)

@@ -177,6 +177,7 @@ def test_best_heads_are_chosen_in_even_sentences_and_measured_in_odd_ones(treeba
     np.testing.assert_array_equal(arrays["syntax_odd_count"], odd["syntax_count"][at])
     for name in ("right", "similarity_right"):
         np.testing.assert_array_equal(arrays["syntax_odd_" + name], odd["syntax_" + name][:, :, at])
+    assert [row["relation"] for row in report["syntax"]["relations"]] == list(arrays["syntax_relations"])
     for r, row in enumerate(report["syntax"]["relations"]):
         held, n = row["held_out"], arrays["syntax_odd_count"][r]
         assert held["count"] == n
