@@ -17,12 +17,14 @@ unit: $(UNIT_TESTS)
 	if [ -s $$failed ]; then printf '\nThese failed:\n'; cat $$failed; rm $$failed; exit 1; fi; rm $$failed
 
 $(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/null)
-# tests/unit/chaos.c stands before everything that hands out memory.
+# tests/unit/chaos.c stands before everything that hands out memory, tests/unit/faults.c before calls that may fail.
 WRAPPED := malloc calloc realloc aligned_alloc posix_memalign free strdup strndup mmap munmap
+FAILING := open close read write fsync ftruncate lseek lseek64 rename symlink fchmod flock mkdir getrandom stat lstat fstat \
+    fopen opendir fdopendir
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_HELPERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(CC) $(SAN) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
+	$(Q)$(CC) $(SAN) $(WRAPPED:%=-Wl,--wrap=%) $(FAILING:%=-Wl,--wrap=%) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
 
 ## make fuzz-smoke      every fuzz target over its corpus (no fuzzer needed)
 fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%) $(BINARY)

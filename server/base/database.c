@@ -73,8 +73,8 @@ static hs_status failed(sqlite3 *db, int code, hs_error *err)
     return hs_fail(err, status_of(db, code), "%s",
                    kind == SQLITE_INTERRUPT ? "the file is damaged"
                    : io && why              ? strerror(why)
-                   : db                     ? sqlite3_errmsg(db)
-                                            : sqlite3_errstr(code));
+                   : kind == SQLITE_NOMEM   ? sqlite3_errstr(kind)
+                                            : sqlite3_errmsg(db));
 }
 
 /* ---- files ---- */
@@ -155,11 +155,33 @@ static bool are_columns(const char *text, const char *const *columns, const char
 
 static bool is_expected(const char *sql, const char *expected, const hs__database_kind *kind)
 {
-    if (!sql || !expected || strcmp(sql, expected) == 0)
-        return sql && expected;
+    if (strcmp(sql, expected) == 0)
+        return true;
     const size_t n = strlen(expected) - 1; /* without ")" */
     return kind->columns && strncmp(sql, expected, n) == 0 &&
            are_columns(sql + n, kind->columns, expected + n);
+}
+
+/* Compares a row of the database's objects (type, name, sql) with the model's object of this type and name,
+ * which `same` finds. Returns SQLITE_NOTADB if they differ or there is none. */
+static int object_compare(sqlite3_stmt *object, sqlite3_stmt *same, const hs__database_kind *kind)
+{
+    int code = SQLITE_OK;
+    for (int k = 0; !code && k < 2; k++)
+        code = sqlite3_bind_value(same, k + 1, sqlite3_column_value(object, k));
+    if (!code)
+        code = sqlite3_step(same);
+    if (code == SQLITE_ROW) {
+        const char *sql = (const char *)sqlite3_column_text(object, 2),
+                   *expected = (const char *)sqlite3_column_text(same, 0);
+        code = !sql || !expected                  ? SQLITE_NOMEM
+               : is_expected(sql, expected, kind) ? SQLITE_OK
+                                                  : SQLITE_NOTADB;
+    } else if (code == SQLITE_DONE) {
+        code = SQLITE_NOTADB;
+    }
+    sqlite3_reset(same);
+    return code;
 }
 
 /* Returns SQLITE_OK if every object of the database is one of the model's and the numbers are equal;
@@ -170,29 +192,23 @@ static int objects_compare(sqlite3 *db, sqlite3 *model, const hs__database_kind 
     int code = sqlite3_prepare_v2(db, "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL", -1,
                                   &s, NULL);
     if (!code)
-        code = sqlite3_prepare_v2(model, "SELECT sql FROM sqlite_master WHERE type = ? AND name = ?", -1,
-                                  &same, NULL);
+        code = sqlite3_prepare_v2(
+            model, "SELECT sql FROM sqlite_master WHERE type = ? AND name = ? AND sql IS NOT NULL", -1, &same,
+            NULL);
     if (!code)
         code = sqlite3_prepare_v2(model, "SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL", -1, &n,
                                   NULL);
     *ret_n = 0;
-    bool sound = true;
-    while (!code && sound && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        for (int k = 0; k < 2; k++)
-            sqlite3_bind_value(same, k + 1, sqlite3_column_value(s, k));
-        sound =
-            sqlite3_step(same) == SQLITE_ROW && is_expected((const char *)sqlite3_column_text(s, 2),
-                                                            (const char *)sqlite3_column_text(same, 0), kind);
-        sqlite3_reset(same);
+    while (!code && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        code = object_compare(s, same, kind);
         ++*ret_n;
-        code = SQLITE_OK;
     }
-    if (code == SQLITE_DONE && *ret_n)
-        sound = sqlite3_step(n) == SQLITE_ROW && sqlite3_column_int(n, 0) == *ret_n;
+    if (code == SQLITE_DONE && *ret_n && (code = sqlite3_step(n)) == SQLITE_ROW)
+        code = sqlite3_column_int(n, 0) == *ret_n ? SQLITE_DONE : SQLITE_NOTADB;
     sqlite3_finalize(s);
     sqlite3_finalize(same);
     sqlite3_finalize(n);
-    return !sound ? SQLITE_NOTADB : code == SQLITE_DONE ? SQLITE_OK : code;
+    return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 /* Compares the tables with those that the schema makes in an empty database, and makes them if there are

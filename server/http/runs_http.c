@@ -425,14 +425,18 @@ static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *me
 static void answer_report(hs_exchange *x, const char *id, const char *state)
 {
     uint64_t n_bytes = 0;
+    int fd;
+    hs_error err = {0};
     const size_t format = hs_format_choose(report_formats, REPORT_FORMATS, x->query,
                                            hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT), &x->response);
     if (format == REPORT_FORMATS) {
         x->answered = true;
         return;
     }
-    const int fd = hs__run_report_open(x->server->runs, id, report_files[format], &n_bytes);
-    if (fd < 0)
+    const hs_status st = hs__run_report_open(x->server->runs, id, report_files[format], &fd, &n_bytes, &err);
+    if (st == HS_NO_MEMORY)
+        refuse(x, st, NULL, &err);
+    else if (st)
         hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "The run is %s, so it has no report.", state);
     else
         answer_file(x, fd, n_bytes, report_formats[format].media_type);

@@ -58,16 +58,18 @@ hs_status hs__run_get(hs_runs *c, const char *id, json_t **ret_run, hs_error *er
     pthread_mutex_lock(&c->lock);
     sqlite3_stmt *s =
         hs__run_table_prepare(c, "SELECT " COLUMNS ", bad_lines FROM runs WHERE id = ?1 AND" SEEN, id, NULL);
-    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
-    json_t *run = found ? row_json(c, s) : NULL;
+    hs_status st = hs__run_table_step(c, s, id, err);
+    json_t *run = st ? NULL : row_json(c, s);
     if (run)
         json_object_set_new(run, "bad_lines", bad_lines_json(c, id, s, 12));
-    sqlite3_finalize(s);
+    st = hs__run_table_end(c, s, st, err);
     pthread_mutex_unlock(&c->lock);
     *ret_run = hs_json_whole(run, refusals);
-    if (!found)
-        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
-    return *ret_run ? HS_OK : hs_fail(err, HS_NO_MEMORY, "Out of memory.");
+    if (st || !*ret_run) {
+        json_decref(*ret_run);
+        *ret_run = NULL;
+    }
+    return st || *ret_run ? st : hs_fail(err, HS_NO_MEMORY, "Out of memory.");
 }
 
 json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
@@ -83,34 +85,38 @@ json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
         sqlite3_bind_int64(s, 1, before ? (sqlite3_int64)before : INT64_MAX);
         sqlite3_bind_int64(s, 2, (sqlite3_int64)limit + 1);
     }
-    while (s && !next && sqlite3_step(s) == SQLITE_ROW)
+    hs_status st = HS_OK;
+    while (!next && (st = hs__run_table_step(c, s, "", NULL)) == HS_OK)
         if (json_array_size(runs) < limit) {
             number = sqlite3_column_int64(s, 0);
             json_array_append_new(runs, row_json(c, s));
         } else {
             next = json_sprintf("/corpora?before=%lld&limit=%zu", (long long)number, limit);
         }
-    sqlite3_finalize(s);
+    st = hs__run_table_end(c, s, st == HS_NOT_FOUND ? HS_OK : st, NULL);
     pthread_mutex_unlock(&c->lock);
     json_t *page = json_pack("{so so}", "corpora", runs, "next", next ? next : json_null());
-    return hs_json_whole(page, refusals);
+    if (!st)
+        return hs_json_whole(page, refusals);
+    json_decref(page);
+    return NULL;
 }
 
 /* ---- changes, searches and reports ---- */
 
-/* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
- * hidden. The lock is held. */
-static void state_get(hs_runs *c, const char *id, char ret_state[16])
+/* Writes the state of a run that clients may see. Runs being uploaded or deleted are hidden. Returns
+ * HS_NOT_FOUND if there is none. The lock is held. */
+static hs_status state_get(hs_runs *c, const char *id, char ret_state[16], hs_error *err)
 {
     sqlite3_stmt *s =
         hs__run_table_prepare(c,
                               "SELECT state FROM runs WHERE id = ?1 AND state NOT IN ('uploading', "
                               "'deleting') AND " HS__RUN_ID_IS_VALID,
                               id, NULL);
-    ret_state[0] = '\0';
-    if (s && sqlite3_step(s) == SQLITE_ROW)
+    const hs_status st = hs__run_table_step(c, s, id, err);
+    if (!st)
         snprintf(ret_state, 16, "%s", hs__run_table_text(s, 0));
-    sqlite3_finalize(s);
+    return hs__run_table_end(c, s, st, err);
 }
 
 /* Sets a state without an error. Returns false if that fails. The lock is held. */
@@ -123,17 +129,15 @@ static bool state_set(hs_runs *c, const char *id, const char *state)
 hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
 {
     char state[16];
-    hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
-    state_get(c, id, state);
-    if (!*state) {
-        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
-    } else if (strcmp(id, c->current) == 0) {
+    hs_status st = state_get(c, id, state, err);
+    if (!st && strcmp(id, c->current) == 0) {
         c->cancel = true;
         atomic_store(&c->stop, 1);
         pthread_cond_broadcast(&c->changed);
         (void)state_set(c, id, "cancelling"); /* so that a restart does not resume it */
-    } else if ((strcmp(state, "queued") == 0 ||
+    } else if (!st &&
+               (strcmp(state, "queued") == 0 ||
                 strcmp(state, "running") == 0 ||     /* interrupted by a restart */
                 strcmp(state, "cancelling") == 0) && /* its end could not be saved */
                !state_set(c, id, "cancelled")) {
@@ -149,14 +153,11 @@ hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
 hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
 {
     char state[16];
-    hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
-    state_get(c, id, state);
-    if (!*state)
-        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
-    else if (strcmp(id, c->current) == 0)
+    hs_status st = state_get(c, id, state, err);
+    if (!st && strcmp(id, c->current) == 0)
         st = hs_fail(err, HS_BUSY, "The run is still running. POST /corpora/%s/cancel first.", id);
-    else
+    else if (!st)
         (void)state_set(c, id, "deleting");
     pthread_mutex_unlock(&c->lock);
     if (st)
@@ -176,31 +177,34 @@ hs_status hs__run_search(hs_runs *c, const char *id, hs__run_reader *reader, con
 {
     char state[16], path[HS__RUN_PATH_MAX];
     pthread_mutex_lock(&c->lock);
-    state_get(c, id, state);
+    const hs_status st = state_get(c, id, state, err);
     pthread_mutex_unlock(&c->lock);
-    if (!*state)
-        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    if (st)
+        return st;
     if (strcmp(state, "done") != 0)
         return hs_fail(err, HS_NOT_FOUND, "The run is %s, so its texts cannot be searched.", state);
     hs__run_path(c, id, "", path);
     return reader(path, query, ret_answer, ret_wrong, err);
 }
 
-int hs__run_report_open(hs_runs *c, const char *id, const char *name, uint64_t *ret_bytes)
+hs_status hs__run_report_open(hs_runs *c, const char *id, const char *name, int *ret_fd, uint64_t *ret_bytes,
+                              hs_error *err)
 {
     char state[16], path[HS__RUN_PATH_MAX];
-    hs_error err = {0};
-    int fd;
+    hs_error why = {0};
     pthread_mutex_lock(&c->lock);
-    state_get(c, id, state);
+    hs_status st = state_get(c, id, state, err);
     pthread_mutex_unlock(&c->lock);
+    if (st)
+        return st;
     if (strcmp(state, "done") != 0 && strcmp(state, "cancelled") != 0)
-        return -1;
+        return hs_fail(err, HS_NOT_FOUND, "The run is %s, so it has no report.", state);
     hs__run_path(c, id, name, path);
     *ret_bytes = 0;
-    if (hs__file_open(path, &fd, ret_bytes, &err) == HS_IO)
-        hs__log("error", "%s", err.text);
-    return fd;
+    st = hs__file_open(path, ret_fd, ret_bytes, &why);
+    if (st == HS_IO)
+        hs__log("error", "%s", why.text);
+    return st ? hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id) : HS_OK;
 }
 
 /* ---- a restart ----
@@ -231,8 +235,9 @@ static bool state_change(hs_runs *c, const char *id, const char *state)
 /* Claims the row, so that nothing else is done to the run. The lock is held. */
 static hs_status row_claim(hs_runs *c, const char *id, const char *state, hs__run_row *ret_row, hs_error *err)
 {
-    if (!*state || !hs__run_table_find(c, id, ret_row))
-        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    const hs_status st = hs__run_table_find(c, id, ret_row, err);
+    if (st)
+        return st;
     if (strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0)
         return hs_fail(err, HS_BUSY, "The run is %s. Only a failed or cancelled run can be restarted.",
                        strcmp(state, "cancelling") == 0 ? "running" : state);
@@ -289,8 +294,9 @@ hs_status hs__run_restart(hs_runs *c, const char *id, hs_error *err)
     hs__run_row row = {0};
     uint64_t needed = 0;
     pthread_mutex_lock(&c->lock);
-    state_get(c, id, state);
-    hs_status st = row_claim(c, id, state, &row, err);
+    hs_status st = state_get(c, id, state, err);
+    if (!st)
+        st = row_claim(c, id, state, &row, err);
     pthread_mutex_unlock(&c->lock);
     if (st)
         return st;

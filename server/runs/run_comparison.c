@@ -41,9 +41,9 @@ static hs_status run_add(hs_runs *runs, const char *id, making *m, hs_error *err
     int fd = -1;
     if (!st && strcmp(state, "done") != 0)
         st = hs_fail(err, HS_INVALID, "The run '%.32s' is %s; runs must be done to be compared.", id, state);
-    else if (!st && (fd = hs__run_report_open(runs, id, HS__REPORT_JSON, &n_bytes)) < 0)
-        st = hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id);
-    else if (!st)
+    if (!st)
+        st = hs__run_report_open(runs, id, HS__REPORT_JSON, &fd, &n_bytes, err);
+    if (!st)
         st = file_add(m, name && *name ? name : id, fd, n_bytes, err);
     if (fd >= 0)
         close(fd);

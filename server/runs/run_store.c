@@ -54,8 +54,11 @@ hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
 {
     const int code = sqlite3_errcode(c->db) & 0xff, why = sqlite3_system_errno(c->db);
     const bool io = code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
-    return hs_fail(err, code == SQLITE_FULL ? HS_NO_SPACE : hs__write_status(io ? why : 0), "corpora.db: %s",
-                   io && why ? strerror(why) : sqlite3_errmsg(c->db));
+    return hs_fail(err,
+                   code == SQLITE_FULL    ? HS_NO_SPACE
+                   : code == SQLITE_NOMEM ? HS_NO_MEMORY
+                                          : hs__write_status(io ? why : 0),
+                   "corpora.db: %s", io && why ? strerror(why) : sqlite3_errmsg(c->db));
 }
 
 /* Adds a column of `added` if it is missing. */
@@ -63,8 +66,9 @@ static bool column_add(hs_runs *c, size_t k)
 {
     char name[32], sql[128];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(added[k], " "), added[k]);
-    if (sqlite3_table_column_metadata(c->db, NULL, "runs", name, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK)
-        return true;
+    const int code = sqlite3_table_column_metadata(c->db, NULL, "runs", name, NULL, NULL, NULL, NULL, NULL);
+    if (code != SQLITE_ERROR) /* which says that there is no such column */
+        return code == SQLITE_OK;
     snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s", added[k]);
     return sqlite3_exec(c->db, sql, NULL, NULL, NULL) == SQLITE_OK &&
            (k != BAD_LINES_TOTAL ||
@@ -116,9 +120,9 @@ sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *fir
     if (!c->db || sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
         return NULL;
     if (first)
-        sqlite3_bind_text(s, 1, first, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 1, first, -1, SQLITE_STATIC);
     if (second)
-        sqlite3_bind_text(s, 2, second, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 2, second, -1, SQLITE_STATIC);
     return s;
 }
 
@@ -129,21 +133,41 @@ bool hs__run_table_done(sqlite3_stmt *s)
     return ok;
 }
 
-uint64_t hs__run_table_number(hs_runs *c, const char *sql)
+hs_status hs__run_table_step(const hs_runs *c, sqlite3_stmt *s, const char *id, hs_error *err)
+{
+    const int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    if (code == SQLITE_DONE)
+        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    return code == SQLITE_ROW ? HS_OK : hs__run_table_fail(c, err);
+}
+
+hs_status hs__run_table_end(const hs_runs *c, sqlite3_stmt *s, hs_status st, hs_error *err)
+{
+    const int code = sqlite3_finalize(s);
+    return !st && code ? hs__run_table_fail(c, err) : st;
+}
+
+hs_status hs__run_table_number(hs_runs *c, const char *sql, uint64_t *ret, hs_error *err)
 {
     sqlite3_stmt *s = hs__run_table_prepare(c, sql, NULL, NULL);
-    const uint64_t number = s && sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    return number;
+    const hs_status st = hs__run_table_step(c, s, "", err);
+    if (!st)
+        *ret = (uint64_t)sqlite3_column_int64(s, 0);
+    return hs__run_table_end(c, s, st, err);
 }
 
 void hs__run_table_count_bytes(hs_runs *c)
 {
     /* A damaged row may hold any number, and a negative one would count as almost 2^64. */
-    c->bytes_reserved = hs__run_table_number(c, "SELECT total(max(0, min(reserved, 1 << 50))) FROM runs"
-                                                " WHERE state IN ('queued', 'running', 'cancelling')");
-    c->bytes_kept =
-        c->bytes_reserved + hs__run_table_number(c, "SELECT total(max(0, min(bytes, 1 << 50))) FROM runs");
+    uint64_t reserved, bytes;
+    if (hs__run_table_number(c,
+                             "SELECT total(max(0, min(reserved, 1 << 50))) FROM runs"
+                             " WHERE state IN ('queued', 'running', 'cancelling')",
+                             &reserved, NULL) ||
+        hs__run_table_number(c, "SELECT total(max(0, min(bytes, 1 << 50))) FROM runs", &bytes, NULL))
+        return;
+    c->bytes_reserved = reserved;
+    c->bytes_kept = reserved + bytes;
     atomic_store(&c->counts.bytes, c->bytes_kept);
 }
 
@@ -170,11 +194,11 @@ hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_error *err)
     " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"                                  \
     " texts_done, bad_lines_total, starts, empty_texts FROM runs WHERE " HS__RUN_ID_IS_VALID
 
-/* Copies the row of a statement that begins with ROW, and finalizes it. Returns false if there is none. */
-static bool row_read(sqlite3_stmt *s, hs__run_row *ret)
+/* Copies the row of a statement that begins with ROW, and finalizes it. id: for the message. */
+static hs_status row_read(const hs_runs *c, sqlite3_stmt *s, const char *id, hs__run_row *ret, hs_error *err)
 {
-    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
-    if (found) {
+    const hs_status st = hs__run_table_step(c, s, id, err);
+    if (!st) {
         snprintf(ret->id, sizeof ret->id, "%s", hs__run_table_text(s, 0));
         snprintf(ret->model, sizeof ret->model, "%s", hs__run_table_text(s, 1));
         snprintf(ret->settings, sizeof ret->settings, "%s", hs__run_table_text(s, 2));
@@ -183,22 +207,22 @@ static bool row_read(sqlite3_stmt *s, hs__run_row *ret)
                                               .empty_texts = (uint64_t)sqlite3_column_int64(s, 6)};
         ret->starts = sqlite3_column_int(s, 5);
     }
-    sqlite3_finalize(s);
-    return found;
+    return hs__run_table_end(c, s, st, err);
 }
 
-bool hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret)
+hs_status hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret, hs_error *err)
 {
-    return row_read(hs__run_table_prepare(c, ROW " AND id = ?1", id, NULL), ret);
+    return row_read(c, hs__run_table_prepare(c, ROW " AND id = ?1", id, NULL), id, ret, err);
 }
 
-bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
+hs_status hs__run_table_next(hs_runs *c, hs__run_row *ret, hs_error *err)
 {
-    return row_read(hs__run_table_prepare(c,
+    return row_read(c,
+                    hs__run_table_prepare(c,
                                           ROW " AND state IN ('running', 'queued')"
                                               " ORDER BY state = 'running' DESC, number LIMIT 1",
                                           NULL, NULL),
-                    ret);
+                    "", ret, err);
 }
 
 /* ---- the folders ----
@@ -332,13 +356,14 @@ static bool half_done(hs_runs *c, sqlite3_int64 *number, char ret_id[HS_RUN_ID_M
                               "SELECT number, id FROM runs WHERE state IN ('uploading', 'deleting')"
                               " AND number > ?1 AND " HS__RUN_ID_IS_VALID " ORDER BY number LIMIT 1",
                               NULL, NULL);
-    const bool found = s && !sqlite3_bind_int64(s, 1, *number) && sqlite3_step(s) == SQLITE_ROW;
-    if (found) {
+    if (s)
+        sqlite3_bind_int64(s, 1, *number);
+    const hs_status st = hs__run_table_step(c, s, "", NULL);
+    if (!st) {
         *number = sqlite3_column_int64(s, 0);
         snprintf(ret_id, HS_RUN_ID_MAX + 1, "%s", hs__run_table_text(s, 1));
     }
-    sqlite3_finalize(s);
-    return found;
+    return hs__run_table_end(c, s, st, NULL) == HS_OK;
 }
 
 /* Removes rows with malformed ids. Such rows have no files. */

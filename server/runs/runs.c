@@ -302,13 +302,16 @@ static void *runs_execute(void *data)
     while (plan && !c->stopping) {
         hs__run_row row;
         hs_error err = {0};
+        hs_status st;
         bool failed = false;
         if (!c->db)
             failed = hs__run_folders_open(c, &err) != HS_OK;
-        else if (hs__run_table_next(c, &row))
+        else if ((st = hs__run_table_next(c, &row, &err)) == HS_OK)
             failed = !run_one(c, &row, plan);
-        else
+        else if (st == HS_NOT_FOUND)
             pthread_cond_wait(&c->changed, &c->lock);
+        else
+            failed = true;
         if (failed) /* tries again after a pause */
             wait_ms(c, AGAIN_MS);
     }

@@ -110,5 +110,7 @@ HS_MUST_USE hs_status hs__run_search(hs_runs *runs, const char *id, hs__run_read
 HS_MUST_USE hs_status hs__runs_compare(hs_runs *runs, const char *ids, double threshold,
                                        const hs__read_check *check, json_t **ret_comparison, hs_error *err);
 
-/* Opens a report of an ended run. Returns a descriptor that the caller closes; below 0 if there is none. */
-int hs__run_report_open(hs_runs *runs, const char *id, const char *name, uint64_t *ret_bytes);
+/* Opens a report of an ended run, which the caller closes. Returns HS_NOT_FOUND if the run has none yet,
+ * HS_NO_MEMORY, or HS_IO. */
+HS_MUST_USE hs_status hs__run_report_open(hs_runs *runs, const char *id, const char *name, int *ret_fd,
+                                          uint64_t *ret_bytes, hs_error *err);

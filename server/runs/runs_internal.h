@@ -63,12 +63,19 @@ typedef struct hs__run_plan {
 #define HS__RUN_ID_IS_VALID                                                                                  \
     "(typeof(id) = 'text' AND length(CAST(id AS BLOB)) = 16 AND id NOT GLOB '*[^0-9a-f]*')"
 
-/* Reports SQLite's last error: HS_NO_SPACE if the disk is full, else HS_IO. */
+/* Reports SQLite's last error: HS_NO_SPACE if the disk is full, HS_NO_MEMORY, else HS_IO. */
 hs_status hs__run_table_fail(const hs_runs *c, hs_error *err);
-/* Prepares sql and binds texts to ?1 and ?2 (NULL: not bound). Returns NULL if SQLite fails. */
+/* Prepares sql and binds texts to ?1 and ?2 (NULL: not bound), which must stay until the statement is
+ * finalized: so binding allocates nothing and cannot fail. Returns NULL if SQLite fails. */
 sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *first, const char *second);
 /* Executes and finalizes a statement. Returns true if it succeeded without a row. NULL: returns false. */
 bool hs__run_table_done(sqlite3_stmt *s);
+/* Steps to a statement's row. Returns HS_NOT_FOUND if there is none, or why SQLite failed. s: NULL if it
+ * could not be prepared. id: of the run, for the message. */
+HS_MUST_USE hs_status hs__run_table_step(const hs_runs *c, sqlite3_stmt *s, const char *id, hs_error *err);
+/* Finalizes a statement of which a row was read, or not (st). Returns st, or that memory was short for a text
+ * of the row. */
+HS_MUST_USE hs_status hs__run_table_end(const hs_runs *c, sqlite3_stmt *s, hs_status st, hs_error *err);
 /* Returns "" if the column is null or memory is short. */
 static inline const char *hs__run_table_text(sqlite3_stmt *s, int column)
 {
@@ -76,17 +83,18 @@ static inline const char *hs__run_table_text(sqlite3_stmt *s, int column)
     return text ? text : "";
 }
 
-/* Returns the number that a query yields; 0 if it fails. */
-uint64_t hs__run_table_number(hs_runs *c, const char *sql);
+/* Reads the number that a query yields. */
+HS_MUST_USE hs_status hs__run_table_number(hs_runs *c, const char *sql, uint64_t *ret, hs_error *err);
 /* Checks the disk and --max-state for `needed` more bytes. Returns HS_NO_SPACE. */
 HS_MUST_USE hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_error *err);
-/* Updates c->bytes_kept and c->bytes_reserved after a change of a row's bytes. */
+/* Updates c->bytes_kept and c->bytes_reserved after a change of a row's bytes. If SQLite fails they stay
+ * until the next change. */
 void hs__run_table_count_bytes(hs_runs *c);
-/* Reads a row by its id. Returns false if there is none. */
-bool hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret_row);
+/* Reads a row by its id. Returns HS_NOT_FOUND if there is none. */
+HS_MUST_USE hs_status hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret_row, hs_error *err);
 /* Finds the run to execute: one already begun, else the oldest queued one by the start of its upload. Returns
- * false if there is none. */
-bool hs__run_table_next(hs_runs *c, hs__run_row *ret_row);
+ * HS_NOT_FOUND if there is none. */
+HS_MUST_USE hs_status hs__run_table_next(hs_runs *c, hs__run_row *ret_row, hs_error *err);
 
 /* ---- folders ---- */
 

@@ -108,8 +108,8 @@ static bool row_insert(hs_runs *c, const hs__run_row *t, const char *name)
                               " strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
                               t->id, name);
     if (s) {
-        sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 4, t->settings, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 3, t->model, -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 4, t->settings, -1, SQLITE_STATIC);
     }
     return hs__run_table_done(s);
 }
@@ -132,8 +132,11 @@ static hs_status memory_check(const hs_runs *c, const hs__requirements *needs, h
 /* Checks the number of runs. Connections bound that of unfinished uploads. The lock is held. */
 static hs_status number_check(hs_runs *c, hs_error *err)
 {
-    if (hs__run_table_number(c, "SELECT count(*) FROM runs WHERE state <> 'uploading'") < RUNS_MAX)
-        return HS_OK;
+    uint64_t n;
+    const hs_status st =
+        hs__run_table_number(c, "SELECT count(*) FROM runs WHERE state <> 'uploading'", &n, err);
+    if (st || n < RUNS_MAX)
+        return st;
     return hs_fail(err, HS_NO_SPACE, "The server keeps %d runs, which is its maximum. Delete old runs.",
                    RUNS_MAX);
 }

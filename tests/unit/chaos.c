@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +161,50 @@ int __wrap_munmap(void *address, size_t size)
     forget(address);
     return __real_munmap(address, size);
 }
+
+/* ---- SQLite's allocations ---- */
+
+static void *sqlite_malloc(int size)
+{
+    return malloc((size_t)size);
+}
+
+static void *sqlite_realloc(void *block, int size)
+{
+    return realloc(block, (size_t)size);
+}
+
+static int sqlite_size(void *block)
+{
+    return (int)malloc_usable_size(block);
+}
+
+static int sqlite_round_up(int size)
+{
+    return (size + 7) & ~7;
+}
+
+static int sqlite_begin(void *data)
+{
+    (void)data;
+    return SQLITE_OK;
+}
+
+static void sqlite_end(void *data)
+{
+    (void)data;
+}
+
+void chaos_sqlite(void)
+{
+    static const sqlite3_mem_methods methods = {sqlite_malloc,   free,         sqlite_realloc, sqlite_size,
+                                                sqlite_round_up, sqlite_begin, sqlite_end,     NULL};
+    const int code = sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
+    assert(code == SQLITE_OK);
+    (void)code;
+}
+
+/* ---- what the tests call ---- */
 
 static size_t open_descriptors(void)
 {

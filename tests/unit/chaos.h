@@ -1,8 +1,8 @@
 /* chaos.h - makes one allocation after the other fail, to test what happens when memory runs out.
  *
  * The unit tests are linked with -Wl,--wrap for everything that hands out memory (see WRAPPED in the
- * Makefile). So every allocation of headscope passes through here, and so do those of jansson (json.c). Those
- * inside other libraries do not.
+ * Makefile). So every allocation of headscope passes through here, and so do those of jansson (json.c), and
+ * of SQLite after chaos_sqlite. Those inside other libraries do not.
  *
  *     size_t live = chaos_live();
  *     bool refused = true;
@@ -25,5 +25,7 @@
 void chaos_refuse(size_t nth);
 /* No more refusals. Returns true if there was one since chaos_refuse. */
 bool chaos_stop(void);
+/* SQLite's allocations count from now on. Call it before anything uses SQLite. */
+void chaos_sqlite(void);
 /* Blocks and mappings now in use, and file descriptors now open. */
 size_t chaos_live(void);

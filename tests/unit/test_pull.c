@@ -1,16 +1,18 @@
-/* test_pull.c - `headscope pull` when memory runs out: allocations fail in turn, at ever larger steps. The
- * model is complete in the cache, or the command fails with a message and a second one completes it. Nothing
- * leaks.
+/* test_pull.c - `headscope pull` when memory runs out or a call to the system fails: allocations fail in
+ * turn, at ever larger steps, and calls. The model is complete in the cache, or the command fails with a
+ * message and a second one completes it. Nothing leaks.
  *
  * The hub is another process with libmicrohttpd, which sends the files of a small checkpoint. */
 #include "server/commands/commands.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
 #include "tests/unit/command_output.h"
+#include "tests/unit/faults.h"
 #include "tests/unit/suite.h"
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -168,6 +170,26 @@ START_TEST(a_model_is_complete_or_completed_later)
 }
 END_TEST
 
+START_TEST(a_call_that_fails_is_reported_and_made_again)
+{
+    bool failed = true;
+    ck_assert_int_eq(pull(ALLOCATIONS_MAX), 0);
+    const size_t live = chaos_live();
+    for (size_t nth = 0; failed; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        faults_begin(nth, ENOSPC);
+        const int exit_code = pull(nth);
+        failed = faults_end();
+        ck_assert_msg(exit_code == 0 || (failed && exit_code == HS_EXIT_FAILED), "call %zu: exit code %d",
+                      nth, exit_code);
+        ck_assert_msg(!exit_code || *command_messages, "call %zu: no message", nth);
+        ck_assert_msg(chaos_live() == live, "call %zu: something leaked", nth);
+        ck_assert_msg(!exit_code || pull(nth) == 0, "call %zu: %s", nth, command_messages);
+        ck_assert_msg(is_complete(nth), "call %zu: not complete", nth);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pull");
@@ -175,6 +197,7 @@ int main(void)
     tcase_add_checked_fixture(chaos, setup, teardown);
     tcase_set_timeout(chaos, 600);
     tcase_add_test(chaos, a_model_is_complete_or_completed_later);
+    tcase_add_test(chaos, a_call_that_fails_is_reported_and_made_again);
     suite_add_tcase(suite, chaos);
     return tests_run(suite);
 }

@@ -81,6 +81,7 @@ static void runs_open(const char *name, uint64_t bytes_max)
 
 static void setup(void)
 {
+    chaos_sqlite();
     api_open(&(hs_api_options){0}, &api);
     ck_assert_ptr_nonnull(mkdtemp(top));
     ck_assert_int_eq(sem_init(&begun, 0, 0) + sem_init(&released, 0, 0) + sem_init(&dropped, 0, 0), 0);
@@ -221,10 +222,11 @@ static json_int_t texts_done(const char *id)
 static bool has_report(const char *id)
 {
     uint64_t n_bytes;
-    const int fd = hs__run_report_open(runs, id, "report.json", &n_bytes);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0 && n_bytes > 0;
+    int fd;
+    if (hs__run_report_open(runs, id, "report.json", &fd, &n_bytes, NULL))
+        return false;
+    close(fd);
+    return n_bytes > 0;
 }
 
 START_TEST(an_upload_is_queued_runs_and_is_done)
@@ -574,6 +576,108 @@ START_TEST(answers_are_whole_or_refused)
 }
 END_TEST
 
+/* Uploads a run of one text. */
+static hs_status run_send(char ret_id[HS_RUN_ID_MAX + 1], hs_error *err)
+{
+    static const char text[] = "The river flows past the town.\n";
+    const hs_run_request request = request_make(NULL, NULL);
+    const char *wrong;
+    hs_upload *upload;
+    hs_status st = hs__upload_begin(runs, &request, 0, &upload, &wrong, err);
+    if (st)
+        return st;
+    st = hs__upload_add(upload, text, sizeof text - 1, err);
+    if (!st)
+        return hs__upload_finish(upload, ret_id, err);
+    hs__upload_abandon(upload);
+    return st;
+}
+
+/* A new run is queued or there is no trace of it, while another one is held. */
+START_TEST(an_upload_is_accepted_or_leaves_nothing)
+{
+    char held[HS_RUN_ID_MAX + 1], id[HS_RUN_ID_MAX + 1];
+    bool refused = true;
+    held_run_request(held);
+    for (size_t nth = 0; refused; nth += 1 + nth / 16) {
+        hs_error err = {0};
+        chaos_refuse(nth);
+        const hs_status st = run_send(id, &err);
+        refused = chaos_stop();
+        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: %s", nth, err.text);
+        if (!st) {
+            check_state(id, "queued");
+            ck_assert_int_eq(hs__run_delete(runs, id, NULL), HS_OK);
+        }
+        ck_assert_msg(folders() == 1, "allocation %zu: a folder stays", nth);
+    }
+    worker_release();
+    end_await(held);
+}
+END_TEST
+
+/* Changes of a run that waits for another one. */
+static const struct {
+    hs_status (*make)(hs_runs *runs, const char *id, hs_error *err),
+        (*undo)(hs_runs *runs, const char *id, hs_error *err);
+    const char *before, *after;
+} changes[] = {
+    {hs__run_cancel, hs__run_restart, "queued", "cancelled"},
+    {hs__run_restart, hs__run_cancel, "cancelled", "queued"},
+};
+enum { N_CHANGES = sizeof changes / sizeof *changes };
+
+START_TEST(a_change_is_made_or_refused)
+{
+    char held[HS_RUN_ID_MAX + 1], id[HS_RUN_ID_MAX + 1];
+    hs_error err = {0};
+    bool refused = true;
+    held_run_request(held);
+    ck_assert_msg(run_send(id, &err) == HS_OK, "%s", err.text);
+    if (strcmp(changes[_i].before, "cancelled") == 0)
+        ck_assert_int_eq(hs__run_cancel(runs, id, NULL), HS_OK);
+    for (size_t nth = 0; refused; nth += 1 + nth / 16) {
+        err = (hs_error){0};
+        chaos_refuse(nth);
+        const hs_status st = changes[_i].make(runs, id, &err);
+        refused = chaos_stop();
+        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: %s", nth, err.text);
+        check_state(id, st ? changes[_i].before : changes[_i].after);
+        if (!st)
+            ck_assert_int_eq(changes[_i].undo(runs, id, NULL), HS_OK);
+    }
+    worker_release();
+    end_await(held);
+}
+END_TEST
+
+/* A server that cannot read its database for lack of memory neither replaces it nor moves runs aside. */
+START_TEST(a_start_without_memory_leaves_the_runs)
+{
+    char id[HS_RUN_ID_MAX + 1], aside[100];
+    bool refused = true;
+    small_run(id);
+    ck_assert(hs__runs_close(runs));
+    snprintf(aside, sizeof aside, "%s/aside", dir);
+    const size_t live = chaos_live();
+    for (size_t nth = 0; refused; nth += 1 + nth / 32) {
+        hs_error err = {0};
+        runs = NULL;
+        chaos_refuse(nth);
+        const hs_status st = hs__runs_open(dir, 1, SPACE_MAX, &runs, &err);
+        refused = chaos_stop();
+        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: status %d, %s", nth,
+                      (int)st, err.text);
+        ck_assert(hs__runs_close(runs));
+        ck_assert_msg(access(aside, F_OK), "allocation %zu: something was moved aside: %s", nth, err.text);
+        ck_assert_msg(chaos_live() == live, "allocation %zu: something leaked", nth);
+    }
+    runs_open("state", SPACE_MAX);
+    check_state(id, "done");
+    ck_assert(has_report(id));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runs");
@@ -598,5 +702,8 @@ int main(void)
     tcase_add_test(restarts, a_server_that_was_killed_removes_what_was_not_accepted);
     tcase_add_test(restarts, a_run_during_which_the_server_is_killed_three_times_fails);
     tcase_add_loop_test(chaos, answers_are_whole_or_refused, 0, N_READS);
+    tcase_add_test(chaos, an_upload_is_accepted_or_leaves_nothing);
+    tcase_add_loop_test(chaos, a_change_is_made_or_refused, 0, N_CHANGES);
+    tcase_add_test(chaos, a_start_without_memory_leaves_the_runs);
     return tests_run(suite);
 }

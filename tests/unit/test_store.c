@@ -1,12 +1,15 @@
 /* test_store.c - stores of a run's rows: what a commit keeps, and what is left after a failure. */
 #include "server/base/database.h"
+#include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ADD, STATEMENTS };
 
@@ -24,6 +27,7 @@ static hs_status store_open(hs_error *err)
 
 static void setup(void)
 {
+    chaos_sqlite();
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/numbers.sqlite", dir);
     ck_assert_int_eq(store_open(NULL), HS_OK);
@@ -129,16 +133,68 @@ START_TEST(a_file_that_is_no_database_is_not_opened)
 }
 END_TEST
 
+/* Opens the store, adds a number, and reads how many there are. */
+static hs_status number_keep(uint64_t *ret_n, hs_error *err)
+{
+    hs_status st = store_open(err);
+    *ret_n = 0;
+    if (!st) {
+        number_add(1);
+        hs__store_commit(&store);
+        *ret_n = hs__store_number(&store, "SELECT count(*) FROM numbers");
+        st = hs__store_outcome(&store, err);
+    }
+    hs__store_close(&store);
+    return st;
+}
+
+/* Removes the store's file. */
+static void file_remove(void)
+{
+    if (unlink(path))
+        ck_assert_int_eq(errno, ENOENT);
+}
+
+/* A sound file is never called damaged for lack of memory, neither a new one nor one that is opened again. */
+START_TEST(a_store_is_written_or_says_that_memory_is_short)
+{
+    const bool again = _i > 0;
+    uint64_t n;
+    bool refused = true;
+    hs__store_close(&store);
+    const size_t live = chaos_live();
+    for (size_t nth = 0; refused; nth += 1 + nth / 64) {
+        hs_error err = {0};
+        file_remove();
+        if (again) {
+            ck_assert_int_eq(store_open(NULL), HS_OK);
+            hs__store_close(&store);
+        }
+        chaos_refuse(nth);
+        const hs_status st = number_keep(&n, &err);
+        refused = chaos_stop();
+        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: status %d, %s", nth,
+                      (int)st, err.text);
+        ck_assert_msg(st || n == 1, "allocation %zu: %llu rows", nth, (unsigned long long)n);
+        ck_assert_msg(!st || strstr(err.text, "memory"), "allocation %zu: %s", nth, err.text);
+        ck_assert_msg(chaos_live() == live, "allocation %zu: something leaked", nth);
+    }
+    ck_assert_int_eq(store_open(NULL), HS_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("store");
     TCase *tests = tcase_create("store");
     tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 0);
     tcase_add_test(tests, a_store_keeps_what_was_committed);
     tcase_add_test(tests, the_first_failure_is_the_outcome_and_ends_all_writing);
     tcase_add_test(tests, queries_read_rows_until_the_last);
     tcase_add_loop_test(tests, a_failure_has_a_status, 0, N_FAILURES);
     tcase_add_test(tests, a_file_that_is_no_database_is_not_opened);
+    tcase_add_loop_test(tests, a_store_is_written_or_says_that_memory_is_short, 0, 2);
     suite_add_tcase(suite, tests);
     return tests_run(suite);
 }

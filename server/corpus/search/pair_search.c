@@ -59,12 +59,15 @@ static hs_status failed(sqlite3 *db, hs_error *err)
     if (sqlite3_errcode(db) == SQLITE_INTERRUPT)
         return hs_fail(err, HS_CANCELLED,
                        "the search was cancelled, or the run's " HS__TEXT_INDEX_FILE " is damaged");
-    return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
+    return hs_fail(err, sqlite3_errcode(db) == SQLITE_NOMEM ? HS_NO_MEMORY : HS_IO,
+                   "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
 }
 
-static hs_status damaged(hs_error *err)
+/* Refuses a text that was not found, or whose row is unsound. */
+static hs_status damaged(sqlite3 *db, hs_error *err)
 {
-    return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " is damaged, or memory is short");
+    return hs_fail(err, sqlite3_errcode(db) == SQLITE_NOMEM ? HS_NO_MEMORY : HS_IO,
+                   "the run's " HS__TEXT_INDEX_FILE " is damaged, or memory is short");
 }
 
 /* ---- parameters ---- */
@@ -373,7 +376,7 @@ static hs_status texts_compare(search *s, hs_error *err)
 
 /* ---- answers ---- */
 
-/* Returns the string that a table has for a number, or null. */
+/* Returns the string that a table has for a number, or null; NULL without memory. */
 static json_t *string_json(sqlite3 *db, const char *sql, int number)
 {
     sqlite3_stmt *s = NULL;
@@ -384,6 +387,8 @@ static json_t *string_json(sqlite3 *db, const char *sql, int number)
         string = found ? json_string(found) : NULL;
     }
     sqlite3_finalize(s);
+    if (!string && sqlite3_errcode(db) == SQLITE_NOMEM)
+        return NULL;
     return string ? string : json_null();
 }
 
@@ -401,6 +406,8 @@ static json_t *column_json(sqlite3_stmt *row, int column)
 {
     const char *string = (const char *)sqlite3_column_text(row, column);
     json_t *json = string ? json_string(string) : NULL;
+    if (!string && sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM)
+        return NULL;
     return json ? json : json_string("(not UTF-8)");
 }
 
@@ -435,16 +442,15 @@ static hs_status found_add(const search *s, const struct found *found, json_t *p
     assert(found);
     const text t = text_read(s->db, found->text);
     const bool sound = t.n_tokens > found->pair.i && t.n_tokens > found->pair.j;
-    hs_status st = sound ? result_allow(s, &t, err) : damaged(err);
+    hs_status st = sound ? result_allow(s, &t, err) : damaged(s->db, err);
     json_t *json = st ? NULL : text_json(&t, found->text);
-    if (json) {
-        json_object_set_new(json, "weight", json_real((double)found->pair.weight));
-        json_object_set_new(json, "from", token_json(s->db, &t, found->pair.i));
-        json_object_set_new(json, "to", token_json(s->db, &t, found->pair.j));
-    }
+    if (!st && (json_object_set_new(json, "weight", json_real((double)found->pair.weight)) ||
+                json_object_set_new(json, "from", token_json(s->db, &t, found->pair.i)) ||
+                json_object_set_new(json, "to", token_json(s->db, &t, found->pair.j)) ||
+                json_array_append(pairs, json)))
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+    json_decref(json);
     sqlite3_finalize(t.row);
-    if (!st && json_array_append_new(pairs, json))
-        st = damaged(err);
     return st;
 }
 
@@ -499,13 +505,13 @@ hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_
 static hs_status example_add(const search *s, sqlite3_int64 number, double value, json_t *list, hs_error *err)
 {
     const text t = text_read(s->db, number);
-    hs_status st = t.tokens && isfinite(value) ? result_allow(s, &t, err) : damaged(err);
+    hs_status st = t.tokens && isfinite(value) ? result_allow(s, &t, err) : damaged(s->db, err);
     json_t *json = st ? NULL : text_json(&t, number);
     if (json)
         json_object_set_new(json, "value", json_real(value));
     sqlite3_finalize(t.row);
     if (!st && json_array_append_new(list, json))
-        st = damaged(err);
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
     return st;
 }
 

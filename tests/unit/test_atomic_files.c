@@ -1,0 +1,247 @@
+/* test_atomic_files.c - files are replaced whole or stay, whichever call to the system fails. */
+#include "server/base/atomic_files.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/checkpoint.h"
+#include "tests/unit/faults.h"
+#include "tests/unit/suite.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, CONTENT_BYTES = 6 * PAGE, CALLS_MAX = 1000 };
+
+static const char old[] = "the old content";
+static char top[64], path[128], content[CONTENT_BYTES];
+
+/* The content has zeros in the middle and at its end. */
+static void setup(void)
+{
+    folder_create(top);
+    snprintf(path, sizeof path, "%s/file", top);
+    memset(content, 'a', 2 * PAGE);
+    memset(content + 4 * PAGE, 'b', PAGE);
+}
+
+static void teardown(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", top);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Writes the content; its beginning last, as the writer of a zip file does. */
+static hs_status content_write(FILE *file, void *data, hs_error *err)
+{
+    (void)data;
+    fwrite(old, 1, sizeof old, file);
+    bool ok = fseek(file, 0, SEEK_SET) == 0;
+    fwrite(content, 1, CONTENT_BYTES, file);
+    ok = ok && fseek(file, -CONTENT_BYTES, SEEK_END) == 0 && fseek(file, 1, SEEK_CUR) == 0;
+    fwrite(content + 1, 1, 1, file);
+    return ok ? HS_OK : hs_fail(err, HS_IO, "a place in the file was not found");
+}
+
+/* Returns true if the file has these bytes. */
+static bool has(const char *bytes, size_t n)
+{
+    static char found[2 * CONTENT_BYTES];
+    FILE *file = fopen(path, "r");
+    const size_t n_found = file ? fread(found, 1, sizeof found, file) : 0;
+    if (file)
+        fclose(file);
+    return file && n_found == n && memcmp(found, bytes, n) == 0;
+}
+
+/* Returns how many files there are, unfinished ones too. */
+static size_t files(void)
+{
+    size_t n = 0;
+    DIR *folder = opendir(top);
+    ck_assert_ptr_nonnull(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(folder);
+    return n;
+}
+
+/* ---- ways to write a file ---- */
+
+static hs_status replace(hs_error *err)
+{
+    return hs__file_replace(top, "file", NULL, content_write, NULL, err);
+}
+
+static hs_status write_path(hs_error *err)
+{
+    return hs__path_write(path, content_write, NULL, err);
+}
+
+static hs_status write_stream(hs_error *err)
+{
+    hs__new_file *file;
+    hs_status st = hs__new_file_create(path, false, &file, err);
+    if (st)
+        return st;
+    st = content_write(hs__new_file_stream(file), NULL, err);
+    fflush(hs__new_file_stream(file));
+    if (!st)
+        st = hs__new_file_check(file, err);
+    if (!st)
+        return hs__new_file_publish(file, err);
+    hs__new_file_discard(file);
+    return st;
+}
+
+static hs_status write_by_path(hs_error *err)
+{
+    hs__new_file *file;
+    const hs_status st = hs__new_file_create(path, true, &file, err);
+    if (st)
+        return st;
+    FILE *out = fopen(hs__new_file_path(file), "w");
+    if (!out) {
+        hs__new_file_discard(file);
+        return hs_fail(err, HS_IO, "the file cannot be opened");
+    }
+    ck_assert_int_eq(content_write(out, NULL, NULL), HS_OK);
+    ck_assert_int_eq(fclose(out), 0);
+    return hs__new_file_publish(file, err);
+}
+
+static hs_status (*const ways[])(hs_error *err) = {replace, write_path, write_stream, write_by_path};
+static const int reasons[] = {ENOSPC, EINTR, EINVAL};
+enum { N_WAYS = sizeof ways / sizeof *ways, N_REASONS = sizeof reasons / sizeof *reasons };
+
+/* Removes the file, or makes the old one. */
+static void file_prepare(bool exists)
+{
+    ck_assert(unlink(path) == 0 || errno == ENOENT);
+    if (exists) {
+        folder_write(top, "file", old, sizeof old);
+        ck_assert_int_eq(chmod(path, 0640), 0);
+    }
+}
+
+/* Writes with the nth call failing. Returns false if there were not so many calls. */
+static bool write_once(hs_status (*way)(hs_error *err), bool exists, size_t nth, int reason)
+{
+    hs_error err = {0};
+    file_prepare(exists);
+    faults_begin(nth, reason);
+    const hs_status st = way(&err);
+    const bool failed = faults_end();
+    ck_assert_msg(!st || (failed && *err.text), "call %zu: status %d, %s", nth, (int)st, err.text);
+    ck_assert_msg(has(content, CONTENT_BYTES) ||
+                      (st && (exists ? has(old, sizeof old) : access(path, F_OK) != 0)),
+                  "call %zu: neither the old nor the new content; %s", nth, err.text);
+    return failed;
+}
+
+START_TEST(a_file_is_replaced_or_stays)
+{
+    hs_status (*const way)(hs_error * err) = ways[_i / 2 % N_WAYS];
+    const bool exists = _i % 2;
+    const size_t live = chaos_live();
+    bool failed = true;
+    for (size_t nth = 0; failed; nth++) {
+        ck_assert_uint_lt(nth, CALLS_MAX);
+        failed = write_once(way, exists, nth, reasons[_i / 2 / N_WAYS]);
+        ck_assert_msg(chaos_live() == live, "call %zu: something leaked", nth);
+        hs__leftovers_remove(top);
+        ck_assert_uint_le(files(), 1);
+    }
+    ck_assert(has(content, CONTENT_BYTES));
+}
+END_TEST
+
+START_TEST(a_device_is_written_directly)
+{
+    bool failed = true;
+    for (size_t nth = 0; failed; nth++) {
+        hs_error err = {0};
+        ck_assert_uint_lt(nth, CALLS_MAX);
+        faults_begin(nth, EIO);
+        const hs_status st = hs__path_write("/dev/null", content_write, NULL, &err);
+        failed = faults_end();
+        ck_assert_msg(st == HS_OK || (failed && *err.text), "call %zu: %s", nth, err.text);
+    }
+}
+END_TEST
+
+START_TEST(folders_are_made_or_the_reason_is_said)
+{
+    char dir[200], command[300];
+    struct stat made;
+    bool failed = true;
+    snprintf(dir, sizeof dir, "%s/one/two", top);
+    snprintf(command, sizeof command, "rm -rf %s/one", top);
+    for (size_t nth = 0; failed; nth++) {
+        hs_error err = {0};
+        ck_assert_uint_lt(nth, CALLS_MAX);
+        ck_assert_int_eq(system(command), 0);
+        faults_begin(nth, EDQUOT);
+        const hs_status st = hs__folder_make(dir, &err);
+        failed = faults_end();
+        ck_assert_msg(st == HS_OK || (failed && st == HS_NO_SPACE && *err.text), "call %zu: %s", nth,
+                      err.text);
+        ck_assert(st || (stat(dir, &made) == 0 && S_ISDIR(made.st_mode)));
+        ck_assert_int_eq(hs__folder_make(dir, NULL), HS_OK);
+    }
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_opened_is_named)
+{
+    bool failed = true;
+    file_prepare(true);
+    const size_t live = chaos_live();
+    for (size_t nth = 0; failed; nth++) {
+        hs_error err = {0};
+        uint64_t n_bytes = 0;
+        int fd;
+        ck_assert_uint_lt(nth, CALLS_MAX);
+        faults_begin(nth, EACCES);
+        const hs_status st = hs__file_open(path, &fd, &n_bytes, &err);
+        failed = faults_end();
+        ck_assert_int_eq(st, failed ? HS_IO : HS_OK);
+        ck_assert(failed ? fd < 0 && strstr(err.text, path) : fd >= 0 && n_bytes == sizeof old);
+        if (fd >= 0)
+            close(fd);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+}
+END_TEST
+
+START_TEST(names_of_other_files_are_no_leftovers)
+{
+    static const char *const kept[] = {
+        ".unfinished", ".0123456789abcdef.unfinished", "file.0123456789abcdef.unfinished",
+        ".file.0123456789abcdeg.unfinished", ".file-0123456789abcdef.unfinished"};
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+        folder_write(top, kept[k], old, sizeof old);
+    folder_write(top, ".file.0123456789abcdef.unfinished", old, sizeof old);
+    hs__leftovers_remove(top);
+    ck_assert_uint_eq(files(), sizeof kept / sizeof *kept);
+    ck_assert_uint_eq(hs__folder_bytes(top), sizeof old * sizeof kept / sizeof *kept);
+    ck_assert_uint_eq(hs__folder_bytes(path), 0); /* there is no such folder */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("atomic_files");
+    TCase *tests = tcase_create("atomic_files");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, a_file_is_replaced_or_stays, 0, 2 * N_WAYS * N_REASONS);
+    tcase_add_test(tests, a_device_is_written_directly);
+    tcase_add_test(tests, folders_are_made_or_the_reason_is_said);
+    tcase_add_test(tests, a_file_that_cannot_be_opened_is_named);
+    tcase_add_test(tests, names_of_other_files_are_no_leftovers);
+    suite_add_tcase(suite, tests);
+    return tests_run(suite);
+}
