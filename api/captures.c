@@ -46,6 +46,17 @@ static void put(content *c, const void *data, size_t n_bytes)
     c->size += n_bytes;
 }
 
+/* The text whose states a decoder reads. */
+static void put_encoder_text(content *c, const hs_encoding *text)
+{
+    const size_t n = text ? text->n_tokens : 0;
+    put(c, &n, sizeof n);
+    if (!text)
+        return;
+    put(c, text->ids, n * sizeof *text->ids);
+    put(c, text->types, n);
+}
+
 /* A patch's source has as many tokens as the text. */
 static void put_source(content *c, const hs_sequence *source, size_t n_tokens)
 {
@@ -54,6 +65,28 @@ static void put_source(content *c, const hs_sequence *source, size_t n_tokens)
     put(c, source->ids, n_tokens * sizeof *source->ids);
     if (source->types)
         put(c, source->types, n_tokens);
+}
+
+/* Puts interventions of the key's text, or with source_of NULL of the text that a decoder reads. */
+static void put_interventions(content *c, const hs__heads_key *key, const hs_intervention *list, size_t n,
+                              const uint8_t *source_of)
+{
+    put(c, &n, sizeof n);
+    for (size_t i = 0; i < n; i++) {
+        const hs_intervention *change = &list[i];
+        put(c, &change->kind, sizeof change->kind);
+        put(c, &change->factor, sizeof change->factor);
+        put(c, &change->cross, sizeof change->cross);
+        put(c, &change->n_layers, sizeof change->n_layers);
+        put(c, change->layers, change->n_layers * sizeof *change->layers);
+        put(c, &change->n_heads, sizeof change->n_heads);
+        put(c, change->heads, change->n_heads * sizeof *change->heads);
+        put(c, &change->n_positions, sizeof change->n_positions);
+        put(c, change->positions, change->n_positions * sizeof *change->positions);
+        put_source(c, change->from, key->n_tokens);
+        if (change->from && source_of)
+            put_encoder_text(c, key->source ? &key->patch_sources[source_of[i]] : NULL);
+    }
 }
 
 /* Every list follows its length, so that different keys never have the same bytes. */
@@ -65,25 +98,9 @@ static void put_key(content *c, const hs__heads_key *key)
     put(c, key->ids, key->n_tokens * sizeof *key->ids);
     put(c, key->types, key->n_tokens);
     put(c, &key->cross, sizeof key->cross);
-    const size_t n_source = key->source ? key->source->n_tokens : 0;
-    put(c, &n_source, sizeof n_source);
-    if (key->source) {
-        put(c, key->source->ids, n_source * sizeof *key->source->ids);
-        put(c, key->source->types, n_source);
-    }
-    for (size_t i = 0; i < key->n_interventions; i++) {
-        const hs_intervention *change = &key->interventions[i];
-        put(c, &change->kind, sizeof change->kind);
-        put(c, &change->factor, sizeof change->factor);
-        put(c, &change->cross, sizeof change->cross);
-        put(c, &change->n_layers, sizeof change->n_layers);
-        put(c, change->layers, change->n_layers * sizeof *change->layers);
-        put(c, &change->n_heads, sizeof change->n_heads);
-        put(c, change->heads, change->n_heads * sizeof *change->heads);
-        put(c, &change->n_positions, sizeof change->n_positions);
-        put(c, change->positions, change->n_positions * sizeof *change->positions);
-        put_source(c, change->from, key->n_tokens);
-    }
+    put_encoder_text(c, key->source);
+    put_interventions(c, key, key->source_interventions, key->n_source_interventions, NULL);
+    put_interventions(c, key, key->interventions, key->n_interventions, key->source_of);
 }
 
 /* data stays NULL when memory is short. */

@@ -47,8 +47,13 @@ typedef struct hs__heads_key {
     size_t n_tokens;
     const hs_intervention *interventions;
     size_t n_interventions;
-    const hs_encoding *source; /* of a decoder: the text whose states it reads; else NULL */
-    bool cross;                /* of its cross heads */
+    const hs_encoding *source;                   /* of a decoder: the text whose states it reads; else NULL */
+    const hs_intervention *source_interventions; /* in the encoder of that text */
+    size_t n_source_interventions;
+    bool cross; /* of its cross heads */
+    /* `source` of the texts that patches take from, by number, and the number of each intervention's text. */
+    const hs_encoding *patch_sources;
+    const uint8_t *source_of;
 } hs__heads_key;
 
 /* Returns NULL if memory is short. With bytes_max 0 the cache stays empty. */
@@ -155,13 +160,15 @@ struct hs_job {
     hs__analysis_request analysis;
     hs__job_text text;
     hs_encoding encoder_text; /* of a decoder: the text whose states it reads */
-    /* The answered one, with interventions the baseline, and then either the text that a decoder reads the
-     * states of, or the sources of patches. */
-    hs__job_sequence sequences[2 + HS__SOURCES_MAX];
+    hs_encoding reader_text;  /* of an encoder: what the decoder reads that effects follow */
+    /* The answered one, with interventions the baseline, then the sources of patches. A decoder's are
+     * followed by the texts whose states they read. */
+    hs__job_sequence sequences[4 + 2 * HS__SOURCES_MAX];
     size_t n_sequences, first_source; /* the number of the first source's sequence */
     hs_encoding source_encodings[HS__SOURCES_MAX];
-    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
-    hs_selection source_selection, encoder_selection;
+    hs_encoding source_encoder_texts[HS__SOURCES_MAX]; /* of a decoder */
+    hs_sequence sources[HS__SOURCES_MAX];              /* as interventions name them */
+    hs_selection source_selections[HS__SOURCES_MAX], encoder_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
     hs_selection selection;   /* of all sequences but sources */
@@ -189,7 +196,7 @@ int hs__job_refuse_memory(hs_job *job, const char *what);
 /* Returns the answer without its results. */
 hs__answer hs__job_describe(const hs_job *job);
 /* Returns the key of a sequence in the head cache. */
-hs__heads_key hs__job_key(const hs__job_sequence *sequence);
+hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *sequence);
 
 /* Returns the number of tokens that the job's passes still compute; 0 if none is needed (an error, another
  * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum

@@ -100,13 +100,11 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
     return false;
 }
 
-/* Encodes a text, words or ids: of the request, of a source, or what a decoder reads. */
-static hs_status encode_whole(const hs_job *job, const hs__input *input, size_t tokens_max,
-                              hs_encoding *ret_encoding, size_t *ret_n_prompt, hs_error *err)
+/* Encodes a text, words or ids: of the request, of a source, or what a decoder reads of them. */
+static hs_status encode_whole(const hs_job *job, const hs_tokenizer *tokenizer, const hs__input *input,
+                              size_t tokens_max, hs_encoding *ret_encoding, size_t *ret_n_prompt,
+                              hs_error *err)
 {
-    const hs_model *model = hs__job_model(job)->model;
-    const hs_tokenizer *tokenizer =
-        input == &job->analysis.decoder_input ? hs_model_target_tokenizer(model) : hs_model_tokenizer(model);
     const hs_encode_options options = {tokens_max, job->analysis.split_special_tokens};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
@@ -148,30 +146,108 @@ static int encode_input(hs_job *job, const hs__input *input, const char *pointer
 {
     const bool is_cut = job->analysis.has_window && !input->ids;
     const size_t tokens_max = is_cut ? HS_WINDOWS_TOKENS_MAX : job->analysis.max_tokens;
-    if (encode_whole(job, input, tokens_max, ret_encoding, ret_n_prompt, &job->error))
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
+    if (encode_whole(job, tokenizer, input, tokens_max, ret_encoding, ret_n_prompt, &job->error))
         return hs__job_refuse(job);
     return is_cut ? window_cut(job, pointer, ret_encoding, ret_windows) : 0;
+}
+
+/* Refuses a text without tokens. */
+static int check_tokens(hs_job *job, const hs_encoding *encoding)
+{
+    if (encoding->n_tokens > 0)
+        return 0;
+    return hs__refuse(&job->problem, 422, job->analysis.input.words ? "/words" : "/text",
+                      "the text has no tokens, and this model's tokenizer adds none; send a text that is "
+                      "not empty");
+}
+
+/* Encodes what a decoder reads, after its start token. */
+static hs_status target_encode(hs_job *job, const hs__served_model *decoder, const hs__input *input,
+                               hs_encoding *ret_target)
+{
+    const size_t max_tokens = job->analysis.max_tokens, positions = decoder->shape->n_positions;
+    size_t n_prompt;
+    const hs_status st = encode_whole(job, hs_model_target_tokenizer(decoder->model), input,
+                                      (max_tokens < positions ? max_tokens : positions) - 1, ret_target,
+                                      &n_prompt, &job->error);
+    return st ? st
+              : hs_encoding_begin(hs_model_tokenizer(decoder->model), decoder->architecture->start_id,
+                                  ret_target, &job->error);
+}
+
+/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads. */
+static int decoder_encode(hs_job *job, const hs__input *input, const hs__input *decoder_input,
+                          hs_encoding *source, hs_encoding *target)
+{
+    const hs__served_model *model = hs__job_model(job);
+    const size_t most = job->analysis.max_tokens, positions = model->encoder->shape->n_positions;
+    size_t n_prompt;
+    hs_status st = encode_whole(job, hs_model_tokenizer(model->model), input,
+                                most < positions ? most : positions, source, &n_prompt, &job->error);
+    if (!st && check_tokens(job, source))
+        return job->problem.status;
+    if (!st)
+        st = target_encode(job, model, decoder_input, target);
+    return st ? hs__job_refuse(job) : 0;
+}
+
+/* Adds the text whose states sequences [first, first + n) of a decoder read. */
+static hs__job_sequence *encoder_add(hs_job *job, const hs_encoding *text, size_t first, size_t n)
+{
+    hs__job_sequence *encoder = &job->sequences[job->n_sequences++];
+    for (size_t i = first; i < first + n; i++)
+        job->sequences[i].source = encoder;
+    *encoder = (hs__job_sequence){
+        .model = hs__job_model(job)->encoder, .encoding = text, .selection = &job->encoder_selection};
+    return encoder;
+}
+
+/* Adds the texts whose states the sequences of a decoder read: that of the request, also without the
+ * interventions in it, and those of the sources. */
+static void encoders_add(hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    const size_t n_own = analysis->n_own_interventions, n_changed = analysis->n_interventions - n_own;
+    hs__job_sequence *encoder =
+        encoder_add(job, &job->encoder_text, 0, n_changed > 0 ? 1 : job->first_source);
+    encoder->interventions = n_changed > 0 ? analysis->interventions + n_own : NULL;
+    encoder->n_interventions = n_changed;
+    if (n_changed > 0)
+        encoder_add(job, &job->encoder_text, 1, 1);
+    for (size_t k = 0; k < analysis->n_sources; k++)
+        encoder_add(job, &job->source_encoder_texts[k], job->first_source + k, 1);
+}
+
+/* Encodes a source, or of a decoder both of its texts. */
+static int source_encode(hs_job *job, size_t k)
+{
+    const hs__source *source = &job->analysis.sources[k];
+    hs_encoding *e = &job->source_encodings[k];
+    size_t n_prompt;
+    hs_windows windows;
+    if (hs__job_model(job)->encoder)
+        return decoder_encode(job, &source->input, &source->decoder_input, &job->source_encoder_texts[k], e);
+    return encode_input(job, &source->input, source->pointer, e, &n_prompt, &windows);
 }
 
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
 static int source_tokenize(hs_job *job, size_t k)
 {
-    const hs__source *source = &job->analysis.sources[k];
+    const char *what = hs__job_model(job)->encoder ? "target" : "text";
     const size_t T = job->text.encoding.n_tokens;
-    hs_encoding *e = &job->source_encodings[k];
-    size_t n_prompt;
-    hs_windows windows;
-    if (encode_input(job, &source->input, source->pointer, e, &n_prompt, &windows))
+    const hs_encoding *e = &job->source_encodings[k];
+    if (source_encode(job, k))
         return job->problem.status;
     if (e->n_tokens != T)
-        return hs__refuse(&job->problem, 422, source->pointer,
-                          "a patch needs a text of as many tokens: this one has %zu tokens, and the text of "
+        return hs__refuse(&job->problem, 422, job->analysis.sources[k].pointer,
+                          "a patch needs a %s of as many tokens: this one has %zu tokens, and the %s of "
                           "the request has %zu; POST /tokenize shows the tokens",
-                          e->n_tokens, T);
+                          what, e->n_tokens, what, T);
     job->sources[k] = (hs_sequence){
         .ids = e->ids, .types = hs__job_model(job)->shape->n_types ? e->types : NULL, .n_tokens = T};
-    job->sequences[job->n_sequences++] =
-        (hs__job_sequence){.model = job->analysis.model, .encoding = e, .selection = &job->source_selection};
+    job->sequences[job->n_sequences++] = (hs__job_sequence){
+        .model = job->analysis.model, .encoding = e, .selection = &job->source_selections[k]};
     return 0;
 }
 
@@ -190,23 +266,13 @@ static int sources_tokenize(hs_job *job)
         if (!hs_intervention_is_patch(patch))
             continue;
         patch->from = &job->sources[analysis->source_of[i]];
-        snprintf(pointer, sizeof pointer, "/interventions/%zu/positions", i);
+        snprintf(pointer, sizeof pointer, "/interventions/%d/positions", analysis->named_at[i]);
         if (patch->n_positions > 0 && patch->positions[patch->n_positions - 1] >= T)
             return hs__refuse(&job->problem, 422, pointer,
                               "position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",
                               patch->positions[patch->n_positions - 1], T, T - 1);
     }
     return 0;
-}
-
-/* Refuses a text without tokens. */
-static int check_tokens(hs_job *job, const hs_encoding *encoding)
-{
-    if (encoding->n_tokens > 0)
-        return 0;
-    return hs__refuse(&job->problem, 422, job->analysis.input.words ? "/words" : "/text",
-                      "the text has no tokens, and this model's tokenizer adds none; send a text that is "
-                      "not empty");
 }
 
 /* Encodes the request's text. */
@@ -218,44 +284,16 @@ static int text_encode(hs_job *job)
     return check_tokens(job, &text->encoding);
 }
 
-/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads after its start
- * token. */
-static int decoder_encode(hs_job *job)
-{
-    const hs__served_model *model = hs__job_model(job);
-    const hs__analysis_request *analysis = &job->analysis;
-    const size_t most = analysis->max_tokens, positions = model->encoder->shape->n_positions;
-    hs_encoding *source = &job->encoder_text, *target = &job->text.encoding;
-    size_t n_prompt;
-    hs_status st = encode_whole(job, &analysis->input, most < positions ? most : positions, source, &n_prompt,
-                                &job->error);
-    if (!st && check_tokens(job, source))
-        return job->problem.status;
-    if (!st)
-        st = encode_whole(job, &analysis->decoder_input, most - 1, target, &n_prompt, &job->error);
-    if (!st)
-        st = hs_encoding_begin(hs_model_tokenizer(model->model), model->architecture->start_id, target,
-                               &job->error);
-    return st ? hs__job_refuse(job) : 0;
-}
-
-/* Adds the sequence whose states a decoder reads. */
-static void encoder_add(hs_job *job)
-{
-    hs__job_sequence *encoder = &job->sequences[job->n_sequences];
-    for (size_t i = 0; i < job->n_sequences; i++)
-        job->sequences[i].source = encoder;
-    *encoder = (hs__job_sequence){.model = hs__job_model(job)->encoder,
-                                  .encoding = &job->encoder_text,
-                                  .selection = &job->encoder_selection};
-    job->first_source = job->n_sequences++;
-}
-
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs__job_text *text = &job->text;
-    if (analysis->model->encoder ? decoder_encode(job) : text_encode(job))
+    const hs__served_model *reader = hs__target_model(analysis);
+    if (reader != analysis->model && target_encode(job, reader, &analysis->decoder_input, &job->reader_text))
+        return hs__job_refuse(job);
+    if (analysis->model->encoder ? decoder_encode(job, &analysis->input, &analysis->decoder_input,
+                                                  &job->encoder_text, &text->encoding)
+                                 : text_encode(job))
         return job->problem.status;
     const hs_encoding *e = &text->encoding;
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
@@ -265,28 +303,32 @@ static int tokenize(hs_job *job)
     for (size_t i = 0; i < e->n_tokens; i++)
         text->ends[i] = ends_sentence(analysis, e, i);
     hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
+    const size_t n_own = analysis->n_own_interventions;
+    const bool starts = n_own == analysis->n_interventions; /* no layer has the baseline's states otherwise */
     job->sequences[job->n_sequences++] = (hs__job_sequence){
         .model = analysis->model,
         .encoding = e,
         .interventions = analysis->interventions,
-        .n_interventions = analysis->n_interventions,
+        .n_interventions = n_own,
         .selection = &job->selection,
-        .first_changed = hs_interventions_first_layer(analysis->interventions, analysis->n_interventions,
-                                                      hs__job_model(job)->shape->n_layers)};
+        .first_changed = starts ? hs_interventions_first_layer(analysis->interventions, n_own,
+                                                               hs__job_model(job)->shape->n_layers)
+                                : 0};
     if (analysis->n_interventions)
         job->sequences[job->n_sequences++] =
             (hs__job_sequence){.model = analysis->model, .encoding = e, .selection = &job->selection};
-    if (!analysis->model->encoder)
-        return sources_tokenize(job);
-    encoder_add(job);
+    if (sources_tokenize(job))
+        return job->problem.status;
+    if (analysis->model->encoder)
+        encoders_add(job);
     return 0;
 }
 
-/* Selects all that any patch takes from its source. */
+/* Selects all that any patch takes from its source. Cross heads have a key for each token that they read. */
 static void plan_sources(hs_job *job)
 {
     const hs_shape *shape = hs__job_model(job)->shape;
-    hs_selection *selection = &job->source_selection;
+    hs_selection *selection = &job->source_selections[0];
     bool layers[HS_LAYERS_MAX] = {false}, heads[HS_HEADS_MAX] = {false};
     *selection = (hs_selection){.layers = job->source_layers, .heads = job->source_heads};
     if (job->analysis.effects_of.kind == HS_INTERVENE_PATCH) {
@@ -312,6 +354,11 @@ static void plan_sources(hs_job *job)
     for (size_t h = 0; h < shape->n_heads; h++)
         if (heads[h])
             job->source_heads[selection->n_heads++] = (uint16_t)h;
+    for (size_t k = job->analysis.n_sources; k-- > 0;) {
+        job->source_selections[k] = *selection;
+        job->source_selections[k].n_memory =
+            job->analysis.stack == HS__STACK_CROSS ? job->source_encoder_texts[k].n_tokens : 0;
+    }
 }
 
 /* Returns what these outputs of the request read of the pass, and the lens. */
@@ -351,7 +398,7 @@ static size_t capture_bytes(const hs_job *job)
                                     job->sequences[i].encoding->n_tokens);
     const hs__answer answer = hs__job_describe(job);
     const hs__measures m = measures_of(job);
-    const unsigned requested = hs__outputs_own(job->analysis.outputs);
+    const unsigned requested = hs__outputs_own(&job->analysis);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
     return n_bytes + results_bytes(job) + hs__outputs_again_bytes(&m, job->again);
@@ -359,10 +406,13 @@ static size_t capture_bytes(const hs_job *job)
 
 /* Lets outputs that read one map after the other compute them again if --max-maps does not allow to keep
  * them. A head whose attention is replaced has other maps than its queries and keys give, so requests with
- * interventions keep theirs. */
+ * interventions keep theirs. So do outputs that read rectangular maps. */
 static void plan_again(hs_job *job)
 {
-    const hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
+    hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
+    if (job->analysis.stack == HS__STACK_CROSS)
+        repeating &= ~(HS__OUTPUT_BIT(contributions) |
+                       (job->analysis.head_distance == HS__DISTANCE_JS ? HS__OUTPUT_BIT(head_distances) : 0));
     if (!repeating || job->analysis.n_interventions > 0 ||
         capture_bytes(job) <= job->api->options.capture_bytes_max)
         return;
@@ -455,6 +505,7 @@ hs__answer hs__job_describe(const hs_job *job)
     const hs__analysis_request *analysis = &job->analysis;
     const hs__heads *heads = job->sequences[0].heads,
                     *baseline = analysis->n_interventions ? job->sequences[1].heads : NULL,
+                    *memory = job->sequences[0].source ? job->sequences[0].source->heads : NULL,
                     *other = analysis->effects_of.kind == HS_INTERVENE_PATCH
                                  ? job->sequences[job->first_source + analysis->effects_of.source].heads
                                  : NULL;
@@ -464,6 +515,7 @@ hs__answer hs__job_describe(const hs_job *job)
                          .encoding = &text->encoding,
                          .windows = &text->windows,
                          .source = hs__job_model(job)->encoder ? &job->encoder_text : NULL,
+                         .reader = job->reader_text.n_tokens ? &job->reader_text : NULL,
                          .n_prompt = text->n_prompt,
                          .sentences = text->sentences,
                          .ends = text->ends,
@@ -471,7 +523,8 @@ hs__answer hs__job_describe(const hs_job *job)
                          .capture = heads ? heads->capture : NULL,
                          .baseline = baseline ? baseline->capture : NULL,
                          .again = job->again,
-                         .other = other ? other->capture : NULL};
+                         .other = other ? other->capture : NULL,
+                         .memory = memory ? memory->capture : NULL};
     memcpy(answer.own, job->own, sizeof answer.own);
     return answer;
 }
@@ -498,7 +551,8 @@ static int check_positions(hs_job *job)
     const hs__prediction_request *analysis = &job->analysis.predictions;
     const size_t n = analysis->n_positions, T = job->text.encoding.n_tokens;
     if (n == 0 || analysis->positions[n - 1] < T)
-        return hs__target_check(&job->analysis, T, &job->problem);
+        return hs__target_check(&job->analysis, job->reader_text.n_tokens ? job->reader_text.n_tokens : T,
+                                &job->problem);
     return hs__refuse(
         &job->problem, 422, "/predictions/positions",
         "predictions: position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",
@@ -595,7 +649,7 @@ static int check_limits(hs_job *job)
     return 0;
 }
 
-hs__heads_key hs__job_key(const hs__job_sequence *s)
+hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
 {
     return (hs__heads_key){.model = s->model->serial,
                            .ids = s->encoding->ids,
@@ -604,7 +658,11 @@ hs__heads_key hs__job_key(const hs__job_sequence *s)
                            .interventions = s->interventions,
                            .n_interventions = s->n_interventions,
                            .source = s->source ? s->source->encoding : NULL,
-                           .cross = s->selection->n_memory > 0};
+                           .source_interventions = s->source ? s->source->interventions : NULL,
+                           .n_source_interventions = s->source ? s->source->n_interventions : 0,
+                           .cross = s->selection->n_memory > 0,
+                           .patch_sources = job->source_encoder_texts,
+                           .source_of = job->analysis.source_of};
 }
 
 static int body_read(hs_job *job, bool tokens_only)
@@ -632,15 +690,15 @@ static void prepare_analyze(hs_job *job)
          hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__outputs_check_stack(&job->analysis, problem) ||
-        hs__effects_of_check(&job->analysis, hs__job_model(job)->architecture, problem) || tokenize(job) ||
-        check_pooling(job) || check_positions(job) || check_reduced(job))
+        hs__effects_of_check(&job->analysis, hs__target_model(&job->analysis)->architecture, problem) ||
+        tokenize(job) || check_pooling(job) || check_positions(job) || check_reduced(job))
         return;
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
     /* Only a pass shows maps to outputs that observe it. */
     for (size_t i = job->observed ? 1 : 0; i < job->n_sequences; i++) {
-        const hs__heads_key key = hs__job_key(&job->sequences[i]);
+        const hs__heads_key key = hs__job_key(job, &job->sequences[i]);
         job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, job->sequences[i].selection);
     }
 }
@@ -655,7 +713,8 @@ static void prepare_tokenize(hs_job *job)
         hs__refuse(&job->problem, 406, NULL,
                    "the answer of this path is always application/json: ask for that, or send no Accept");
     else if (!hs__json_accepted(request->accept, &job->problem) &&
-             !hs__content_type_check(request->content_type, &job->problem) && !body_read(job, true))
+             !hs__content_type_check(request->content_type, &job->problem) && !body_read(job, true) &&
+             !hs__outputs_check_stack(&job->analysis, &job->problem))
         tokenize(job);
 }
 
@@ -688,8 +747,11 @@ void hs_job_destroy(hs_job *job)
     hs__results_destroy(job->results);
     hs_encoding_finish(&job->text.encoding);
     hs_encoding_finish(&job->encoder_text);
-    for (size_t k = 0; k < HS__SOURCES_MAX; k++)
+    hs_encoding_finish(&job->reader_text);
+    for (size_t k = 0; k < HS__SOURCES_MAX; k++) {
         hs_encoding_finish(&job->source_encodings[k]);
+        hs_encoding_finish(&job->source_encoder_texts[k]);
+    }
     free(job->text.sentences);
     hs__model_release(job->api, job->analysis.model);
     hs__analysis_request_finish(&job->analysis);

@@ -10,20 +10,25 @@
 /* Returns the own passes that still have to run, as bits by HS__OWN_... */
 static unsigned own_pending(const hs_job *job)
 {
-    unsigned pending = job->problem.status ? 0 : hs__outputs_own(job->analysis.outputs);
+    unsigned pending = job->problem.status ? 0 : hs__outputs_own(&job->analysis);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         pending &= ~((job->own[kind] ? 1U : 0U) << kind);
     return pending;
 }
 
-/* Returns true if a pass that is still to run takes something from this source. */
+static bool is_pending(const hs_job *job, const hs__job_sequence *s);
+
+/* Returns true if a pass that is still to run takes something from this source, or reads its states. */
 static bool is_needed(const hs_job *job, const hs__job_sequence *source)
 {
-    bool needed =
-        !job->sequences[0].heads || own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP);
-    for (size_t k = 0; k < job->first_source; k++)
-        needed |= job->sequences[k].source == source && !job->sequences[k].heads;
-    return needed;
+    const bool own = own_pending(job) & ~(1U << HS__OWN_HEAD_SCORES);
+    bool needed = false, is_read = false;
+    for (size_t k = 0; k < job->n_sequences; k++)
+        if (job->sequences[k].source == source) {
+            is_read = true;
+            needed |= is_pending(job, &job->sequences[k]) || (own && k == 0);
+        }
+    return is_read ? needed : !job->sequences[0].heads || own;
 }
 
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
@@ -72,8 +77,8 @@ static bool is_ready(const hs_job *job, const hs__job_sequence *s)
     if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads) ||
         (s->source && !s->source->heads))
         return false;
-    for (size_t k = job->first_source; k < job->n_sequences && s->n_interventions > 0; k++)
-        if (!job->sequences[k].heads)
+    for (size_t k = 0; k < job->analysis.n_sources && s->n_interventions > 0; k++)
+        if (!job->sequences[job->first_source + k].heads)
             return false;
     return true;
 }
@@ -81,9 +86,11 @@ static bool is_ready(const hs_job *job, const hs__job_sequence *s)
 /* Gives patches the captures of their sources, which are computed. */
 static void sources_bind(hs_job *job)
 {
-    for (size_t k = job->first_source; k < job->n_sequences; k++)
-        if (job->sequences[k].heads)
-            job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
+    for (size_t k = 0; k < job->analysis.n_sources; k++) {
+        const hs__heads *heads = job->sequences[job->first_source + k].heads;
+        if (heads)
+            job->sources[k].capture = heads->capture;
+    }
 }
 
 /* Returns what the job's outputs read of the sequence's pass while it runs; 0: nothing. */
@@ -293,7 +300,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
 static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double fraction)
 {
     hs_job *job = part->job;
-    const hs__heads_key key = hs__job_key(part->sequence);
+    const hs__heads_key key = hs__job_key(job, part->sequence);
     if (part->sequence->first_changed > 0)
         hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
     job->n_tokens_computed += part->sequence->encoding->n_tokens;

@@ -54,6 +54,7 @@ static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, siz
  *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
  *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
  *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers
+ *     CROSS_STATE    [L][T][H]      of a decoder: enters the cross heads of each of the model's layers
  *
  * K is T, or for cross heads the number of the memory's tokens.
  *
@@ -79,6 +80,7 @@ typedef enum hs_tap {
     HS_TAP_HIDDEN_STATE,
     HS_TAP_LAST_STATE,
     HS_TAP_EVERY_STATE,
+    HS_TAP_CROSS_STATE,
     HS_N_TAPS
 } hs_tap;
 
@@ -91,13 +93,14 @@ typedef struct hs_similarity {
 hs_tap hs_similarity_tap(hs_similarity kind);
 
 /* KV_HEAD and the last five are only of answers: captures keep keys and values once for each head that reads
- * them. STATE is one longer than the selected layers, DEPTH one longer than the model's layers. BLOCK and
- * KEY_BLOCK count blocks of tokens and of keys. ROW, COLUMN and KEY_COLUMN are a range of tokens, of tokens
- * and of keys. */
+ * them. STATE is one longer than the selected layers. MODEL_LAYER counts all layers of the model, and DEPTH
+ * is one longer. BLOCK and KEY_BLOCK count blocks of tokens and of keys. ROW, COLUMN and KEY_COLUMN are a
+ * range of tokens, of tokens and of keys. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
     HS_AXIS_STATE,
+    HS_AXIS_MODEL_LAYER,
     HS_AXIS_DEPTH,
     HS_AXIS_HEAD,
     HS_AXIS_KV_HEAD,
@@ -174,6 +177,10 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis);
  * selection, not numbers of the model. For HIDDEN_STATE l counts states and h is 0. */
 float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h);
 
+/* Returns the state [T][H] that enters the capture's heads in a layer of the model. The capture keeps
+ * EVERY_STATE, or of cross heads CROSS_STATE. */
+const float *hs_capture_input(const hs_capture *capture, size_t layer);
+
 /* ---- a plan: one value that says what a pass computes.
  *
  *     plan = architecture + sequences (ids, types, interventions, capture) + observer + last layer
@@ -242,9 +249,9 @@ typedef struct hs_start {
     const float *state; /* [T][H]: the state that enters the layer */
     bool patched;       /* the interventions' patches of this state do not apply: it stays as it is */
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
-     * compute these heads; those of a decoder are not its cross heads. If head_off is a valid head, head_new
-     * replaces its output. */
+     * compute these heads. If head_off is a valid head, head_new replaces its output. */
     const float *head_outputs;
+    bool cross; /* they are a decoder's cross heads, and `state` is the one that enters these */
     size_t head_off;
     const float *head_new; /* [T][d]; NULL: zeros */
 } hs_start;
@@ -260,7 +267,7 @@ typedef struct hs_sequence {
     const hs_start *start; /* NULL: start at the embeddings. Otherwise a pass fills only what it computes of
                               the capture. */
     const float *memory;   /* [n_memory][H]: the states that a decoder's cross heads read; NULL for others */
-    size_t n_memory;       /* 1 .. n_positions */
+    size_t n_memory;       /* 1 .. n_positions; neighbours with one memory share its keys and values */
 } hs_sequence;
 
 /* The maps of one head of one sequence of T tokens and K keys. */
@@ -291,7 +298,8 @@ typedef struct hs_plan {
     const hs_sequence *sequences;
     size_t n_sequences;
     const hs_observer *observer; /* or NULL */
-    size_t n_tokens, n_memory;   /* sums over all sequences */
+    size_t n_tokens;             /* sum over all sequences */
+    size_t n_memory;             /* the same, with a memory that neighbours share counted once */
     size_t first_block;          /* of the architecture's layers[]: where all sequences start */
     bool starts_behind_heads;    /* the heads of that block are given */
     size_t n_blocks;             /* blocks to compute: up to the last one that a capture selects */

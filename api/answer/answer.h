@@ -32,7 +32,7 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
 /* Returns an upper bound of the size of a figure, or of its numbers as CSV. In CSV no label has more than
  * n_label bytes. */
 size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
-                            size_t n_tokens, size_t n_label);
+                            size_t n_tokens, size_t n_keys, size_t n_label);
 
 /* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_write_figure(hs_buffer *buffer, const hs__answer *answer,

@@ -130,8 +130,9 @@ static void fill_head(void *context, size_t h, size_t slot)
     const array_fill *f = context;
     const hs__answer *a = f->array->source;
     const hs__output *output = f->array->part;
-    const size_t T = a->encoding->n_tokens, row_bytes = f->n * hs_element_bytes(f->array->element);
     const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
+    const size_t T = f->array->shape[vectors ? 0 : f->array->n_dimensions - 2],
+                 row_bytes = f->n * hs_element_bytes(f->array->element);
     if (hs__answer_cancelled(a))
         return;
     const float *part = hs__output_part(output, a, f->array->index, h, slot);
@@ -152,14 +153,18 @@ static void fill_layer(const hs_array *array, char *to)
     hs__answer_share(a, hs__answer_threads(a, n_numbers), n_heads, fill_head, &f);
 }
 
-/* The embeddings are what the first block reads. */
+/* The embeddings are what the first block reads. An encoder-decoder model has blocks of each stack, and those
+ * of its decoder have two kinds of heads. */
 static void name_layer(const hs__output *output, const hs__answer *a, size_t l, char *ret, size_t n_ret)
 {
     const bool states = output->axes[0] == HS_AXIS_STATE;
+    const char *blocks = !hs__answer_stack(a) ? "blocks" : a->model->encoder ? "decoder" : "encoder";
+    const char *cross = a->analysis->stack == HS__STACK_CROSS && !states ? "cross_" : "";
     if (states && l == 0)
-        snprintf(ret, n_ret, "blocks.0.hook_resid_pre");
+        snprintf(ret, n_ret, "%s.0.hook_resid_pre", blocks);
     else
-        snprintf(ret, n_ret, "blocks.%u.%s", (unsigned)a->analysis->layers[l - states], output->hook);
+        snprintf(ret, n_ret, "%s.%u.%s%s", blocks, (unsigned)a->analysis->layers[l - states], cross,
+                 output->hook);
 }
 
 static void add_layers(hs_arrays *arrays, const hs__answer *a, const hs__output *output)

@@ -37,6 +37,7 @@ typedef struct maker {
     hs_panel *panels;
     size_t n_panels;
     const char **labels; /* owned; its first labels point into numbers */
+    size_t keys;         /* of maps: where the labels of columns begin */
     char (*numbers)[24];
     char title[256];
 } maker;
@@ -81,11 +82,11 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
                                 "figure is drawn as svg or pdf, and csv has its numbers: "
                                 "ask for one of these formats")
                    : 0;
-    if (analysis->stack == HS__STACK_CROSS)
-        return hs__refuse(
-            problem, 422, "/stack",
-            "figures of cross heads are not drawn: send stack \"encoder\" or \"decoder\", or ask "
-            "for json or npz");
+    if (analysis->stack == HS__STACK_CROSS && is_map(&analysis->figure) &&
+        analysis->figure.show == HS__SHOW_BOTH)
+        return hs__refuse(problem, 422, "/figure/show",
+                          "show is both, but the maps of cross heads have different columns: tokens of the "
+                          "text in attention, and of the target in similarity; ask for one of the two");
     const unsigned kind = analysis->figure.kind;
     const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
     if (predicts && hs__predictor_check(model, "/figure/kind", problem))
@@ -116,10 +117,11 @@ static size_t labelled_cells(const hs__analysis_request *analysis, const hs_shap
 
 /* Returns an upper bound of the size of its numbers; no label has more than n_label bytes. */
 static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
-                            size_t n_label)
+                            size_t n_keys, size_t n_label)
 {
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
-    const size_t cells = is_map(&analysis->figure) ? figure_n_panels(analysis) * n_tokens * n_tokens
+    const size_t n_columns = n_tokens > n_keys ? n_tokens : n_keys;
+    const size_t cells = is_map(&analysis->figure) ? figure_n_panels(analysis) * n_tokens * n_columns
                          : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
                                                                          : EFFECTS * n_heads;
     const size_t labelled = labelled_cells(analysis, shape, n_tokens);
@@ -127,12 +129,12 @@ static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape
 }
 
 size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
-                            size_t n_tokens, size_t n_label)
+                            size_t n_tokens, size_t n_keys, size_t n_label)
 {
     if (is_csv)
-        return csv_bytes_max(analysis, shape, n_tokens, n_label);
+        return csv_bytes_max(analysis, shape, n_tokens, n_keys, n_label);
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
-    const size_t n = n_tokens + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
+    const size_t n = n_tokens + n_keys + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
     const size_t cells = labelled_cells(analysis, shape, n_tokens);
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
     const size_t n_panels = figure_n_panels(analysis),
@@ -172,8 +174,10 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
     const hs_tap tap = similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION;
+    const size_t T = a->encoding->n_tokens, K = similarity ? T : hs__answer_keys(a);
     hs_panel *p = &m->panels[m->n_panels++];
-    *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, a->encoding->n_tokens, similarity);
+    *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, T,
+                         similarity ? m->labels : m->labels + m->keys, K, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
     const char *name = !similarity ? "attention" : a->analysis->center ? "centred similarity" : "similarity";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
@@ -212,11 +216,15 @@ static void similarities_sign(maker *m)
 static hs_status maps_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
-    const size_t T = a->encoding->n_tokens;
-    if (labels_create(m, T, err))
+    const bool cross = a->analysis->stack == HS__STACK_CROSS;
+    const size_t T = a->encoding->n_tokens, K = hs__answer_keys(a);
+    if (labels_create(m, T + K, err))
         return HS_NO_MEMORY;
+    m->keys = T;
     for (size_t i = 0; i < T; i++)
         m->labels[i] = hs__answer_token(a, i);
+    for (size_t i = 0; i < K; i++)
+        m->labels[m->keys + i] = cross ? hs__answer_source_token(a, i) : m->labels[i];
     for (size_t l = 0; l < a->analysis->n_layers; l++)
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             if (m->figure->show != HS__SHOW_SIMILARITY)
@@ -404,9 +412,10 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
 {
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
-    snprintf(m->title, sizeof m->title, "headscope: %s%s, model %.100s, %zu tokens",
-             kinds[m->figure->kind].title, is_centered(m) ? ", centred outputs" : "", a->model->name,
-             a->encoding->n_tokens);
+    const char *stack = a->source ? hs__answer_stack(a) : NULL;
+    snprintf(m->title, sizeof m->title, "headscope: %s%s%s%s, model %.100s, %zu tokens",
+             kinds[m->figure->kind].title, is_centered(m) ? ", centred outputs" : "", stack ? ", stack " : "",
+             stack ? stack : "", a->model->name, a->encoding->n_tokens);
     const hs_figure figure = {.title = m->title,
                               .caption = m->panels[0].title,
                               .footer = m->figure->footer ? m->title : NULL,

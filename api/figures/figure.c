@@ -72,13 +72,14 @@ void hs_panel_range_text(const hs_panel *p, char ret[72])
         snprintf(ret, 72, "max %s", most);
 }
 
-hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity)
+hs_panel hs_panel_of_map(const float *values, const char *const *rows, size_t n_rows,
+                         const char *const *columns, size_t n_columns, bool is_similarity)
 {
-    hs_panel p = {.n_rows = n,
-                  .n_columns = n,
+    hs_panel p = {.n_rows = n_rows,
+                  .n_columns = n_columns,
                   .values = values,
-                  .row_labels = tokens,
-                  .column_labels = tokens,
+                  .row_labels = rows,
+                  .column_labels = columns,
                   .row_title = is_similarity ? NULL : "from",
                   .column_title = is_similarity ? NULL : "to",
                   .unit = is_similarity ? "similarity" : "attention",

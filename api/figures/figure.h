@@ -72,8 +72,10 @@ void hs__panel_sign(hs_panel *panel);
 /* Writes the range of a panel's values: "max 0.997", or "-10.8 to 3.21". */
 void hs_panel_range_text(const hs_panel *panel, char ret[72]);
 
-/* Returns the panel of a head's map [n][n], without a title; its range is set. Both are borrowed. */
-hs_panel hs_panel_of_map(const float *values, const char *const *tokens, size_t n, bool is_similarity);
+/* Returns the panel of a head's attention [n_rows][n_columns], or of its similarity, without a title; its
+ * range is set. All are borrowed. */
+hs_panel hs_panel_of_map(const float *values, const char *const *rows, size_t n_rows,
+                         const char *const *columns, size_t n_columns, bool is_similarity);
 
 /* Writes the colours of a palette: 0 is white, for what is not finite, 1 to 255 go from low to high. */
 void hs_palette_colours(hs_palette palette, hs_colours ret_colours);

@@ -55,8 +55,9 @@ hs_tap hs__answer_similarity(const hs__answer *a)
 
 static size_t scratch_bytes(const hs__answer *a)
 {
+    const size_t T = a->capture->n_tokens, K = a->capture->n_keys;
     const size_t n_bytes = 2 * hs__answer_part_floats(a) * sizeof(float) +
-                           hs_effective_attention_bytes(a->capture->n_tokens, a->capture->head_width);
+                           hs_effective_attention_bytes(T > K ? T : K, a->capture->head_width);
     return (n_bytes + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
 }
 
@@ -205,7 +206,7 @@ hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *r
 {
     *ret_target = a->analysis->target;
     ret_target->pooling.first = hs__answer_pooling(a).first;
-    if (ret_target->kind || !hs__target_exists(a->analysis, a->model->architecture))
+    if (ret_target->kind || !hs__target_exists(a->analysis, hs__target_model(a->analysis)->architecture))
         return HS_OK;
     ret_target->kind = HS_TARGET_CLASS;
     return states ? find_class(a, states, &ret_target->class, err) : HS_OK;

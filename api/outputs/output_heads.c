@@ -271,8 +271,8 @@ typedef struct distances {
 typedef struct head_rows {
     const hs__answer *answer;
     hs_tap tap;
-    size_t n, T, n_rows; /* heads, tokens, and rows at a time */
-    float *memory;       /* [n][n_rows][T], owned; NULL: the maps are kept */
+    size_t n, T, K, n_rows; /* heads, tokens, keys, and rows at a time */
+    float *memory;          /* [n][n_rows][T], owned; NULL: the maps are kept */
     size_t first, n_loaded;
     atomic_int failed;
 } head_rows;
@@ -291,7 +291,8 @@ size_t hs__distances_again_bytes(const hs__measures *m)
 static hs_status head_rows_begin(const hs__answer *a, hs_tap tap, size_t n_heads, head_rows *ret)
 {
     const size_t T = a->capture->n_tokens;
-    *ret = (head_rows){.answer = a, .tap = tap, .n = n_heads, .T = T, .n_rows = T};
+    const size_t K = tap == HS_TAP_ATTENTION ? a->capture->n_keys : T;
+    *ret = (head_rows){.answer = a, .tap = tap, .n = n_heads, .T = T, .K = K, .n_rows = T};
     if (a->capture->arrays[tap])
         return HS_OK;
     ret->n_rows = rows_at_once(T);
@@ -328,7 +329,7 @@ static bool head_rows_load(void *context, size_t first, size_t n, const float **
         hs__answer_share(a, n_threads > 1 ? n_threads : 1, r->n, task_rows, r);
     for (size_t i = 0; i < r->n; i++)
         ret_rows[i] = r->memory ? r->memory + i * r->n_rows * r->T
-                                : hs__answer_at(a, r->tap, i / n_heads, i % n_heads) + first * r->T;
+                                : hs__answer_at(a, r->tap, i / n_heads, i % n_heads) + first * r->K;
     return !atomic_load(&r->failed) && !hs__answer_cancelled(a);
 }
 
@@ -338,14 +339,14 @@ static bool head_rows_load(void *context, size_t first, size_t n, const float **
 static bool measure_js(const hs__answer *a, head_rows *rows, const float **maps, double *entropies,
                        distances *d)
 {
-    const size_t n = d->n, T = rows->T;
+    const size_t n = d->n, T = rows->T, K = rows->K;
     for (size_t first = 0; first < T; first += rows->n_loaded) {
         const size_t left = T - first;
         if (!head_rows_load(rows, first, left < rows->n_rows ? left : rows->n_rows, maps))
             return false;
         for (size_t row = 0; row < rows->n_loaded && !hs__answer_cancelled(a); row++)
-            hs_heads_js_add(hs_engine_runtime(a->model->engine), hs__answer_threads(a, n * n / 2 * T), maps,
-                            n, T, row, entropies, d->values);
+            hs_heads_js_add(hs_engine_runtime(a->model->engine), hs__answer_threads(a, n * n / 2 * K), maps,
+                            n, T, K, row, entropies, d->values);
     }
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)

@@ -1,5 +1,5 @@
-/* output_passes.c - outputs that run passes of their own: effects, head scores, the patch map and value
- * zeroing. */
+/* output_passes.c - outputs that run passes of their own: effects, head scores, the patch map, value zeroing
+ * and the rollout of cross heads. */
 #include "api/outputs/structures.h"
 
 #include "engine/analysis/effects.h"
@@ -14,8 +14,10 @@ static hs_sequence sequence_of(const hs__answer *a)
                          .types = a->model->shape->n_types ? a->encoding->types : NULL,
                          .n_tokens = a->encoding->n_tokens,
                          .capture = (hs_capture *)a->capture,
+                         .memory = a->memory ? a->memory->arrays[HS_TAP_LAST_STATE] : NULL,
+                         .n_memory = a->memory ? a->memory->n_tokens : 0,
                          .interventions = a->analysis->interventions,
-                         .n_interventions = a->analysis->n_interventions};
+                         .n_interventions = a->analysis->n_own_interventions};
 }
 
 /* ==== effects ==== */
@@ -24,12 +26,12 @@ static hs_sequence sequence_of(const hs__answer *a)
 
 static bool predicts(const hs__answer *a)
 {
-    return a->model->architecture->predictor.decoder.data;
+    return hs__target_model(a->analysis)->architecture->predictor.decoder.data;
 }
 
 static bool has_target(const hs__answer *a)
 {
-    return hs__target_exists(a->analysis, a->model->architecture);
+    return hs__target_exists(a->analysis, hs__target_model(a->analysis)->architecture);
 }
 
 /* Returns true if the target is a class among probabilities. */
@@ -58,6 +60,13 @@ static const hs__head_figure effect_figures[] = {
 
 /* ---- computing ---- */
 
+static hs_effects_reader reader_of(const hs__answer *a)
+{
+    return a->reader ? (hs_effects_reader){hs__target_model(a->analysis)->engine, a->reader->ids,
+                                           a->reader->n_tokens}
+                     : (hs_effects_reader){0};
+}
+
 static size_t effects_bytes_max(const hs__answer *a)
 {
     const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
@@ -72,7 +81,10 @@ static size_t effects_bytes_max(const hs__answer *a)
                                         .n_heads = a->analysis->n_heads,
                                         .again = a->again & HS__OUTPUT_BIT(effects),
                                         .target = target,
-                                        .n_positions = predicts(a) ? baseline.n_tokens : 0};
+                                        .reader = reader_of(a),
+                                        .n_positions = !predicts(a) ? 0
+                                                       : a->reader  ? a->reader->n_tokens
+                                                                    : baseline.n_tokens};
     return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
 }
 
@@ -106,6 +118,7 @@ static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run
         .positions = positions,
         .n_positions = n_positions,
         .target = target,
+        .reader = reader_of(a),
         .similarity = hs__similarity_kind(analysis),
         .again = a->again & HS__OUTPUT_BIT(effects),
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
@@ -201,7 +214,7 @@ static hs_head_scores_options describe(const hs__answer *a, const int32_t *frame
                                     .n_texts = analysis->head_scores.sequences,
                                     .seed = analysis->head_scores.seed,
                                     .interventions = analysis->interventions,
-                                    .n_interventions = analysis->n_interventions,
+                                    .n_interventions = analysis->n_own_interventions,
                                     .layers = analysis->layers,
                                     .heads = analysis->heads,
                                     .n_layers = analysis->n_layers,
@@ -342,14 +355,16 @@ const hs__own_passes hs__own_patch_map = {
 
 /* ==== value zeroing ==== */
 
-static size_t value_zeroing_result_bytes(const hs__answer *a)
+/* Returns the bytes of a map for each layer. */
+static size_t maps_result_bytes(const hs__answer *a)
 {
-    return a->analysis->n_layers * a->encoding->n_tokens * a->encoding->n_tokens * sizeof(float);
+    return a->analysis->n_layers * a->encoding->n_tokens * hs__answer_keys(a) * sizeof(float);
 }
 
 static size_t value_zeroing_bytes_max(const hs__answer *a)
 {
-    return value_zeroing_result_bytes(a) + hs_value_zeroing_bytes(a->model->engine, a->encoding->n_tokens);
+    return maps_result_bytes(a) +
+           hs_value_zeroing_bytes(a->model->engine, a->encoding->n_tokens, hs__answer_keys(a));
 }
 
 static hs_status value_zeroing_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
@@ -363,7 +378,31 @@ static hs_status value_zeroing_run(const hs__answer *a, hs_workspace *ws, const 
 const hs__own_passes hs__own_value_zeroing = {
     .kind = HS__OWN_VALUE_ZEROING,
     .result = "value zeroing",
-    .result_bytes = value_zeroing_result_bytes,
+    .result_bytes = maps_result_bytes,
     .bytes_max = value_zeroing_bytes_max,
     .run = value_zeroing_run,
+};
+
+/* ==== the rollout of cross heads ==== */
+
+static size_t cross_rollout_bytes_max(const hs__answer *a)
+{
+    return maps_result_bytes(a) +
+           hs_cross_rollout_bytes(a->model->shape, a->encoding->n_tokens, hs__answer_keys(a));
+}
+
+static hs_status cross_rollout_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                                   void *ret_result, hs_error *err)
+{
+    const hs_sequence text = sequence_of(a);
+    return hs_cross_rollout_compute(a->model->engine, ws, &text, a->analysis->layers, a->analysis->n_layers,
+                                    control, ret_result, err);
+}
+
+const hs__own_passes hs__own_cross_rollout = {
+    .kind = HS__OWN_CROSS_ROLLOUT,
+    .result = "the rollout",
+    .result_bytes = maps_result_bytes,
+    .bytes_max = cross_rollout_bytes_max,
+    .run = cross_rollout_run,
 };

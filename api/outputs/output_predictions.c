@@ -51,14 +51,15 @@ static bool is_unread(const hs__answer *a, size_t position)
 hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size_t *ret_n, hs_error *err)
 {
     const hs__prediction_request *analysis = &a->analysis->predictions;
-    const size_t T = a->encoding->n_tokens;
+    const size_t T = a->reader ? a->reader->n_tokens : a->encoding->n_tokens;
+    const bool all = a->reader || analysis->where == HS__PREDICT_ALL || predicts_next(a);
     size_t *positions = malloc((analysis->n_positions + T) * sizeof *positions), n = 0;
     if (!positions)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
     for (size_t i = 0; i < analysis->n_positions; i++)
         positions[n++] = analysis->positions[i];
     for (size_t i = 0; i < T && analysis->where != HS__PREDICT_LISTED; i++)
-        if (analysis->where == HS__PREDICT_ALL || predicts_next(a) || is_mask(a, i))
+        if (all || is_mask(a, i))
             positions[n++] = i;
     *ret_positions = positions;
     *ret_n = n;

@@ -54,8 +54,8 @@ static const float *part_weighted_norms(const hs__answer *a, size_t l, size_t h,
 static const float *part_effective_attentions(const hs__answer *a, size_t l, size_t h, float *into)
 {
     hs_effective_attention(hs__answer_at(a, HS_TAP_ATTENTION, l, h), hs__answer_at(a, HS_TAP_VALUE, l, h),
-                           a->capture->n_tokens, a->capture->head_width, into + hs__answer_part_floats(a),
-                           into);
+                           a->capture->n_tokens, a->capture->n_keys, a->capture->head_width,
+                           into + hs__answer_part_floats(a), into);
     return into;
 }
 
@@ -72,6 +72,8 @@ static void flow_step(const hs__answer *a, const float *map, const float *before
 static hs_status prepare_rollout(hs__answer *a, hs_error *err)
 {
     const size_t T = a->capture->n_tokens, n = T * T;
+    if (a->own[HS__OWN_CROSS_ROLLOUT])
+        return HS_OK;
     float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
     a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
     if (!scratch || !a->rollouts) {
@@ -81,7 +83,7 @@ static hs_status prepare_rollout(hs__answer *a, hs_error *err)
     float *before = scratch, *mean = scratch + 2 * n;
     for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
         float *after = before == scratch ? scratch + n : scratch;
-        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads, T,
+        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads, n,
                           mean);
         hs_rollout_weights(mean, T);
         flow_step(a, mean, number ? before : NULL, scratch + 3 * n, after);
@@ -97,7 +99,8 @@ static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float 
 {
     (void)h;
     (void)into;
-    return a->rollouts + l * a->capture->n_tokens * a->capture->n_tokens;
+    const float *rollouts = a->capture->cross ? a->own[HS__OWN_CROSS_ROLLOUT] : a->rollouts;
+    return rollouts + l * a->capture->n_tokens * a->capture->n_keys;
 }
 
 /* ---- contributions and ALTI ---- */
@@ -137,7 +140,7 @@ static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
 /* Computes the requested layers alone. */
 static hs_status prepare_contributions(hs__answer *a, hs_error *err)
 {
-    const size_t n = a->capture->n_tokens * a->capture->n_tokens;
+    const size_t n = a->capture->n_tokens * a->capture->n_keys;
     hs_status st = HS_OK;
     if (a->analysis->outputs & HS__OUTPUT_BIT(alti))
         return HS_OK; /* which computes them */
@@ -180,7 +183,7 @@ static const float *part_contributions(const hs__answer *a, size_t l, size_t h, 
 {
     (void)h;
     (void)into;
-    return a->contributions + l * a->capture->n_tokens * a->capture->n_tokens;
+    return a->contributions + l * a->capture->n_tokens * a->capture->n_keys;
 }
 
 static const float *part_alti(const hs__answer *a, size_t l, size_t h, float *into)
@@ -203,7 +206,7 @@ static const float *part_value_zeroing(const hs__answer *a, size_t l, size_t h, 
 {
     (void)h;
     (void)into;
-    return (const float *)a->own[HS__OWN_VALUE_ZEROING] + l * a->encoding->n_tokens * a->encoding->n_tokens;
+    return (const float *)a->own[HS__OWN_VALUE_ZEROING] + l * a->encoding->n_tokens * hs__answer_keys(a);
 }
 
 /* ==== the table ==== */
@@ -214,12 +217,35 @@ static unsigned choose_distance_taps(const hs__analysis_request *analysis)
     return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
 }
 
+/* The states that enter the requested heads are those of layers, or within a decoder's layers. */
+static unsigned input_taps(const hs__analysis_request *analysis)
+{
+    return analysis->stack == HS__STACK_CROSS ? HS_KEEP(EVERY_STATE) | HS_KEEP(CROSS_STATE)
+                                              : HS_KEEP(EVERY_STATE);
+}
+
 /* The last layer's heads are followed by no similarities. */
 static unsigned choose_effects_taps(const hs__analysis_request *analysis)
 {
     const size_t last = analysis->model->shape->n_layers - 1;
-    return analysis->layers[0] == last ? HS_EFFECTS_TAPS & ~HS_KEEP(SIMILARITY) : HS_EFFECTS_TAPS;
+    const unsigned taps = HS_EFFECTS_TAPS | input_taps(analysis);
+    return analysis->layers[0] == last ? taps & ~HS_KEEP(SIMILARITY) : taps;
 }
+
+static unsigned choose_zeroing_taps(const hs__analysis_request *analysis)
+{
+    return HS_VALUE_ZEROING_TAPS | input_taps(analysis);
+}
+
+static unsigned choose_contribution_taps(const hs__analysis_request *analysis)
+{
+    return HS_CONTRIBUTIONS_TAPS | input_taps(analysis);
+}
+
+/* Reasons of refusals. */
+#define TWO_TEXTS "the rows of their maps are tokens of the target, and the columns tokens of the text"
+#define CUT_AT    "they are cut at tokens of the text, and similarity is between tokens of the target"
+#define BETWEEN   "between its layers, a decoder's states also take from the text that it reads"
 
 #define LAYER      HS_AXIS_LAYER
 #define STATE      HS_AXIS_STATE
@@ -313,26 +339,25 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                    .part = part_weighted_norms,
                                    .range = HS__RANGE_ANY},
     [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
-                                         .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                         .axes = {LAYER, HEAD, TOKEN, KEY},
                                          .part = part_effective_attentions,
-                                         .range = HS__RANGE_ANY,
-                                         .self_only = true},
+                                         .range = HS__RANGE_ANY},
     [HS__OUTPUT_rollout] = {.taps = HS_KEEP(ATTENTION),
-                            .axes = {LAYER, TOKEN, TOKEN},
+                            .axes = {LAYER, TOKEN, KEY},
                             .part = part_rollout,
                             .range = HS__RANGE_UNIT,
                             .prepare = prepare_rollout,
                             .every_head = true,
                             .every_layer = true,
-                            .self_only = true},
+                            .own_of_cross = &hs__own_cross_rollout},
     [HS__OUTPUT_contributions] = {.taps = HS_CONTRIBUTIONS_TAPS,
-                                  .axes = {LAYER, TOKEN, TOKEN},
+                                  .choose_taps = choose_contribution_taps,
+                                  .axes = {LAYER, TOKEN, KEY},
                                   .part = part_contributions,
                                   .range = HS__RANGE_UNIT,
                                   .prepare = prepare_contributions,
                                   .every_head = true,
                                   .unchanged_only = true,
-                                  .encoder_only = true,
                                   .again_bytes = contributions_again_bytes},
     [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
                          .axes = {LAYER, TOKEN, TOKEN},
@@ -342,49 +367,48 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                          .every_head = true,
                          .every_layer = true,
                          .unchanged_only = true,
-                         .encoder_only = true,
+                         .not_decoder = BETWEEN,
                          .again_bytes = alti_again_bytes},
     [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
-                                  .axes = {LAYER, TOKEN, TOKEN},
+                                  .choose_taps = choose_zeroing_taps,
+                                  .axes = {LAYER, TOKEN, KEY},
                                   .part = part_value_zeroing,
                                   .range = HS__RANGE_UNIT,
                                   .every_head = true,
                                   .every_layer = true,
                                   .own = &hs__own_value_zeroing,
-                                  .unchanged_only = true,
-                                  .encoder_only = true},
+                                  .unchanged_only = true},
     [HS__OUTPUT_pairs] = {.taps = HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs},
     [HS__OUTPUT_regions] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                             .structure = &hs__structure_regions,
-                            .self_only = true},
+                            .not_cross = CUT_AT},
     [HS__OUTPUT_segments] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                              .structure = &hs__structure_segments,
                              .every_head = true,
-                             .self_only = true,
+                             .not_cross = CUT_AT,
                              .again_bytes = hs__segments_again_bytes},
     [HS__OUTPUT_summary] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                             .structure = &hs__structure_summary,
-                            .self_only = true},
+                            .not_cross = TWO_TEXTS},
     [HS__OUTPUT_profiles] = {.taps = HS_KEEP(ATTENTION),
                              .structure = &hs__structure_profiles,
-                             .self_only = true},
+                             .not_cross = TWO_TEXTS},
     [HS__OUTPUT_effects] = {.taps = HS_EFFECTS_TAPS,
+                            .choose_taps = choose_effects_taps,
                             .structure = &hs__structure_effects,
                             .every_head = true,
                             .every_layer = true,
                             .own = &hs__own_effects,
-                            .encoder_only = true,
-                            .choose_taps = choose_effects_taps,
                             .again_bytes = hs__effects_again_bytes},
     [HS__OUTPUT_patch_map] = {.taps = HS_KEEP(EVERY_STATE),
                               .axes = {DEPTH, TOKEN},
                               .part = part_patch_map,
                               .range = HS__RANGE_ANY,
-                              .own = &hs__own_patch_map,
-                              .encoder_only = true},
+                              .own = &hs__own_patch_map},
     [HS__OUTPUT_head_scores] = {.structure = &hs__structure_head_scores,
                                 .own = &hs__own_head_scores,
-                                .encoder_only = true},
+                                .not_decoder = "it is measured on random tokens, and a decoder reads them "
+                                               "beside a text"},
     [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                    .structure = &hs__structure_head_distances,
                                    .choose_taps = choose_distance_taps,
@@ -395,7 +419,7 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_loss] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_loss},
     [HS__OUTPUT_embedding] = {.taps = HS_KEEP(LAST_STATE),
                               .structure = &hs__structure_embedding,
-                              .encoder_only = true},
+                              .not_decoder = "the vector of a text is made of its encoder's states"},
     [HS__OUTPUT_changes] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
                             .structure = &hs__structure_changes,
                             .every_layer = true},
@@ -511,12 +535,15 @@ bool hs__outputs_every_layer(hs__outputs outputs)
     return every;
 }
 
-unsigned hs__outputs_own(hs__outputs outputs)
+unsigned hs__outputs_own(const hs__analysis_request *analysis)
 {
-    unsigned own = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        own |= holds(outputs, i) && rows[i].own ? 1U << rows[i].own->kind : 0;
-    return own;
+    unsigned kinds = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        const hs__own_passes *own =
+            analysis->stack == HS__STACK_CROSS && rows[i].own_of_cross ? rows[i].own_of_cross : rows[i].own;
+        kinds |= holds(analysis->outputs, i) && own ? 1U << own->kind : 0;
+    }
+    return kinds;
 }
 
 const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
@@ -524,6 +551,7 @@ const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
     [HS__OWN_HEAD_SCORES] = &hs__own_head_scores,
     [HS__OWN_PATCH_MAP] = &hs__own_patch_map,
     [HS__OWN_VALUE_ZEROING] = &hs__own_value_zeroing,
+    [HS__OWN_CROSS_ROLLOUT] = &hs__own_cross_rollout,
 };
 
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem)
@@ -560,44 +588,70 @@ int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__pr
 }
 
 /* Returns what the request asks for besides outputs that its decoder does not have, or NULL. *ret_pointer is
- * its field. */
-static const char *beyond_decoder(const hs__analysis_request *analysis, const char **ret_pointer)
+ * its field, *ret_why the reason. */
+static const char *beyond_decoder(const hs__analysis_request *analysis, const char **ret_pointer,
+                                  const char **ret_why)
 {
     const hs_target_kind kind = analysis->target.kind;
-    const bool cross = analysis->stack == HS__STACK_CROSS;
-    *ret_pointer = NULL;
-    if (analysis->hooks)
-        return "names=hooks";
-    *ret_pointer = analysis->sources[0].pointer;
-    if (analysis->n_sources > 0)
-        return "a patch";
+    *ret_why = TWO_TEXTS;
     *ret_pointer = "/interventions";
-    for (size_t i = 0; cross && i < analysis->n_interventions; i++)
-        if (analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
+    for (size_t i = 0; i < analysis->n_interventions; i++)
+        if (analysis->interventions[i].cross && analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
             return "the intervention identity";
-    *ret_pointer = "/head_distance";
-    if (cross && holds(analysis->outputs, HS__OUTPUT_head_distances) &&
-        analysis->head_distance == HS__DISTANCE_JS)
-        return "head_distance js";
     *ret_pointer = "/target";
+    *ret_why = "the vector of a text is made of its encoder's states";
     return kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE ? "a target on the sentence vector" : NULL;
+}
+
+/* Refuses output i for the request's decoder. */
+static int refuse_output(size_t i, const char *heads, hs__problem *problem)
+{
+    const char *not_decoder = rows[i].not_decoder;
+    return hs__refuse(problem, 422, "/outputs",
+                      "%s is not computed for %s: %s; leave it out, or send stack %s", hs__output_names[i],
+                      heads, not_decoder ? not_decoder : rows[i].not_cross,
+                      not_decoder ? "\"encoder\"" : "\"encoder\" or \"decoder\"");
+}
+
+/* Refuses a decoder's text beside a request about the encoder, except for effects without interventions. */
+static int check_reader(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    const hs_target_kind kind = analysis->target.kind;
+    const char *name = analysis->decoder_input.ids ? "target_ids" : "text_target";
+    char pointer[16];
+    if (hs__target_model(analysis) == analysis->model)
+        return 0;
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    if (!(analysis->outputs & HS__OUTPUT_BIT(effects)))
+        return hs__refuse(problem, 422, pointer,
+                          "%s is read by the decoder, and the request is about the encoder: add stack "
+                          "\"decoder\" or \"cross\", ask for effects, or leave it out",
+                          name);
+    if (analysis->n_interventions > 0)
+        return hs__refuse(problem, 422, "/interventions",
+                          "effects on a decoder are computed without interventions: leave them out, or send "
+                          "stack \"decoder\" with interventions of stack \"encoder\"");
+    if (kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE || analysis->outputs & HS__OUTPUT_BIT(patch_map))
+        return hs__refuse(problem, 422, pointer,
+                          "with %s the target is the decoder's, which has no sentence vector and no "
+                          "patch_map of the encoder: leave it out",
+                          name);
+    return 0;
 }
 
 int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *problem)
 {
     const bool cross = analysis->stack == HS__STACK_CROSS;
-    const char *heads = cross ? "cross heads" : "the decoder", *pointer;
+    const char *heads = cross ? "cross heads" : "the decoder", *pointer, *why;
     if (!analysis->model->encoder)
-        return 0;
+        return check_reader(analysis, problem);
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(analysis->outputs, i) && (rows[i].encoder_only || (cross && rows[i].self_only)))
-            return hs__refuse(problem, 422, "/outputs",
-                              "%s is not computed for %s: leave it out, or send stack %s",
-                              hs__output_names[i], heads,
-                              rows[i].encoder_only ? "\"encoder\"" : "\"encoder\" or \"decoder\"");
-    const char *what = beyond_decoder(analysis, &pointer);
+        if (holds(analysis->outputs, i) && (rows[i].not_decoder || (cross && rows[i].not_cross)))
+            return refuse_output(i, heads, problem);
+    const char *what = beyond_decoder(analysis, &pointer, &why);
     return what ? hs__refuse(problem, 422, pointer,
-                             "%s is not computed for %s: leave it out, or send another stack", what, heads)
+                             "%s is not computed for %s: %s; leave it out, or send another stack", what,
+                             pointer[1] == 'i' ? "cross heads" : heads, why)
                 : 0;
 }
 

@@ -28,7 +28,14 @@
  * capture. Zeroed memory is an empty answer. Members are borrowed from the job unless marked as owned. */
 
 /* Outputs that run passes of their own (api/outputs.h), in the order in which they run. */
-enum { HS__OWN_EFFECTS, HS__OWN_HEAD_SCORES, HS__OWN_PATCH_MAP, HS__OWN_VALUE_ZEROING, HS__OWN_COUNT };
+enum {
+    HS__OWN_EFFECTS,
+    HS__OWN_HEAD_SCORES,
+    HS__OWN_PATCH_MAP,
+    HS__OWN_VALUE_ZEROING,
+    HS__OWN_CROSS_ROLLOUT,
+    HS__OWN_COUNT
+};
 
 typedef struct hs__answer {
     const hs__served_model *model;
@@ -37,6 +44,7 @@ typedef struct hs__answer {
     const hs_encoding *encoding;
     const hs_windows *windows;  /* of the text, of which this is one; n 0: the request names none */
     const hs_encoding *source;  /* of a decoder: the text whose states it reads; else NULL */
+    const hs_encoding *reader;  /* what the decoder reads that effects of an encoder follow; else NULL */
     size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
@@ -46,6 +54,8 @@ typedef struct hs__answer {
 
     const hs_capture *other; /* of the text that effects_of patches from; NULL if there is none */
     hs__outputs again;       /* outputs whose maps are computed again, one after the other */
+
+    const hs_capture *memory; /* of the text whose last states a decoder reads; NULL if it reads none */
 
     const void *own[HS__OWN_COUNT]; /* results of own passes; NULL if not requested */
 
@@ -214,9 +224,10 @@ typedef struct hs__output {
     bool every_head;           /* needs all heads of a layer */
     bool every_layer;          /* needs all layers */
     bool unchanged_only;       /* not computed with interventions */
-    bool self_only;            /* not defined for cross heads, whose queries and keys are of two texts */
-    bool encoder_only;         /* not computed for decoders that read an encoder */
+    const char *not_cross;     /* why it is not computed for cross heads; NULL: it is */
+    const char *not_decoder;   /* the same for a decoder that reads an encoder, and for its cross heads */
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
+    const hs__own_passes *own_of_cross; /* the same, for cross heads only */
     unsigned (*choose_taps)(
         const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
     /* For outputs that read one map after the other: if maps do not fit, the pass keeps queries, keys and
@@ -246,8 +257,8 @@ const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__output
 /* Return true if one of them needs all heads of a layer, or all layers. */
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
-/* Returns which own passes these outputs have, as bits by HS__OWN_... */
-unsigned hs__outputs_own(hs__outputs outputs);
+/* Returns which own passes the request's outputs have, as bits by HS__OWN_... */
+unsigned hs__outputs_own(const hs__analysis_request *analysis);
 
 /* The own passes by HS__OWN_... */
 extern const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT];

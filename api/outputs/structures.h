@@ -19,7 +19,8 @@ extern const hs__structure hs__structure_mean_pooled_attentions, hs__structure_m
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
 
-extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing;
+extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing,
+    hs__own_cross_rollout;
 
 /* The again_bytes of outputs. */
 size_t hs__effects_again_bytes(const hs__measures *measures);

@@ -318,23 +318,31 @@ static int refuse_patch_only(const hs__reading *r)
 
 static int read_source_ids(const hs__reading *r)
 {
-    hs__input *input = r->into;
+    hs__input *input = hs__reading_to(r);
     return hs__read_ids(r, &input->ids, &input->n_ids);
 }
 
-static int read_source(const hs__reading *r, hs__input *input)
+#define SOURCE_AT(name) offsetof(hs__source, name)
+
+static int read_source(const hs__reading *r, hs__source *source)
 {
     static const hs__row members[] = {
-        {.field = {.name = "text"}, .read = hs__read_text, .offset = offsetof(hs__input, text)},
-        {.field = {.name = "text_pair"}, .read = hs__read_text, .offset = offsetof(hs__input, text_pair)},
-        {.field = {.name = "input_ids"}, .read = read_source_ids},
+        {.field = {.name = "text"}, .read = hs__read_text, .offset = SOURCE_AT(input.text)},
+        {.field = {.name = "text_pair"}, .read = hs__read_text, .offset = SOURCE_AT(input.text_pair)},
+        {.field = {.name = "input_ids"}, .read = read_source_ids, .offset = SOURCE_AT(input)},
+        {.field = {.name = "text_target"}, .read = hs__read_text, .offset = SOURCE_AT(decoder_input.text)},
+        {.field = {.name = "target_ids"}, .read = read_source_ids, .offset = SOURCE_AT(decoder_input)},
     };
-    if (read_members(r, members, N_ROWS(members), input))
+    const bool decoder = r->model->encoder;
+    const size_t n = N_ROWS(members) - (decoder ? 0 : 2);
+    const hs__input *input = &source->input, *target = &source->decoder_input;
+    if (read_members(r, members, n, source))
         return r->problem->status;
-    if (find_strange(r->value, members, N_ROWS(members)) || !input->text.bytes == !input->ids ||
-        (input->text_pair.bytes && !input->text.bytes))
+    if (find_strange(r->value, members, n) || !input->text.bytes == !input->ids ||
+        (input->text_pair.bytes && !input->text.bytes) || (decoder && !target->text.bytes == !target->ids))
         return hs__reading_refuse(
-            r, "{\"text\": ...}, {\"text\": ..., \"text_pair\": ...} or {\"input_ids\": [...]}");
+            r, decoder ? "an object with text or input_ids, and with text_target or target_ids"
+                       : "{\"text\": ...}, {\"text\": ..., \"text_pair\": ...} or {\"input_ids\": [...]}");
     return 0;
 }
 
@@ -361,7 +369,7 @@ static int read_from(const hs__reading *r)
     *ret_source = (uint8_t)analysis->n_sources++;
     source->from = r->value;
     snprintf(source->pointer, sizeof source->pointer, "%s", r->pointer);
-    return read_source(r, &source->input);
+    return read_source(r, source);
 }
 
 /* ==== effects_of ==== */
@@ -410,11 +418,12 @@ int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architec
 /* One intervention that is being read. The readers of kind, factor and from know its first member only. */
 typedef struct changed_heads {
     hs__change change;
+    unsigned stack; /* HS__STACK_... */
     hs_intervention *to;
     uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
 } changed_heads;
 
-enum { LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, N_INTERVENTION_MEMBERS };
+enum { STACK, LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, N_INTERVENTION_MEMBERS };
 static const hs__row intervention_members[N_INTERVENTION_MEMBERS];
 
 /* Returns true if the object patches hidden states, whose layers have numbers of their own. */
@@ -437,6 +446,21 @@ static int read_which(const hs__reading *r, size_t n, uint16_t *ret_numbers, siz
         return hs__reading_refuse(r, must);
     }
     return hs__read_numbers(r, what, n, ret_numbers, ret_n);
+}
+
+static int read_stack(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    const hs__served_model *model = r->analysis->model;
+    const int stack = hs__choice_find(r->value, r->row->field.choices);
+    if (stack < 0)
+        return hs__reading_refuse(r, "one of \"encoder\", \"decoder\", \"cross\"");
+    if (!model->encoder && stack != HS__STACK_ENCODER)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "the request is about heads that no decoder changes: leave stack out%s",
+                          model->decoder ? ", or send stack \"decoder\" or \"cross\" in the request" : "");
+    h->stack = (unsigned)stack;
+    return 0;
 }
 
 static int read_changed_layers(const hs__reading *r)
@@ -503,7 +527,20 @@ static int read_patch_positions(const hs__reading *r)
     return read_range(r, 0, (long)n - 1, positions, &h->to->n_positions);
 }
 
+/* Refuses a patch in other heads than the request's, whose passes keep nothing to take. */
+static int check_patch_stack(const hs__reading *r, const changed_heads *h)
+{
+    const bool states = h->change.kind == HS_INTERVENE_PATCH_STATE;
+    if (!is_patch(&h->change) || h->stack == r->analysis->stack || (states && h->stack != HS__STACK_ENCODER))
+        return 0;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "a patch takes heads of the request's stack: leave stack out, or send the same stack in "
+        "the request");
+}
+
 static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
+    [STACK] = {.field = {.name = "stack", .choices = "encoder|decoder|cross"}, .read = read_stack},
     [LAYERS] = {.field = {.name = "layers"}, .read = read_changed_layers, .absent_too = true},
     [HEADS] = {.field = {.name = "heads"}, .read = read_changed_heads, .absent_too = true},
     [KIND] = {.field = {.name = "kind", .choices = ALL_KINDS}, .read = read_kind, .absent_too = true},
@@ -513,30 +550,45 @@ static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
     [POSITIONS] = {.field = {.name = "positions"}, .read = read_patch_positions},
 };
 
-static int read_intervention(const hs__reading *list, size_t i)
+/* Returns true if the i-th intervention is in the encoder that the request's decoder reads. */
+static bool is_in_encoder(const hs__reading *list, size_t i)
+{
+    const hs__row *row = &intervention_members[STACK];
+    const json_t *stack = json_object_get(json_array_get(list->value, i), row->field.name);
+    return list->model->encoder && hs__choice_find(stack, row->field.choices) == HS__STACK_ENCODER;
+}
+
+/* Reads the i-th intervention as number `at` of the request's. */
+static int read_intervention(const hs__reading *list, size_t i, size_t at)
 {
     hs__analysis_request *analysis = list->analysis;
-    hs_intervention *to = &analysis->interventions[i];
-    changed_heads h = {.to = to, .layers = analysis->numbers[2 * i], .heads = analysis->numbers[2 * i + 1]};
+    hs_intervention *to = &analysis->interventions[at];
+    changed_heads h = {.to = to,
+                       .stack = analysis->stack,
+                       .layers = analysis->numbers[2 * at],
+                       .heads = analysis->numbers[2 * at + 1]};
     char pointer[32];
     hs__reading r = *list;
     snprintf(pointer, sizeof pointer, "%s/%zu", list->pointer, i);
     r.value = json_array_get(list->value, i);
     r.pointer = pointer;
+    if (is_in_encoder(list, i))
+        r.model = list->model->encoder;
     if (!json_is_object(r.value))
         return hs__reading_refuse(&r,
                                   "an object such as {\"layers\": [0], \"heads\": [1], \"kind\": \"zero\"}");
     const char *strange = find_strange(r.value, intervention_members, N_INTERVENTION_MEMBERS);
     if (strange)
         return refuse_strange(&r, intervention_members, N_INTERVENTION_MEMBERS, strange);
-    if (read_members(&r, intervention_members, N_INTERVENTION_MEMBERS, &h))
+    if (read_members(&r, intervention_members, N_INTERVENTION_MEMBERS, &h) || check_patch_stack(&r, &h))
         return r.problem->status;
     to->kind = h.change.kind;
     to->factor = h.change.factor;
     to->layers = h.layers;
     to->heads = h.heads;
-    to->cross = analysis->stack == HS__STACK_CROSS;
-    analysis->source_of[i] = h.change.source;
+    to->cross = h.stack == HS__STACK_CROSS;
+    analysis->source_of[at] = h.change.source;
+    analysis->named_at[at] = (uint16_t)i;
     return 0;
 }
 
@@ -551,11 +603,14 @@ int hs__read_interventions(const hs__reading *r)
     analysis->interventions = calloc(n, sizeof *analysis->interventions);
     analysis->numbers = calloc(2 * n, sizeof *analysis->numbers);
     analysis->source_of = calloc(n, sizeof *analysis->source_of);
-    if (!analysis->interventions || !analysis->numbers || !analysis->source_of)
+    analysis->named_at = calloc(n, sizeof *analysis->named_at);
+    if (!analysis->interventions || !analysis->numbers || !analysis->source_of || !analysis->named_at)
         return hs__reading_refuse_memory(r);
     analysis->n_interventions = n;
     for (size_t i = 0; i < n; i++)
-        if (read_intervention(r, i))
+        analysis->n_own_interventions += !is_in_encoder(r, i);
+    for (size_t i = 0, own = 0, other = analysis->n_own_interventions; i < n; i++)
+        if (read_intervention(r, i, is_in_encoder(r, i) ? other++ : own++))
             return r->problem->status;
     analysis->outputs |= HS__OUTPUT_BIT(changes);
     return 0;

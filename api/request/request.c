@@ -547,6 +547,17 @@ static int check_window(const hs__analysis_request *analysis, hs__problem *probl
     return 0;
 }
 
+/* Refuses a decoder whose first token is not known. served is the whole model. */
+static int check_start(const hs__served_model *served, hs__problem *problem)
+{
+    if (served->decoder->architecture->start_id >= 0)
+        return 0;
+    return hs__refuse(problem, 422, "/stack",
+                      "the config.json of %s does not say which token its decoder reads first: add "
+                      "decoder_start_token_id to it",
+                      served->name);
+}
+
 int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem)
 {
     const hs__served_model *served = analysis->model;
@@ -562,11 +573,8 @@ int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem)
             "%s has one stack of layers, and a request is about that by default: leave stack out; "
             "stacks in %s shows which models have a decoder and cross heads",
             served->name, served->list_command);
-    if (served->decoder->architecture->start_id < 0)
-        return hs__refuse(problem, 422, "/stack",
-                          "the config.json of %s does not say which token its decoder reads first: add "
-                          "decoder_start_token_id to it",
-                          served->name);
+    if (check_start(served, problem))
+        return problem->status;
     analysis->model = served->decoder;
     return 0;
 }
@@ -589,10 +597,7 @@ static int check_decoder_input(const hs__analysis_request *analysis, hs__problem
     if (model->encoder || (!text && !ids))
         return 0;
     if (model->decoder)
-        return hs__refuse(problem, 422, pointer,
-                          "%s is read by the decoder, and the request is about the encoder: add stack "
-                          "\"decoder\" or \"cross\", or leave it out",
-                          name);
+        return check_start(model, problem);
     return hs__refuse(problem, 422, pointer,
                       "%s has no decoder to read %s: leave it out; stacks in %s shows which models have one",
                       model->name, name, model->list_command);
@@ -632,12 +637,15 @@ void hs__analysis_request_finish(hs__analysis_request *analysis)
     json_decref(analysis->body);
     for (size_t i = 0; i < analysis->n_interventions; i++)
         free((size_t *)analysis->interventions[i].positions);
-    for (size_t i = 0; i < analysis->n_sources; i++)
+    for (size_t i = 0; i < analysis->n_sources; i++) {
         input_finish(&analysis->sources[i].input);
+        input_finish(&analysis->sources[i].decoder_input);
+    }
     input_finish(&analysis->input);
     input_finish(&analysis->decoder_input);
     free(analysis->interventions);
     free(analysis->source_of);
+    free(analysis->named_at);
     free(analysis->numbers);
     free(analysis->target_vector);
     free(analysis->predictions.positions);

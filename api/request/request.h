@@ -176,9 +176,10 @@ typedef struct hs__input {
 
 /* A text that patches take activations from. */
 typedef struct hs__source {
-    const json_t *from; /* the member that names it; equal ones are one source */
-    char pointer[64];   /* to the first such member */
-    hs__input input;    /* a text or ids */
+    const json_t *from;      /* the member that names it; equal ones are one source */
+    char pointer[64];        /* to the first such member */
+    hs__input input;         /* a text or ids */
+    hs__input decoder_input; /* of a decoder: the same, what it reads after its start token */
 } hs__source;
 
 /* The field predictions. */
@@ -231,7 +232,8 @@ typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     hs__input input;
     unsigned stack;          /* HS__STACK_...; ENCODER also for models that have one stack only */
-    hs__input decoder_input; /* a text or ids: what the decoder reads after its start token */
+    hs__input decoder_input; /* a text or ids: what the decoder reads after its start token. If the request is
+                              * about the encoder, effects follow that decoder */
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
     hs__served_model *model; /* a reference of the job; its decoder if stack says so */
     size_t max_tokens;
@@ -254,10 +256,12 @@ typedef struct hs__analysis_request {
     size_t digits;
     unsigned dtype;                       /* HS__DTYPE_... */
     bool hooks;                           /* of the query: arrays named as TransformerLens's hooks */
-    hs_intervention *interventions;       /* [n_interventions], owned */
+    hs_intervention *interventions;       /* [n_interventions], owned: first those in the model's own heads,
+                                           * then those in the encoder that a decoder reads */
     uint16_t (*numbers)[HS__NUMBERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
     uint8_t *source_of;                   /* [n_interventions], owned: numbers of the patches' sources */
-    size_t n_interventions;
+    uint16_t *named_at;                   /* [n_interventions], owned: their places in the request */
+    size_t n_interventions, n_own_interventions;
     hs__source sources[HS__SOURCES_MAX];
     size_t n_sources;
     bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
@@ -278,6 +282,15 @@ typedef struct hs__analysis_request {
 static inline const hs__input *hs__input_of_rows(const hs__analysis_request *analysis)
 {
     return analysis->model->encoder ? &analysis->decoder_input : &analysis->input;
+}
+
+/* Returns the model whose predictions the target and the effects follow: with a text for it the decoder that
+ * reads the model's states, else the model. */
+static inline const hs__served_model *hs__target_model(const hs__analysis_request *analysis)
+{
+    const hs__input *input = &analysis->decoder_input;
+    const bool reads = analysis->model->decoder && (input->text.bytes || input->ids);
+    return reads ? analysis->model->decoder : analysis->model;
 }
 
 /* Which similarities the request is about. */

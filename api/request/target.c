@@ -193,8 +193,11 @@ static const hs__row target_members[N_TARGET_MEMBERS] = {
     [POSITION] = {.field = {.name = "position"}},
 };
 
-int hs__read_target(const hs__reading *r)
+int hs__read_target(const hs__reading *of_request)
 {
+    hs__reading own = *of_request;
+    own.model = hs__target_model(own.analysis);
+    const hs__reading *r = &own;
     const json_t *position = json_object_get(r->value, target_members[POSITION].field.name);
     char pointer[64], names[96];
     size_t found = 0;

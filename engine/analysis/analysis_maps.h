@@ -90,10 +90,10 @@ static inline float hs__exp(float power_of_e)
 /* Returns the cosine between two vectors [n]; NaN if one is 0. */
 double hs__cosine(const float *a, const float *b, size_t n);
 
-/* Divides each row of a map [n][n] by its sum; a row of zeros becomes NAN. */
-static inline void hs__rows_divide(float *map, size_t n)
+/* Divides each row of a map [n_rows][n] by its sum; a row of zeros becomes NAN. */
+static inline void hs__rows_divide(float *map, size_t n_rows, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n_rows; i++) {
         double sum = 0;
         for (size_t j = 0; j < n; j++)
             sum += (double)map[i * n + j];

@@ -27,8 +27,10 @@ typedef struct block {
     const hs_architecture *architecture;
     const hs_capture *capture;
     const hs__kernels *kernels;
+    const hs_layer *weights;
     size_t layer, at; /* its number, and its position in the capture */
-    size_t T, H, A, d, n_heads, n_threads;
+    size_t T, K, H, A, d, n_heads, n_threads;
+    bool cross;               /* x_i is no key: it has no column */
     size_t first_key, n_keys; /* the columns of A at hand: all if maps are kept */
     float *columns;           /* [n_heads][T][n_keys]; NULL: maps are kept */
     float *rows;              /* [ROWS_AGAIN][T] of each slot, or NULL */
@@ -45,8 +47,9 @@ typedef struct block {
     float *output;            /* [T][step]: y */
     float *scale;             /* [T]: 1 / deviation of the sum that the norm reads */
     float *lengths;           /* [T]: |y|, the 1-norm */
+    float *own;               /* [T]: of cross heads, what x_i contributes */
     float *scratch;           /* of each slot */
-    float *map;               /* [T][T]: the result */
+    float *map;               /* [T][K]: the result */
 } block;
 
 /* The scratch of a task. */
@@ -90,6 +93,7 @@ static void block_layout(block *b, hs__arena *arena)
     b->output = hs__arena_floats(arena, b->T * b->step);
     b->scale = hs__arena_floats(arena, b->T);
     b->lengths = hs__arena_floats(arena, b->T);
+    b->own = hs__arena_floats(arena, b->T);
     b->scratch = hs__arena_floats(arena, b->n_threads * scratch_floats(b));
     if (b->capture->arrays[HS_TAP_ATTENTION])
         return;
@@ -127,7 +131,7 @@ static void weights_center(block *b)
 
 static void weights_read(block *b)
 {
-    const hs_layer *layer = &b->architecture->layers[b->architecture->layers[b->layer].same_as];
+    const hs_layer *layer = b->weights;
     vector_read(&layer->output.bias, b->H, 0, b->bias);
     b->apart = b->architecture->norms_before;
     const hs_norm *norm = b->apart ? &layer->attention_out_norm : &layer->attention_norm;
@@ -176,7 +180,7 @@ static double norm_mean(const block *b, const float *x)
 
 static const float *input_of(const block *b, size_t i)
 {
-    return hs_capture_at(b->capture, HS_TAP_EVERY_STATE, b->layer, 0) + i * b->H;
+    return hs_capture_input(b->capture, b->layer) + i * b->H;
 }
 
 /* Replaces the sum that the norm reads by what it makes of it, and computes its scale. */
@@ -190,6 +194,25 @@ static void output_norm(block *b, size_t i)
     b->scale[i] = (float)(1 / sqrt(squares / (double)b->H + (double)b->architecture->norm_eps));
     for (size_t k = 0; k < b->H; k++)
         y[k] = (y[k] - (float)mean) * (b->scale[i] * b->gamma[k]) + b->beta[k];
+}
+
+/* Computes y_j less x_j, or less what the norm makes of it. */
+static void own_state_subtract(const block *b, size_t j, float *ret)
+{
+    const float *x = input_of(b, j), *y = b->output + j * b->step, mean = (float)norm_mean(b, x);
+    for (size_t k = 0; k < b->H; k++)
+        ret[k] = y[k] - (b->apart ? x[k] : b->scale[j] * (x[k] - mean) * b->gamma[k]);
+    for (size_t k = b->H; k < b->step; k++)
+        ret[k] = 0;
+}
+
+/* Computes what the state of a row contributes, before the row is divided by its sum. */
+static float own_contribution(const block *b, size_t i, float *row)
+{
+    float rest;
+    own_state_subtract(b, i, row);
+    b->kernels->absolute_sums(1, 0, row, b->step, row, b->step, b->width, row, b->step, &rest);
+    return b->lengths[i] > rest ? b->lengths[i] - rest : 0;
 }
 
 /* Task: computes y of ROWS rows, with scales and lengths. */
@@ -217,6 +240,8 @@ static void task_outputs(void *context, size_t index, size_t slot)
             y[i * b->step + k] += input_of(b, first + i)[k];
     }
     b->kernels->absolute_sums(n, 0, y, b->step, y, b->step, b->width, y, b->step, b->lengths + first);
+    for (size_t i = first; i < first + n && b->cross; i++)
+        b->own[i] = own_contribution(b, i, s.row);
 }
 
 /* Computes w_j of all heads for n keys. */
@@ -236,7 +261,7 @@ static void written_compute(const block *b, size_t first, size_t n, const scratc
 /* Sets C[i][j] = max(0, |y_i| - rest). */
 static void contribution_set(const block *b, size_t i, size_t j, float rest)
 {
-    b->map[i * b->T + j] = b->lengths[i] > rest ? b->lengths[i] - rest : 0;
+    b->map[i * b->K + j] = b->lengths[i] > rest ? b->lengths[i] - rest : 0;
 }
 
 /* Computes the factors of n keys for all rows. */
@@ -254,16 +279,6 @@ static void factors_compute(const block *b, size_t first, size_t n, const scratc
     }
 }
 
-/* Computes y_j less x_j, or less what the norm makes of it. */
-static void own_state_subtract(const block *b, size_t j, float *ret)
-{
-    const float *x = input_of(b, j), *y = b->output + j * b->step, mean = (float)norm_mean(b, x);
-    for (size_t k = 0; k < b->H; k++)
-        ret[k] = y[k] - (b->apart ? x[k] : b->scale[j] * (x[k] - mean) * b->gamma[k]);
-    for (size_t k = b->H; k < b->step; k++)
-        ret[k] = 0;
-}
-
 /* Computes column j of C. No row before `first` attends to key j. */
 static void column_compute(const block *b, size_t j, size_t first, const float *written, const float *factors,
                            const scratch *s)
@@ -272,6 +287,8 @@ static void column_compute(const block *b, size_t j, size_t first, const float *
                               b->output + first * b->step, b->step, s->sums + first);
     for (size_t i = 0; i < b->T; i++)
         contribution_set(b, i, j, i < first ? b->lengths[i] : s->sums[i]);
+    if (b->cross)
+        return;
 
     own_state_subtract(b, j, s->row); /* which comes with what a token writes */
     b->kernels->absolute_sums(1, b->n_heads, factors + j, b->T, written, b->step, b->width, s->row, b->step,
@@ -284,12 +301,27 @@ static void task_columns(void *context, size_t index, size_t slot)
 {
     const block *b = context;
     const scratch s = scratch_of(b, slot);
-    const size_t first = b->first_key + index * KEYS, n = b->T - first < KEYS ? b->T - first : KEYS;
+    const size_t first = b->first_key + index * KEYS, n = b->K - first < KEYS ? b->K - first : KEYS;
+    const bool causal = b->architecture->causal && !b->cross;
     written_compute(b, first, n, &s);
     factors_compute(b, first, n, &s);
     for (size_t k = 0; k < n; k++)
-        column_compute(b, first + k, b->architecture->causal ? first + k : 0,
-                       s.written + k * b->n_heads * b->step, s.factors + k * b->n_heads * b->T, &s);
+        column_compute(b, first + k, causal ? first + k : 0, s.written + k * b->n_heads * b->step,
+                       s.factors + k * b->n_heads * b->T, &s);
+}
+
+/* Divides each row by the sum of all contributions to it. */
+static void rows_divide(const block *b)
+{
+    for (size_t i = 0; i < b->T && b->cross; i++) {
+        double sum = (double)b->own[i];
+        for (size_t j = 0; j < b->K; j++)
+            sum += (double)b->map[i * b->K + j];
+        for (size_t j = 0; j < b->K; j++)
+            b->map[i * b->K + j] = (float)((double)b->map[i * b->K + j] / sum);
+    }
+    if (!b->cross)
+        hs__rows_divide(b->map, b->T, b->K);
 }
 
 /* Task: computes the columns at hand of one head's A again. */
@@ -327,8 +359,8 @@ size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size
 
 static void columns_compute(block *b, hs_runtime *runtime)
 {
-    for (b->first_key = 0; b->first_key < b->T && !atomic_load(&b->failed); b->first_key += b->n_keys) {
-        const size_t n = hs__min(b->n_keys, b->T - b->first_key);
+    for (b->first_key = 0; b->first_key < b->K && !atomic_load(&b->failed); b->first_key += b->n_keys) {
+        const size_t n = hs__min(b->n_keys, b->K - b->first_key);
         if (b->columns)
             hs_runtime_share(runtime, b->n_threads, b->n_heads, task_attention, b);
         hs_runtime_share(runtime, b->n_threads, (n + KEYS - 1) / KEYS, task_columns, b);
@@ -340,20 +372,25 @@ hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, co
 {
     const hs_architecture *architecture = hs_engine_architecture(engine);
     const size_t H = architecture->shape.hidden, width = (H + LANES_MAX - 1) / LANES_MAX * LANES_MAX;
-    const size_t T = capture->n_tokens, n_heads = architecture->shape.n_heads;
+    const size_t T = capture->n_tokens, K = capture->n_keys, n_heads = architecture->shape.n_heads;
+    const size_t number =
+        capture->layers[l] * hs_architecture_layer_blocks(architecture) + (size_t)capture->cross;
     block b = {.engine = engine,
                .architecture = architecture,
                .capture = capture,
                .kernels = hs__kernels_select(),
+               .weights = &architecture->layers[architecture->layers[number].same_as],
                .layer = capture->layers[l],
                .at = l,
                .T = T,
+               .K = K,
+               .cross = capture->cross,
                .H = H,
                .A = hs_shape_attention_width(&architecture->shape),
                .d = architecture->shape.head_width,
                .n_heads = n_heads,
                .n_threads = n_threads,
-               .n_keys = capture->arrays[HS_TAP_ATTENTION] ? T : columns_at_once(n_heads, T),
+               .n_keys = capture->arrays[HS_TAP_ATTENTION] ? K : columns_at_once(n_heads, T),
                .width = width,
                .step =
                    width % 1024 ? width : width + LANES_MAX, /* rows 4 KiB apart share a set of the cache */
@@ -369,7 +406,7 @@ hs_status hs_contributions_compute(const hs_engine *engine, size_t n_threads, co
     weights_read(&b);
     hs_runtime_share(runtime, n_threads, (b.T + ROWS - 1) / ROWS, task_outputs, &b);
     columns_compute(&b, runtime);
-    hs__rows_divide(ret, b.T);
+    rows_divide(&b);
     hs_runtime_block_return(runtime, arena.base, n_bytes);
     return atomic_load(&b.failed) ? hs_fail(err, HS_NO_MEMORY, "out of memory for contributions") : HS_OK;
 }

@@ -219,8 +219,8 @@ enum { AT_ONCE = 64 }; /* heads that a head is compared with at once */
 typedef struct js_row {
     const hs__kernels *kernels;
     const float *const *maps;
-    size_t n, T, at; /* at: where the row begins in a map */
-    size_t n_seen;   /* columns that some head attends to; the others are 0 */
+    size_t n, T, K, at; /* at: where the row begins in a map */
+    size_t n_seen;      /* columns that some head attends to; the others are 0 */
     const double *entropies;
     double *sums;
 } js_row;
@@ -256,19 +256,20 @@ static size_t columns_seen(const js_row *r)
 {
     size_t n = 1;
     for (size_t h = 0; h < r->n; h++)
-        for (size_t j = r->T; j > n; j--)
+        for (size_t j = r->K; j > n; j--)
             n = r->maps[h][r->at + j - 1] != 0 ? j : n;
     return n;
 }
 
 void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *attentions, size_t n_heads,
-                     size_t n_tokens, size_t row, double *entropies, double *sums)
+                     size_t n_tokens, size_t n_keys, size_t row, double *entropies, double *sums)
 {
     js_row r = {.kernels = hs__kernels_select(),
                 .maps = attentions,
                 .n = n_heads,
                 .T = n_tokens,
-                .at = row * n_tokens,
+                .K = n_keys,
+                .at = row * n_keys,
                 .entropies = entropies,
                 .sums = sums};
     r.n_seen = columns_seen(&r);

@@ -51,8 +51,8 @@ bool hs_heads_hsic_add_in(const hs_head_rows *source, size_t n_heads, size_t n_t
 /* Replaces the sums by 1 - CKA, on both sides of the diagonal; NAN where it is undefined. */
 void hs_heads_cka_distance(double *sums, size_t n_heads);
 
-/* Adds one row's part of the JS of every two heads: its divergence / T. entropies is scratch [n_heads].
- * Threads share the pairs of heads; the sums do not depend on their number. runtime may be NULL for one
- * thread. */
+/* Adds one row's part of the JS of every two heads, whose maps are [n_tokens][n_keys]: its divergence / T.
+ * entropies is scratch [n_heads]. Threads share the pairs of heads; the sums do not depend on their number.
+ * runtime may be NULL for one thread. */
 void hs_heads_js_add(hs_runtime *runtime, size_t n_threads, const float *const *attentions, size_t n_heads,
-                     size_t n_tokens, size_t row, double *entropies, double *sums);
+                     size_t n_tokens, size_t n_keys, size_t row, double *entropies, double *sums);

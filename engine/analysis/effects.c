@@ -64,21 +64,25 @@ typedef struct sweep {
     hs__variants variants;
     const hs_effects_options *options;
     const hs_capture *baseline;
-    size_t T, H, V, n_layers, n_heads, n_threads;
-    size_t n_slots;       /* threads that compare similarities at once; 0: no layer follows */
-    size_t layer;         /* whose heads are changed */
-    double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
-    double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
-    float *maps;          /* [n_slots][T][T] */
-    float *baselines;     /* the same, of similarities that are computed again */
-    atomic_int failed;    /* one of these had no memory */
-    float *states;        /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
-    size_t n_at_once;     /* positions whose logits are held */
-    float *logits;        /* [n_at_once][1 + n][V] */
-    float *probabilities; /* [V]: the baseline's */
-    size_t n_target;      /* floats that the target reads of a variant */
-    float *targets;       /* [2 + n][n_target], the baseline's first, the other text's last */
-    float *outputs;       /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
+    size_t T, H, n_layers, n_heads, n_threads;
+    hs_effects_reader reader; /* the engine and text whose last states are read; with a decoder, by that */
+    size_t V;                 /* of its vocabulary */
+    hs_capture *read;         /* of a decoder's text: LAST_STATE; owned; else NULL */
+    hs_workspace *read_ws;    /* owned; NULL without such a decoder */
+    size_t n_slots;           /* threads that compare similarities at once; 0: no layer follows */
+    size_t layer;             /* whose heads are changed */
+    double *norms;            /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
+    double *ratios;           /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
+    float *maps;              /* [n_slots][T][T] */
+    float *baselines;         /* the same, of similarities that are computed again */
+    atomic_int failed;        /* one of these had no memory */
+    float *states;            /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
+    size_t n_at_once;         /* positions whose logits are held */
+    float *logits;            /* [n_at_once][1 + n][V] */
+    float *probabilities;     /* [V]: the baseline's */
+    size_t n_target;          /* floats that the target reads of a variant */
+    float *targets;           /* [2 + n][n_target], the baseline's first, the other text's last */
+    float *outputs;           /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
 } sweep;
 
 /* ---- similarities ---- */
@@ -204,17 +208,38 @@ static float hidden_change(const sweep *s, const float *changed)
     return (float)(sum / (double)s->T);
 }
 
-/* Keeps what the predictions and the target read: row 0 is the baseline's, row 1 + k that of the layer's k-th
- * head. */
-static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *err)
+/* Replaces a text's last states by those of the decoder that reads them, if there is one. */
+static hs_status states_read(const sweep *s, const float **last, const hs_run_control *control, hs_error *err)
 {
-    for (size_t p = 0; p < s->options->n_positions; p++)
-        memcpy(s->states + (p * (1 + s->options->n_heads) + row) * s->H,
-               last + s->options->positions[p] * s->H, s->H * sizeof *last);
+    if (!s->read)
+        return HS_OK;
+    const hs_sequence text = {.ids = s->reader.ids,
+                              .n_tokens = s->reader.n_tokens,
+                              .capture = s->read,
+                              .memory = *last,
+                              .n_memory = s->T};
+    *last = s->read->arrays[HS_TAP_LAST_STATE];
+    return hs_engine_compute(s->reader.engine, s->read_ws, &text, 1, NULL, control, err);
+}
+
+static hs_status target_keep(const sweep *s, const float *last, size_t row, hs_error *err)
+{
     if (s->n_target == 0)
         return HS_OK;
-    return hs_target_rows(s->variants.engine, &s->options->target, last, s->baseline, s->n_threads,
-                          s->targets + row * s->n_target, err);
+    return hs_target_rows(s->reader.engine, &s->options->target, last, s->read ? s->read : s->baseline,
+                          s->n_threads, s->targets + row * s->n_target, err);
+}
+
+/* Keeps what the predictions and the target read of a text's last states: row 0 is the baseline's, row 1 + k
+ * that of the layer's k-th head. */
+static hs_status states_keep(sweep *s, const float *last, size_t row, const hs_run_control *control,
+                             hs_error *err)
+{
+    const hs_status st = states_read(s, &last, control, err);
+    for (size_t p = 0; p < s->options->n_positions && !st; p++)
+        memcpy(s->states + (p * (1 + s->options->n_heads) + row) * s->H,
+               last + s->options->positions[p] * s->H, s->H * sizeof *last);
+    return st ? st : target_keep(s, last, row, err);
 }
 
 /* ---- a pass ---- */
@@ -261,7 +286,8 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
     for (size_t i = 0; i < n; i++)
         s->variants.starts[i] =
             (hs_start){.layer = s->layer,
-                       .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
+                       .state = hs_capture_input(s->baseline, s->layer),
+                       .cross = s->baseline->cross,
                        .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
                        .head_off = heads[i],
                        .head_new = variant_output(s, i, heads[i])};
@@ -277,7 +303,7 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
     for (size_t i = 0; i < n && !st; i++) {
         const float *last = hs_capture_at(s->variants.captures[i], HS_TAP_LAST_STATE, 0, 0);
         ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN, NAN};
-        st = states_keep(s, last, 1 + first + i, err);
+        st = states_keep(s, last, 1 + first + i, control, err);
     }
     return st;
 }
@@ -289,9 +315,9 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 static int32_t token_at(const sweep *s, size_t position)
 {
     const hs_effects_options *options = s->options;
-    if (hs_engine_architecture(s->variants.engine)->predictor.next)
-        return position + 1 < s->T ? options->baseline->ids[position + 1] : -1;
-    const int32_t id = options->baseline->ids[position];
+    if (hs_engine_architecture(s->reader.engine)->predictor.next)
+        return position + 1 < s->reader.n_tokens ? s->reader.ids[position + 1] : -1;
+    const int32_t id = s->reader.ids[position];
     return id == options->mask_id ? -1 : id;
 }
 
@@ -326,8 +352,8 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
         n = hs__min(s->n_at_once, options->n_positions - p);
-        const hs_status st = hs_engine_predict(s->variants.engine, s->states + p * n_rows * s->H, n * n_rows,
-                                               0, s->n_threads, s->logits, err);
+        const hs_status st = hs_engine_predict(s->reader.engine, s->states + p * n_rows * s->H, n * n_rows, 0,
+                                               s->n_threads, s->logits, err);
         if (st)
             return st;
         for (size_t i = 0; i < n; i++) {
@@ -350,8 +376,8 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
     const bool patched = options->kind == HS_INTERVENE_PATCH;
     double values[2 + HS_HEADS_MAX], divergences[2 + HS_HEADS_MAX];
     const hs_status st =
-        hs_target_values(s->variants.engine, &options->target, s->targets, 1 + options->n_heads + patched,
-                         options->baseline->ids, s->T, s->n_threads, values, divergences, err);
+        hs_target_values(s->reader.engine, &options->target, s->targets, 1 + options->n_heads + patched,
+                         s->reader.ids, s->reader.n_tokens, s->n_threads, values, divergences, err);
     for (size_t h = 0; h < options->n_heads && !st; h++) {
         ret[h].target_change = (float)(values[1 + h] - values[0]);
         ret[h].class_kl = (float)divergences[1 + h];
@@ -371,7 +397,7 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
                                     hs_all_numbers,
                                     s->n_heads,
                                     HS_KEEP(LAST_STATE),
-                                    0};
+                                    s->baseline->cross ? s->baseline->n_keys : 0};
     hs_status st = hs__variants_select(&s->variants, &selection, err);
     for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
         n = hs__min(s->variants.capacity, options->n_heads - h);
@@ -416,7 +442,10 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const size_t T = options->baseline->n_tokens, n_rows = 1 + options->n_heads;
-    const size_t held = HS_LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
+    const hs_effects_reader own = {engine, options->baseline->ids, T},
+                            reader = options->reader.engine ? options->reader : own;
+    const size_t V = hs_engine_shape(reader.engine)->vocab_size;
+    const size_t held = HS_LOGITS_BYTES_MAX / (n_rows * V * sizeof(float));
     return (sweep){
         .variants = {.engine = engine,
                      .text = options->baseline,
@@ -425,14 +454,34 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
         .baseline = options->baseline->capture,
         .T = T,
         .H = shape->hidden,
-        .V = shape->vocab_size,
+        .reader = reader,
+        .V = V,
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
         .n_threads = hs__max(n_threads, 1),
         .n_slots = slots_of(options, shape->n_layers, T, hs__max(n_threads, 1)),
         .n_at_once = hs__min(hs__max(held, 1), options->n_positions),
-        .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T),
+        .n_target =
+            hs_target_floats(hs_engine_architecture(reader.engine), &options->target, reader.n_tokens),
     };
+}
+
+/* Returns the tokens of the workspace in which a decoder reads its text and the states of the other one. */
+static size_t reader_tokens(const sweep *s)
+{
+    return hs__max(s->T, s->reader.n_tokens);
+}
+
+static hs_status reader_create(sweep *s, hs_error *err)
+{
+    const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
+    const hs_engine *engine = s->options->reader.engine;
+    if (!engine)
+        return HS_OK;
+    const hs_status st = hs_workspace_create(engine, reader_tokens(s), &s->read_ws, err);
+    return st ? st
+              : hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &selection,
+                                  s->reader.n_tokens, &s->read, err);
 }
 
 static size_t sweep_bytes(sweep s)
@@ -444,7 +493,20 @@ static size_t sweep_bytes(sweep s)
 
 size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_options *options, size_t n_threads)
 {
-    return sweep_bytes(sweep_describe(engine, options, hs_engine_shape(engine)->n_positions, n_threads));
+    const sweep s = sweep_describe(engine, options, hs_engine_shape(engine)->n_positions, n_threads);
+    return sweep_bytes(s) +
+           (options->reader.engine ? hs_workspace_bytes(options->reader.engine, reader_tokens(&s)) : 0);
+}
+
+/* Keeps what the target reads of the other text. */
+static hs_status other_target_keep(const sweep *s, const hs_run_control *control, hs_error *err)
+{
+    const hs_effects_options *options = s->options;
+    const float *last = hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0);
+    const hs_status st = states_read(s, &last, control, err);
+    return st ? st
+              : hs_target_rows(s->reader.engine, &options->target, last, s->read ? s->read : options->other,
+                               s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
 }
 
 static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effect *ret, hs_error *err)
@@ -452,11 +514,9 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
     const hs_effects_options *options = s->options;
     hs_status st = norms_find(s, err);
     if (!st)
-        st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
+        st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, control, err);
     if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)
-        st = hs_target_rows(s->variants.engine, &options->target,
-                            hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), options->other,
-                            s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
+        st = other_target_keep(s, control, err);
     for (size_t l = 0; l < options->n_layers && !st; l++) {
         s->layer = options->layers[l];
         st = layer_compare(s, l * options->n_heads, control, ret + l * options->n_heads, err);
@@ -473,8 +533,12 @@ hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs
         return hs_fail(err, HS_NO_MEMORY, "out of memory for effects");
     s.variants.ws = ws;
     sweep_layout(&s, &arena);
-    const hs_status st = layers_compare(&s, control, ret_effects, err);
+    hs_status st = reader_create(&s, err);
+    if (!st)
+        st = layers_compare(&s, control, ret_effects, err);
     hs__variants_finish(&s.variants);
+    hs_capture_destroy(s.read);
+    hs_workspace_destroy(s.read_ws);
     free(arena.base);
     return st;
 }

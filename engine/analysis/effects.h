@@ -55,8 +55,9 @@ void hs__variants_finish(hs__variants *variants);
  * L layers cost n L (L + 1/2) / 2 layers instead of n L L. Variants of a layer share passes, as many as
  * the workspace holds. */
 
-/* Taps that the baseline's capture must keep, of all layers and heads. The tap of the options'
- * `similarity` replaces SIMILARITY, which is not read if only heads of the last layer are changed. */
+/* Taps that the baseline's capture must keep, of all layers and heads; of cross heads CROSS_STATE, too. The
+ * tap of the options' `similarity` replaces SIMILARITY, which is not read if only heads of the last layer are
+ * changed. */
 #define HS_EFFECTS_TAPS (HS_KEEP(HEAD_OUTPUT) | HS_KEEP(SIMILARITY) | HS_KEEP(EVERY_STATE))
 
 /* The effect of one head. h, S and p are of the baseline, h', S' and p' with the head changed. NAN
@@ -76,19 +77,30 @@ typedef struct hs_effect {
     float recovered;     /* with PATCH: target_change / (the other text's target - the baseline's) */
 } hs_effect;
 
+/* A decoder that reads the last states of a text whose heads are changed. Predictions and the target are then
+ * the decoder's, of its text ids [n_tokens]. */
+typedef struct hs_effects_reader {
+    const hs_engine *engine; /* NULL: there is none */
+    const int32_t *ids;
+    size_t n_tokens;
+} hs_effects_reader;
+
 typedef struct hs_effects_options {
-    /* The baseline, with a filled capture. Its interventions apply to all variants. start is not read. */
+    /* The baseline, with a filled capture. Its interventions apply to all variants. start is not read. If
+     * the capture is of cross heads, these are the heads that are changed and compared. */
     const hs_sequence *baseline;
     hs_intervention_kind kind; /* ZERO, SCALE, MEAN or PATCH */
     float factor;              /* of SCALE */
-    /* For PATCH: another text with as many tokens. Keeps HEAD_OUTPUT and EVERY_STATE of all layers and heads.
-     */
+    /* For PATCH: another text with as many tokens. Keeps HEAD_OUTPUT and EVERY_STATE of all layers and heads,
+     * cross heads like the baseline's. */
     const hs_capture *other;
     /* Heads to change; ascending, 0-based, unique. */
     const uint16_t *layers, *heads;
     size_t n_layers, n_heads;
-    const size_t
-        *positions; /* positions to predict, below T; none if the checkpoint has no head for masked tokens */
+    hs_effects_reader reader;
+    /* Positions to predict, of the reader's text if there is one; none if the checkpoint has no head for
+     * tokens. */
+    const size_t *positions;
     size_t n_positions;
     hs_target target;
     hs_similarity similarity; /* which S is compared */

@@ -3,6 +3,7 @@
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/effects.h"
+#include "engine/arena.h"
 #include "engine/kernels/kernels.h"
 #include "model/base/clones.h"
 #include "model/base/memory.h"
@@ -13,10 +14,10 @@
 
 /* ---- effective attention ---- */
 typedef struct basis {
-    double *columns; /* [d][T]: V', then the basis in its first rows */
+    double *columns; /* [d][K]: V', then the basis in its first rows */
     double *squares; /* [d]: of the lengths of rows that are not in the basis yet */
-    float *turned;   /* [d][T]: Q' */
-    float *panels;   /* of Q [T][d], then of Q' [d][T] */
+    float *turned;   /* [d][K]: Q' */
+    float *panels;   /* of Q [K][d], then of Q' [d][K] */
     float *weights;  /* [T][d]: A Q */
 } basis;
 
@@ -26,16 +27,16 @@ static size_t panels_floats(const hs__kernels *kernels, size_t T, size_t d)
     return straight > turned ? straight : turned;
 }
 
-static basis basis_of(const hs__kernels *kernels, void *scratch, size_t T, size_t d)
+static basis basis_of(const hs__kernels *kernels, void *scratch, size_t K, size_t d)
 {
     double *columns = scratch;
-    double *squares = columns + T * d;
-    float *turned = (float *)(void *)(squares + d), *panels = turned + T * d;
+    double *squares = columns + K * d;
+    float *turned = (float *)(void *)(squares + d), *panels = turned + K * d;
     return (basis){.columns = columns,
                    .squares = squares,
                    .turned = turned,
                    .panels = panels,
-                   .weights = panels + panels_floats(kernels, T, d)};
+                   .weights = panels + panels_floats(kernels, K, d)};
 }
 
 size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
@@ -118,33 +119,32 @@ static size_t orthonormalize(const basis *b, size_t n_rows, size_t n)
     return n_rows;
 }
 
-void hs_effective_attention(const float *attention, const float *values, size_t n_tokens, size_t head_width,
-                            void *scratch, float *ret_attention)
+void hs_effective_attention(const float *attention, const float *values, size_t n_tokens, size_t n_keys,
+                            size_t head_width, void *scratch, float *ret_attention)
 {
     const hs__kernels *kernels = hs__kernels_select();
-    const size_t T = n_tokens, d = head_width;
-    const basis b = basis_of(kernels, scratch, T, d);
+    const size_t T = n_tokens, K = n_keys, d = head_width;
+    const basis b = basis_of(kernels, scratch, K, d);
     for (size_t c = 0; c < d; c++)
-        for (size_t t = 0; t < T; t++)
-            b.columns[c * T + t] = (double)values[t * d + c];
-    const size_t rank = orthonormalize(&b, d, T);
+        for (size_t t = 0; t < K; t++)
+            b.columns[c * K + t] = (double)values[t * d + c];
+    const size_t rank = orthonormalize(&b, d, K);
     if (rank == 0) {
-        memset(ret_attention, 0, T * T * sizeof *ret_attention);
+        memset(ret_attention, 0, T * K * sizeof *ret_attention);
         return;
     }
-    for (size_t i = 0; i < rank * T; i++)
+    for (size_t i = 0; i < rank * K; i++)
         b.turned[i] = (float)b.columns[i];
-    kernels->pack(T, rank, b.turned, 1, T, b.panels);
-    kernels->product(T, T, attention, T, b.panels, rank, NULL, NULL, b.weights, rank);
-    kernels->pack(rank, T, b.turned, T, 1, b.panels);
-    kernels->product(T, rank, b.weights, rank, b.panels, T, NULL, NULL, ret_attention, T);
+    kernels->pack(K, rank, b.turned, 1, K, b.panels);
+    kernels->product(T, K, attention, K, b.panels, rank, NULL, NULL, b.weights, rank);
+    kernels->pack(rank, K, b.turned, K, 1, b.panels);
+    kernels->product(T, rank, b.weights, rank, b.panels, K, NULL, NULL, ret_attention, K);
 }
 
 /* ---- rollout ---- */
 HS_CLONES
-void hs_attention_mean(const float *attentions, size_t n_heads, size_t n_tokens, float *ret_mean)
+void hs_attention_mean(const float *attentions, size_t n_heads, size_t n, float *ret_mean)
 {
-    const size_t n = n_tokens * n_tokens;
     memcpy(ret_mean, attentions, n * sizeof *ret_mean);
     for (size_t h = 1; h < n_heads; h++)
         for (size_t i = 0; i < n; i++)
@@ -200,6 +200,90 @@ void hs_rollout_weights(float *mean, size_t n_tokens)
         mean[i * T + i] += 0.5F;
 }
 
+/* ---- rollout through a decoder ---- */
+
+/* The data of a call. */
+typedef struct crossing {
+    const hs_capture *own, *cross;
+    size_t T, K;
+    float *own_mean;        /* [T][T] */
+    float *cross_mean;      /* [T][K] */
+    float *before, *panels; /* [T][K]; of it */
+    float *after;           /* [T][K] */
+} crossing;
+
+static void crossing_layout(crossing *c, hs__arena *arena)
+{
+    c->own_mean = hs__arena_floats(arena, c->T * c->T);
+    c->cross_mean = hs__arena_floats(arena, c->T * c->K);
+    c->before = hs__arena_floats(arena, c->T * c->K);
+    c->panels = hs__arena_floats(arena, hs__panels_floats(hs__kernels_select(), c->T, c->K));
+    c->after = hs__arena_floats(arena, c->T * c->K);
+}
+
+static size_t crossing_bytes(crossing c)
+{
+    hs__arena measure = {0};
+    crossing_layout(&c, &measure);
+    return measure.used;
+}
+
+/* Computes E of a layer in `after` from that of the layer before in `before`. */
+static void crossing_step(const crossing *c, size_t layer)
+{
+    const hs__kernels *kernels = hs__kernels_select();
+    const size_t T = c->T, K = c->K;
+    hs_attention_mean(hs_capture_at(c->own, HS_TAP_ATTENTION, layer, 0), c->own->n_heads, T * T, c->own_mean);
+    hs_attention_mean(hs_capture_at(c->cross, HS_TAP_ATTENTION, layer, 0), c->cross->n_heads, T * K,
+                      c->cross_mean);
+    hs_rollout_weights(c->own_mean, T);
+    kernels->pack(T, K, c->before, K, 1, c->panels);
+    kernels->product(T, T, c->own_mean, T, c->panels, K, NULL, NULL, c->after, K);
+    for (size_t i = 0; i < T * K; i++)
+        c->after[i] = 0.5F * (c->after[i] + c->cross_mean[i]);
+}
+
+static void crossing_run(crossing *c, const uint16_t *layers, size_t n_layers, float *ret)
+{
+    memset(c->before, 0, c->T * c->K * sizeof *c->before);
+    for (size_t layer = 0, l = 0; l < n_layers; layer++) {
+        crossing_step(c, layer);
+        memcpy(c->before, c->after, c->T * c->K * sizeof *c->before);
+        if (layers[l] == layer)
+            memcpy(ret + l++ * c->T * c->K, c->after, c->T * c->K * sizeof *ret);
+    }
+}
+
+size_t hs_cross_rollout_bytes(const hs_shape *shape, size_t n_tokens, size_t n_keys)
+{
+    const hs_selection all = hs_select_all(shape, HS_KEEP(ATTENTION));
+    return crossing_bytes((crossing){.T = n_tokens, .K = n_keys}) + hs_capture_bytes(shape, &all, n_tokens);
+}
+
+hs_status hs_cross_rollout_compute(const hs_engine *engine, hs_workspace *ws, const hs_sequence *text,
+                                   const uint16_t *layers, size_t n_layers, const hs_run_control *control,
+                                   float *ret, hs_error *err)
+{
+    const hs_selection all = hs_select_all(hs_engine_shape(engine), HS_KEEP(ATTENTION));
+    crossing c = {.cross = text->capture, .T = text->n_tokens, .K = text->capture->n_keys};
+    hs_sequence own = *text;
+    hs__arena arena = {.base = hs_memory_create(crossing_bytes(c))};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for the rollout");
+    crossing_layout(&c, &arena);
+    own.capture = NULL;
+    hs_status st =
+        hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &all, c.T, &own.capture, err);
+    if (!st)
+        st = hs_engine_compute(engine, ws, &own, 1, NULL, control, err);
+    c.own = own.capture;
+    if (!st)
+        crossing_run(&c, layers, n_layers, ret);
+    hs_capture_destroy(own.capture);
+    free(arena.base);
+    return st;
+}
+
 /* ---- value zeroing ----
  *
  * Takes one token's value after the other out of a layer. */
@@ -207,7 +291,7 @@ void hs_rollout_weights(float *mean, size_t n_tokens)
 /* The data of a call. A variant is one token whose value is 0. */
 typedef struct zeroing {
     hs__variants variants;
-    size_t T, H, d, n_heads;
+    size_t T, K, H, d, n_heads;
     uint16_t layer;
     float *outputs; /* [capacity][n_heads][T][d] */
 } zeroing;
@@ -222,20 +306,21 @@ static void outputs_compute(const zeroing *z, size_t j, float *to)
                     *attention = hs_capture_at(capture, HS_TAP_ATTENTION, z->layer, h);
         for (size_t i = 0; i < z->T; i++)
             for (size_t k = 0; k < z->d; k++)
-                *to++ = o[i * z->d + k] - attention[i * z->T + j] * v[k];
+                *to++ = o[i * z->d + k] - attention[i * z->K + j] * v[k];
     }
 }
 
 static hs_status pass_run(zeroing *z, size_t first, size_t n, const hs_run_control *control, hs_error *err)
 {
     const size_t size = z->n_heads * z->T * z->d;
+    const hs_capture *capture = z->variants.text->capture;
     for (size_t k = 0; k < n; k++) {
         outputs_compute(z, first + k, z->outputs + k * size);
-        z->variants.starts[k] =
-            (hs_start){.layer = z->layer,
-                       .state = hs_capture_at(z->variants.text->capture, HS_TAP_EVERY_STATE, z->layer, 0),
-                       .head_outputs = z->outputs + k * size,
-                       .head_off = z->n_heads};
+        z->variants.starts[k] = (hs_start){.layer = z->layer,
+                                           .state = hs_capture_input(capture, z->layer),
+                                           .cross = capture->cross,
+                                           .head_outputs = z->outputs + k * size,
+                                           .head_off = z->n_heads};
     }
     return hs__variants_run(&z->variants, n, NULL, control, err);
 }
@@ -246,15 +331,17 @@ static double cosine_distance(const float *a, const float *b, size_t n)
     return distance > 0 ? distance : 0; /* rounding may make it negative */
 }
 
-/* Fills columns [first, first + n) of the map. A causal model shows no token those after it. */
+/* Fills columns [first, first + n) of the map. A causal model shows no token those after it, except to cross
+ * heads. */
 static void columns_compare(const zeroing *z, size_t first, size_t n, float *map)
 {
-    const bool causal = hs_engine_architecture(z->variants.engine)->causal;
+    const bool causal =
+        hs_engine_architecture(z->variants.engine)->causal && !z->variants.text->capture->cross;
     const float *before = hs_capture_at(z->variants.text->capture, HS_TAP_EVERY_STATE, z->layer + 1U, 0);
     for (size_t k = 0; k < n; k++) {
         const float *after = hs_capture_at(z->variants.captures[k], HS_TAP_HIDDEN_STATE, 1, 0);
         for (size_t i = 0; i < z->T; i++)
-            map[i * z->T + first + k] =
+            map[i * z->K + first + k] =
                 causal && first + k > i ? 0
                                         : (float)cosine_distance(before + i * z->H, after + i * z->H, z->H);
     }
@@ -264,23 +351,24 @@ static hs_status layer_run(zeroing *z, const hs_run_control *control, float *map
 {
     const hs_selection selection = {.layers = &z->layer, .n_layers = 1, .taps = HS_KEEP(HIDDEN_STATE)};
     hs_status st = hs__variants_select(&z->variants, &selection, err);
-    for (size_t j = 0, n; j < z->T && !st; j += n) {
-        n = hs__min(z->variants.capacity, z->T - j);
+    for (size_t j = 0, n; j < z->K && !st; j += n) {
+        n = hs__min(z->variants.capacity, z->K - j);
         st = pass_run(z, j, n, control, err);
         if (!st)
             columns_compare(z, j, n, map);
     }
     if (!st)
-        hs__rows_divide(map, z->T);
+        hs__rows_divide(map, z->T, z->K);
     return st;
 }
 
-static zeroing zeroing_describe(const hs_engine *engine, size_t n_tokens, size_t tokens_max)
+static zeroing zeroing_describe(const hs_engine *engine, size_t n_tokens, size_t n_keys, size_t tokens_max)
 {
     const hs_shape *shape = hs_engine_shape(engine);
     return (zeroing){
-        .variants = {.engine = engine, .capacity = hs__variants_capacity(n_tokens, tokens_max, n_tokens)},
+        .variants = {.engine = engine, .capacity = hs__variants_capacity(n_tokens, tokens_max, n_keys)},
         .T = n_tokens,
+        .K = n_keys,
         .H = shape->hidden,
         .d = shape->head_width,
         .n_heads = shape->n_heads};
@@ -291,9 +379,9 @@ static size_t outputs_floats(const zeroing *z)
     return z->variants.capacity * z->n_heads * z->T * z->d;
 }
 
-size_t hs_value_zeroing_bytes(const hs_engine *engine, size_t n_tokens)
+size_t hs_value_zeroing_bytes(const hs_engine *engine, size_t n_tokens, size_t n_keys)
 {
-    const zeroing z = zeroing_describe(engine, n_tokens, hs_engine_shape(engine)->n_positions);
+    const zeroing z = zeroing_describe(engine, n_tokens, n_keys, hs_engine_shape(engine)->n_positions);
     return (outputs_floats(&z) + z.variants.capacity * 2 * z.T * z.H) * sizeof(float); /* and the captures */
 }
 
@@ -301,7 +389,7 @@ hs_status hs_value_zeroing_compute(const hs_engine *engine, hs_workspace *ws, co
                                    const uint16_t *layers, size_t n_layers, const hs_run_control *control,
                                    float *ret, hs_error *err)
 {
-    zeroing z = zeroing_describe(engine, text->n_tokens, hs_workspace_tokens(ws));
+    zeroing z = zeroing_describe(engine, text->n_tokens, text->capture->n_keys, hs_workspace_tokens(ws));
     hs_status st = HS_OK;
     z.variants.ws = ws;
     z.variants.text = text;
@@ -310,7 +398,7 @@ hs_status hs_value_zeroing_compute(const hs_engine *engine, hs_workspace *ws, co
         return hs_fail(err, HS_NO_MEMORY, "out of memory for value zeroing");
     for (size_t l = 0; l < n_layers && !st; l++) {
         z.layer = layers[l];
-        st = layer_run(&z, control, ret + l * z.T * z.T, err);
+        st = layer_run(&z, control, ret + l * z.T * z.K, err);
     }
     hs__variants_finish(&z.variants);
     free(z.outputs);

@@ -291,10 +291,12 @@ static void task_attend(void *context, size_t task, size_t slot)
     const size_t group = task / p->plan->n_sequences, s = task % p->plan->n_sequences;
     const size_t n = shape->n_heads / hs_shape_kv_heads(shape);
     row_start at = {0};
-    for (size_t before = 0; before < s; before++) {
+    size_t n_memory = 0; /* up to the end of the sequence's own */
+    for (size_t before = 0; before < s; before++)
         at.token += p->plan->sequences[before].n_tokens;
-        at.memory += p->plan->sequences[before].n_memory;
-    }
+    for (size_t i = 0; i <= s; i++)
+        n_memory += hs__sequence_memory(p->plan->sequences, i);
+    at.memory = n_memory - p->plan->sequences[s].n_memory;
     bool keys_are_ready = false;
     for (size_t index = group * n; index < (group + 1) * n; index++)
         keys_are_ready |= head_attend(p, index, s, at, slot, keys_are_ready);
@@ -579,9 +581,10 @@ static void memory_gather(const pass *p)
     const size_t H = p->engine->shape.hidden;
     float *to = p->ws->memory;
     for (size_t s = 0; to && s < p->plan->n_sequences; s++) {
-        const hs_sequence *sequence = &p->plan->sequences[s];
-        memcpy(to, sequence->memory, sequence->n_memory * H * sizeof *to);
-        to += sequence->n_memory * H;
+        const size_t n = hs__sequence_memory(p->plan->sequences, s) * H;
+        if (n > 0)
+            memcpy(to, p->plan->sequences[s].memory, n * sizeof *to);
+        to += n;
     }
 }
 
@@ -616,6 +619,19 @@ static void keep_state(const hs_capture *capture, ptrdiff_t layer, const float *
         memcpy(capture->arrays[HS_TAP_LAST_STATE], x, bytes);
 }
 
+/* Keeps the states that enter the cross heads of the current layer. */
+static void keep_cross_states(const pass *p)
+{
+    const float *x = p->ws->x;
+    for (size_t s = 0; s < p->plan->n_sequences; s++) {
+        const hs_capture *capture = p->plan->sequences[s].capture;
+        const size_t n = capture->n_tokens * capture->hidden;
+        if (capture->arrays[HS_TAP_CROSS_STATE])
+            memcpy(hs_capture_at(capture, HS_TAP_CROSS_STATE, p->index, 0), x, n * sizeof *x);
+        x += n;
+    }
+}
+
 /* Keeps the states after a layer; -1: the embeddings. */
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
@@ -644,6 +660,8 @@ static void finish_block(pass *p, hs__team *team)
         run_between(p, team, NULL, next);
     if (ends_layer)
         keep_hidden_states(p, (ptrdiff_t)p->index);
+    else
+        keep_cross_states(p);
 }
 
 /* Makes a block the current one. */
@@ -667,7 +685,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
         enter_block(p, block);
         if (block == first && attends)
             run_between(p, team, NULL, p->layer);
-        if (p->cross)
+        if (p->cross && attends)
             memory_multiply(p, team);
         if (attends)
             attend(p, team);
@@ -797,7 +815,8 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
     hs__patch_state(plan, p.index, engine->shape.hidden, p.ws->x);
     if (plan->first_block == 0)
         unfold_all(&p);
-    keep_hidden_states(&p, (ptrdiff_t)p.index - 1);
+    if (!p.cross)
+        keep_hidden_states(&p, (ptrdiff_t)p.index - 1);
     st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;

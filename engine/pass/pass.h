@@ -219,6 +219,9 @@ void hs__positions_place(const hs_engine *engine, const hs__packed_layer *layer,
                          hs__head *head);
 /* Applies the patches of one head to its output, rows `step` floats apart. */
 void hs__patch_output(const hs__head_place *place, size_t width, float *output, size_t step);
+/* Returns the rows of memory that sequence s adds to those of the sequences before it: none if it shares the
+ * memory of the one before. */
+size_t hs__sequence_memory(const hs_sequence *sequences, size_t s);
 /* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
 bool hs__state_is_patched(const hs_plan *plan, size_t state);
 /* Applies the patches of this state to x [N][H], the rows of all sequences. */

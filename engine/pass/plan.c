@@ -38,6 +38,7 @@ static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_HIDDEN_STATE] = {HS_AXIS_STATE, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
     [HS_TAP_LAST_STATE] = {HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
     [HS_TAP_EVERY_STATE] = {HS_AXIS_DEPTH, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
+    [HS_TAP_CROSS_STATE] = {HS_AXIS_MODEL_LAYER, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
 };
 
 /* clang-format off */
@@ -75,6 +76,7 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
         [HS_AXIS_NONE] = 1,
         [HS_AXIS_LAYER] = capture->n_layers,
         [HS_AXIS_STATE] = 1 + capture->n_layers,
+        [HS_AXIS_MODEL_LAYER] = capture->depth,
         [HS_AXIS_DEPTH] = 1 + capture->depth,
         [HS_AXIS_HEAD] = capture->n_heads,
         [HS_AXIS_KV_HEAD] = capture->n_heads,
@@ -186,6 +188,11 @@ float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
     return capture->arrays[tap] + index * tap_floats(capture, tap, heads ? 2 : 1);
 }
 
+const float *hs_capture_input(const hs_capture *capture, size_t layer)
+{
+    return hs_capture_at(capture, capture->cross ? HS_TAP_CROSS_STATE : HS_TAP_EVERY_STATE, layer, 0);
+}
+
 static void copy_heads(const hs_capture *from, hs_capture *to, hs_tap tap, size_t l)
 {
     const ptrdiff_t from_l = hs__list_find(from->layers, from->n_layers, to->layers[l]);
@@ -202,6 +209,9 @@ static void copy_states(const hs_capture *from, hs_capture *to, size_t n_layers)
     const size_t n = to->n_tokens * to->hidden;
     if (to->arrays[HS_TAP_EVERY_STATE])
         memcpy(to->arrays[HS_TAP_EVERY_STATE], from->arrays[HS_TAP_EVERY_STATE],
+               n_layers * n * sizeof(float));
+    if (to->arrays[HS_TAP_CROSS_STATE])
+        memcpy(to->arrays[HS_TAP_CROSS_STATE], from->arrays[HS_TAP_CROSS_STATE],
                n_layers * n * sizeof(float));
     if (!to->arrays[HS_TAP_HIDDEN_STATE] || n_layers == 0)
         return;
@@ -355,7 +365,8 @@ size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t
 static hs_status memory_check(const hs_architecture *architecture, const hs_sequence *sequence, hs_error *err)
 {
     const size_t n_positions = architecture->shape.n_positions;
-    bool cross = sequence->memory || sequence->capture->cross;
+    bool cross =
+        sequence->memory || sequence->capture->cross || sequence->capture->taps & HS_KEEP(CROSS_STATE);
     for (size_t i = 0; i < sequence->n_interventions; i++)
         cross |= sequence->interventions[i].cross;
     if (cross && !architecture->crosses)
@@ -387,6 +398,13 @@ static hs_status sequence_check(const hs_architecture *architecture, const hs_se
     return st ? st : interventions_check(shape, sequence, err);
 }
 
+size_t hs__sequence_memory(const hs_sequence *sequences, size_t s)
+{
+    const bool shared = s > 0 && sequences[s].memory == sequences[s - 1].memory &&
+                        sequences[s].n_memory == sequences[s - 1].n_memory;
+    return sequences[s].memory && !shared ? sequences[s].n_memory : 0;
+}
+
 /* Fails unless all sequences start in the same layer: the rows of all pass through the layers together. */
 static hs_status starts_check(hs_plan *plan, hs_error *err)
 {
@@ -395,13 +413,17 @@ static hs_status starts_check(hs_plan *plan, hs_error *err)
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_start *start = plan->sequences[s].start;
         if (!start != !first ||
-            (start && (start->layer != first->layer || !start->head_outputs != !first->head_outputs)))
+            (start && (start->layer != first->layer || !start->head_outputs != !first->head_outputs ||
+                       start->cross != first->cross)))
             return hs_fail(err, HS_INVALID, "the sequences of a pass must start at the same point");
         if (start && (start->layer >= shape->n_layers || !start->state))
             return hs_fail(err, HS_INVALID, "a sequence must start below layer %zu, with a state",
                            shape->n_layers);
+        if (start && start->cross && (!plan->architecture->crosses || !start->head_outputs))
+            return hs_fail(err, HS_INVALID, "only a decoder starts behind cross heads, with their outputs");
     }
-    plan->first_block = first ? first->layer * hs_architecture_layer_blocks(plan->architecture) : 0;
+    plan->first_block =
+        first ? first->layer * hs_architecture_layer_blocks(plan->architecture) + first->cross : 0;
     plan->starts_behind_heads = first && first->head_outputs;
     return HS_OK;
 }
@@ -414,7 +436,7 @@ static void depth_find(hs_plan *plan)
     plan->heads_only = true;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
-        const bool all = capture->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE));
+        const bool all = capture->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE) | HS_KEEP(CROSS_STATE));
         const bool states = all || capture->taps & HS_KEEP(HIDDEN_STATE);
         const size_t listed = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
         size_t n = (all ? capture->depth : listed) * n_layer;
@@ -438,7 +460,7 @@ hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *s
         if (st)
             return st;
         plan.n_tokens += sequences[s].n_tokens;
-        plan.n_memory += sequences[s].memory ? sequences[s].n_memory : 0;
+        plan.n_memory += hs__sequence_memory(sequences, s);
     }
     const hs_status st = starts_check(&plan, err);
     if (st)
@@ -514,7 +536,8 @@ void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x)
 {
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_sequence *sequence = &plan->sequences[s];
-        const bool stays = sequence->start && sequence->start->patched && state == sequence->start->layer;
+        const hs_start *start = sequence->start;
+        const bool stays = start && (start->patched || start->cross) && state == start->layer;
         for (size_t i = 0; !stays && i < sequence->n_interventions; i++) {
             const hs_intervention *patch = &sequence->interventions[i];
             if (patches_state(patch, state))

@@ -137,7 +137,7 @@ static void corpus_distances_add(hs_corpus_stats *stats, const hs__stats_kept *k
         return;
     memset(kept->sums, 0, n * n * sizeof *kept->sums);
     for (size_t row = 0; js && row < n_tokens; row++)
-        hs_heads_js_add(NULL, 1, kept->heads, n, n_tokens, row, kept->scratch, kept->sums);
+        hs_heads_js_add(NULL, 1, kept->heads, n, n_tokens, n_tokens, row, kept->scratch, kept->sums);
     if (!js)
         hs_heads_hsic_add(kept->heads, n, n_tokens, kept->scratch, kept->sums);
     for (size_t i = 0; i < n * n; i++)

@@ -1,5 +1,6 @@
 """Decoders and cross heads of encoder-decoder models, over HTTP: arrays against the float64 references, what a request
 must say, what is refused, sizes and formats."""
+import csv
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
 import checkpoint  # noqa: E402
 import encoder  # noqa: E402
+import experiments  # noqa: E402
 import family_bart  # noqa: E402
 import family_t5  # noqa: E402
 
@@ -195,13 +197,18 @@ def test_stacks_do_not_share_cached_heads(served):
     assert own not in first
 
 
+O_MATRICES = {"t5": {"encoder": "encoder.block.1.layer.0.SelfAttention.o", "decoder": "decoder.block.1.layer.0.SelfAttention.o",
+                     "cross": "decoder.block.1.layer.1.EncDecAttention.o"},
+              "bart": {"encoder": "encoder.layers.1.self_attn.out_proj", "decoder": "decoder.layers.1.self_attn.out_proj",
+                       "cross": "decoder.layers.1.encoder_attn.out_proj"}}
+
+
 @pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
-@pytest.mark.parametrize("stack, block", [("decoder", {"t5": "0.SelfAttention.o", "bart": "self_attn.out_proj"}),
-                                          ("cross", {"t5": "1.EncDecAttention.o", "bart": "encoder_attn.out_proj"})])
-def test_a_zeroed_head_is_one_that_writes_nothing(served, folders, tmp_path, name, stack, block):
+@pytest.mark.parametrize("stack, changed_stack", [("decoder", None), ("cross", None), ("decoder", "cross"), ("cross", "decoder"),
+                                                  ("decoder", "encoder")])
+def test_a_zeroed_head_is_one_that_writes_nothing(served, folders, tmp_path, name, stack, changed_stack):
     """Against the same checkpoint with the head's columns of W_O set to 0."""
-    family = "t5" if name == "t5" else "bart"
-    layer = f"decoder.block.1.layer.{block[family]}" if family == "t5" else f"decoder.layers.1.{block[family]}"
+    layer = O_MATRICES["t5" if name == "t5" else "bart"][changed_stack or stack]
     module, shape = MODELS[name]
     changed = module.write_random(tmp_path / name, **shape)
     weights = checkpoint.read_safetensors(changed / "model.safetensors")
@@ -210,7 +217,8 @@ def test_a_zeroed_head_is_one_that_writes_nothing(served, folders, tmp_path, nam
     checkpoint.write_safetensors(changed / "model.safetensors", weights)
     request = {**PAIR, "stack": stack, "layers": [2], "outputs": ["attentions", "hidden_states"], "digits": 9}
     zeroed = served.analyze({**request, "model": name,
-                             "interventions": [{"kind": "zero", "layers": [1], "heads": [2]}]})
+                             "interventions": [{"kind": "zero", "layers": [1], "heads": [2],
+                                                **({"stack": changed_stack} if changed_stack else {})}]})
     for server in served_models({"changed": changed}):
         expected = server.analyze(request)
     plain = served.analyze({**request, "model": name})
@@ -221,6 +229,195 @@ def test_a_zeroed_head_is_one_that_writes_nothing(served, folders, tmp_path, nam
     norms = np.linalg.norm(maps - before, axis=(2, 3)) / np.linalg.norm(before, axis=(2, 3))
     assert_close(np.array(zeroed["changes"]["attentions"]), norms, 1e-5)
     assert norms.min() > 1e-3
+
+
+def test_interventions_of_several_stacks_keep_their_own_heads(served):
+    """In any order, together and alone, with the cache; effects are above all of them."""
+    request = {**PAIR, "model": "bart", "stack": "cross", "layers": "all", "outputs": ["hidden_states", "loss"], "digits": 9}
+    each = [{"kind": "zero", "layers": [1], "heads": [2], "stack": stack} for stack in ("encoder", "decoder", "cross")]
+    answers = [served.analyze({**request, "interventions": changes})
+               for changes in ([each[0]], [each[1]], [each[2]], each, each[::-1])]
+    assert answers[3]["hidden_states"] == answers[4]["hidden_states"]
+    assert len({json.dumps(answer["hidden_states"]) for answer in answers}) == 4
+    assert len({json.dumps(answer["changes"]["loss"]) for answer in answers}) == 1
+    effects = served.analyze({**request, "outputs": ["effects"], "interventions": each[:1], "target": {"loss": True}})["effects"]
+    both = served.analyze({**request, "interventions": [each[2], each[0]]})
+    assert effects[1][2]["target_change"] == pytest.approx(both["loss"]["mean"] - answers[0]["loss"]["mean"], abs=2e-5)
+
+
+@pytest.mark.parametrize("stack", ["decoder", "cross"])
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+def test_effects_are_what_interventions_change(served, name, stack):
+    """Interventions are compared with changed checkpoints above."""
+    request = {**PAIR, "model": name, "stack": stack, "layers": "all", "digits": 9, "target": {"loss": True}}
+    for change in ({"kind": "zero"}, {"kind": "mean"}, {"kind": "scale", "factor": -1.5}):
+        effects = served.analyze({**request, "outputs": ["effects"], "effects_of": change})["effects"]
+        for layer, head in ((0, 1), (1, 3), (2, 0)):
+            changes = served.analyze({**request, "outputs": [], "interventions": [
+                {**change, "layers": [layer], "heads": [head]}]})["changes"]
+            effect, difference = effects[layer][head], changes["target"]["after"] - changes["target"]["before"]
+            assert effect["target_change"] == pytest.approx(difference, abs=2e-5)
+            assert effect["logprob_change"] == pytest.approx(-difference, abs=2e-5)
+            assert effect["hidden_change"] == pytest.approx(np.mean(changes["hidden"][-1]), rel=1e-4)
+            assert effect["similarity_change"] == (pytest.approx(np.mean(changes["similarities"][layer + 1:]), rel=1e-4)
+                                                   if layer < 2 else 0)
+            assert effect["prediction_kl"] > 0
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+def test_effects_of_the_encoder_on_what_the_decoder_predicts(served, name):
+    request = {**PAIR, "model": name, "layers": "all", "digits": 9, "target": {"loss": True}}
+    changes_of = {**request, "stack": "decoder", "outputs": []}
+    for change in ({"kind": "zero"}, {"kind": "patch", "from": {"text": TEXT.replace("war", "airport")}}):
+        got = served.analyze({**request, "outputs": ["effects"], "effects_of": change})
+        assert got["stack"] == "encoder" and len(got["effects"]) == 3
+        for effect in (row[0] for row in got["effects"]):
+            assert effect["logprob_change"] == pytest.approx(-effect["target_change"], abs=2e-5)
+            assert effect["prediction_kl"] > 0
+        if change["kind"] == "patch":
+            assert all(effect["recovered"] is not None for row in got["effects"] for effect in row)
+            continue
+        for layer, head in ((0, 1), (2, 3)):
+            target = served.analyze({**changes_of, "interventions": [
+                {**change, "stack": "encoder", "layers": [layer], "heads": [head]}]})["changes"]["target"]
+            assert got["effects"][layer][head]["target_change"] == pytest.approx(target["after"] - target["before"], abs=2e-5)
+    alone = served.analyze({"text": TEXT, "model": name, "layers": "all", "outputs": ["effects"], "digits": 9})["effects"]
+    following = served.analyze({**request, "outputs": ["effects"]})["effects"]
+    assert list(alone[0][0]) == ["hidden_change", "similarity_change"]
+    assert [[alone[l][h][key] for key in alone[l][h]] for l, h in np.ndindex(3, 4)] == \
+        [[following[l][h][key] for key in alone[l][h]] for l, h in np.ndindex(3, 4)]
+    figure = served.post("/analyze?format=svg", {**request, "figure": {"kind": "effects"}})
+    assert figure.status == 200 and b"change of the target" in figure.body
+
+
+def test_effects_above_an_intervention_and_on_a_token(served):
+    request = {**PAIR, "model": "bart", "stack": "cross", "layers": "all", "digits": 9, "target": {"token": 7, "position": 2}}
+    first = {"kind": "zero", "layers": [1], "heads": [2]}
+    effects = served.analyze({**request, "outputs": ["effects"], "interventions": [first]})["effects"]
+    assert effects[1][2]["hidden_change"] == effects[1][2]["target_change"] == 0
+    both = [served.analyze({**request, "outputs": [], "interventions": changes})["changes"]["target"]["after"]
+            for changes in ([first], [first, {"kind": "zero", "layers": [1], "heads": [3]}])]
+    assert effects[1][3]["target_change"] == pytest.approx(both[1] - both[0], abs=2e-5)
+
+
+OTHER = {"text": "Two long wars.", "text_target": "An airport, long office police were many in war."}
+
+
+def patched(server, stack, *interventions, **fields):
+    return arrays_of(server, model="t5", stack=stack, interventions=[{"kind": "patch", "from": OTHER, **members}
+                                                                     for members in interventions], **fields)
+
+
+@pytest.mark.parametrize("stack", ["decoder", "cross"])
+def test_patches_take_both_texts(served, stack):
+    """Texts of other lengths, and targets of the same length."""
+    own, other = arrays_of(served, model="t5", stack=stack), arrays_of(served, model="t5", stack=stack, **OTHER)
+    assert len(own["tokens"]) == len(other["tokens"]) and len(own["source_tokens"]) > len(other["source_tokens"])
+    some = patched(served, stack, {"layers": [1], "heads": [2], "positions": [3]})
+    expected = own["head_outputs"][1].copy()
+    expected[2, 3] = other["head_outputs"][1][2, 3]
+    assert_close(some["head_outputs"][1], expected, 1e-6 * np.abs(expected).max())
+    assert np.array_equal(some["attentions"][0], own["attentions"][0])
+    states = patched(served, stack, {"what": "hidden", "layers": [3 - 1]})["hidden_states"]
+    assert np.array_equal(states[3], other["hidden_states"][3]) and np.array_equal(states[2], own["hidden_states"][2])
+    itself = patched(served, stack, {"from": PAIR})
+    for name in ARRAYS:
+        assert np.array_equal(itself[name], own[name])
+    third = patched(served, stack, {"from": {**OTHER, "text": "The airport."}, "layers": [1]})
+    assert not np.array_equal(third["head_outputs"], patched(served, stack, {"layers": [1]})["head_outputs"])
+    ids = {"input_ids": source_ids(served, "t5"), "target_ids": own["input_ids"].tolist()[1:]}
+    assert np.array_equal(patched(served, stack, {"from": ids})["hidden_states"], own["hidden_states"])
+
+
+@pytest.mark.parametrize("stack", ["decoder", "cross"])
+def test_effects_of_patches_recover_the_target(served, stack):
+    request = {**PAIR, "model": "bart", "stack": stack, "layers": "all", "digits": 9, "target": {"tokens": [7, 9], "position": 2}}
+    change = {"kind": "patch", "from": OTHER}
+
+    def target(*interventions):
+        return served.analyze({**request, "outputs": [], "interventions": interventions})["changes"]["target"]
+
+    before = target({**change, "layers": [0], "heads": [0]})["before"]
+    end = target({**change, "what": "hidden", "layers": [2]})["after"]
+    got = served.analyze({**request, "outputs": ["effects", "patch_map"], "effects_of": change})
+    after = target({**change, "layers": [1], "heads": [2]})["after"]
+    assert got["effects"][1][2]["target_change"] == pytest.approx(after - before, abs=1e-4)
+    assert got["effects"][1][2]["recovered"] == pytest.approx((after - before) / (end - before), abs=1e-4)
+    for state, position in ((0, 1), (1, 2), (3, 2), (3, 3)):
+        after = target({**change, "what": "hidden", "layers": [state - 1], "positions": [position]})["after"]
+        assert got["patch_map"][state][position] == pytest.approx((after - before) / (end - before), abs=1e-4)
+
+
+@pytest.mark.parametrize("stack", ["decoder", "cross"])
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+def test_value_zeroing(served, folders, name, stack):
+    request = {"text": "The war of the city.", "text_target": TARGET, "model": name, "stack": stack, "layers": [0, 2]}
+    answer = npz(served, {**request, "outputs": ["value_zeroing"]})
+    module, folder = MODELS[name][0], folders[name]
+    source = served.post("/tokenize", {"text": request["text"], "model": name}).json()["input_ids"]
+    memory, ids = module.forward(folder, source).hidden_states[-1], answer["input_ids"]
+    for l, layer in enumerate(request["layers"]):
+        before = module.decode(folder, memory, ids)[0].hidden_states[layer + 1]
+        columns = []
+        for j in range(len(source) if stack == "cross" else len(ids)):
+            after = module.decode(folder, memory, ids, (layer, stack, j))[0].hidden_states[layer + 1]
+            columns.append(1 - (before * after).sum(-1) / np.linalg.norm(before, axis=-1) / np.linalg.norm(after, axis=-1))
+        changed = np.array(columns).T
+        assert_close(answer["value_zeroing"][l], changed / changed.sum(-1, keepdims=True), 2e-5)
+
+
+@pytest.mark.parametrize("stack", ["decoder", "cross"])
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+def test_contributions(served, folders, monkeypatch, name, stack):
+    """The state of a token of the target is a term of its own beside the tokens of the text, and has no column."""
+    module, folder = MODELS[name][0], folders[name]
+    answer = arrays_of(served, model=name, stack=stack, outputs=["attentions", "values", "contributions"])
+    calls, attention_of = [], module.attention_of
+
+    def record(config, weights, *args, **named):
+        got = attention_of(config, weights, *args, **named)
+        calls.append((weights, next(x for x in args if np.ndim(x) == 2), args[0], got[0]))
+        return got
+
+    memory = module.forward(folder, source_ids(served, name)).hidden_states[-1]
+    monkeypatch.setattr(module, "attention_of", record)
+    module.decode(folder, memory, answer["input_ids"])
+    for layer, (weights, x, block, output) in enumerate(calls[stack == "cross" :: 2]):
+        values, maps = answer["values"][layer].astype(float), answer["attentions"][layer].astype(float)
+        weight = weights[block + ("o.weight" if name == "t5" else ".out_proj.weight")]
+        written = np.einsum("htd,ohd->hto", values, weight.reshape(len(weight), len(values), -1))
+        parts = np.concatenate([np.einsum("hij,hjo->ijo", maps, written), x[:, None]], 1)
+        if name == "bart":
+            whole = parts.sum(1) + weights[block + ".out_proj.bias"]
+            gamma = weights[block + "_layer_norm.weight"]
+            parts = (parts - parts.mean(-1, keepdims=True)) * gamma / np.sqrt(whole.var(-1) + 1e-5)[:, None, None]
+        if stack == "decoder":
+            parts[:, :-1][np.eye(len(x), dtype=bool)] += parts[:, -1]
+            parts = parts[:, :-1]
+        found = np.maximum(np.abs(output).sum(-1)[:, None] - np.abs(output[:, None] - parts).sum(-1), 0)
+        found = (found / found.sum(-1, keepdims=True))[:, : maps.shape[2]]
+        assert_close(answer["contributions"][layer], found, 2e-5)
+
+
+def test_rollout_of_cross_heads(served):
+    for change in ([], [{"kind": "uniform", "layers": [1], "heads": [2]}]):
+        request = {"model": "t5", "outputs": ["attentions", "rollout"], "interventions": change}
+        own, cross = (arrays_of(served, stack=stack, **{**request, "interventions": [
+            {**each, "stack": "cross"} for each in change]})["attentions"].mean(1) for stack in ("decoder", "cross"))
+        weights = np.zeros_like(cross[0])
+        found = arrays_of(served, stack="cross", **{**request, "layers": [0, 2]})["rollout"]
+        for layer in range(3):
+            weights = ((own[layer] + np.eye(len(weights))) / 2 @ weights + cross[layer]) / 2
+            if layer != 1:
+                assert_close(found[layer // 2], weights, 1e-6)
+
+
+@pytest.mark.parametrize("pair", [PAIR, {"text": "war", "text_target": TARGET}])
+def test_effective_attention_of_cross_heads(served, pair):
+    answer = arrays_of(served, model="bart", stack="cross", outputs=["attentions", "values", "effective_attentions"], **pair)
+    for l, h in np.ndindex(answer["attentions"].shape[:2]):
+        expected = experiments.effective_attention(answer["attentions"][l, h].astype(float), answer["values"][l, h].astype(float))
+        assert_close(answer["effective_attentions"][l, h], expected, 2e-5)
 
 
 def test_models_list_their_stacks(served):
@@ -237,6 +434,12 @@ REFUSED = {
     "no target": ({"stack": "cross"}, "/text_target", "send text_target, or target_ids"),
     "target of the encoder": ({"text_target": "war"}, "/text_target", "add stack"),
     "ids of the encoder": ({"stack": "encoder", "target_ids": [5]}, "/target_ids", "add stack"),
+    "interventions beside a reader": ({"text_target": "war", "outputs": ["effects"], "interventions": [{"kind": "zero"}]},
+                                      "/interventions", 'stack "decoder" with interventions'),
+    "vector of a reader": ({"text_target": "war", "outputs": ["effects"], "target": {"embedding": True}}, "/text_target",
+                           "no sentence vector"),
+    "position of a reader": ({"text_target": "war", "outputs": ["effects"], "target": {"token": 5, "position": 9}},
+                             "/target/position", "0 to"),
     "two targets": ({"stack": "cross", "text_target": "war", "target_ids": [5]}, "/target_ids", "exclude each other"),
     "unknown stack": ({"stack": "both", "text_target": "war"}, "/stack", "must be one of"),
     "stack of a wrong type": ({"stack": 1, "text_target": "war"}, "/stack", "must be one of"),
@@ -259,9 +462,12 @@ def test_refusals_say_what_to_do(served, case):
     assert answer.status == 422 and problem["pointer"] == pointer and detail in problem["detail"], problem
 
 
-CROSS_ONLY = ["rollout", "effective_attentions", "regions", "segments", "summary", "profiles"]
-BOTH = ["effects", "patch_map", "value_zeroing", "contributions", "alti", "head_scores", "embedding"]
-PATCH = [{"kind": "patch", "layers": [0], "heads": [0], "from": {"text": TARGET}}]
+CROSS_ONLY = ["regions", "segments", "summary", "profiles"]
+BOTH = ["alti", "head_scores", "embedding"]
+
+
+def patch_from(**texts):
+    return [{"kind": "patch", "layers": [0], "heads": [0], "from": texts}]
 
 
 @pytest.mark.parametrize("stack", ["decoder", "cross"])
@@ -277,30 +483,69 @@ def test_outputs_without_a_meaning_are_refused_by_name(served, stack, output):
 
 
 @pytest.mark.parametrize("stack, fields, pointer, name", [
-    ("cross", {"outputs": ["head_distances"], "head_distance": "js"}, "/head_distance", "head_distance js"),
     ("cross", {"interventions": [{"kind": "identity", "layers": [0], "heads": [0]}]}, "/interventions", "identity"),
-    ("cross", {"interventions": PATCH}, "/interventions/0/from", "a patch"),
-    ("decoder", {"interventions": PATCH}, "/interventions/0/from", "a patch"),
+    ("cross", {"interventions": patch_from(text=TEXT)}, "/interventions/0/from", "text_target or target_ids"),
+    ("decoder", {"interventions": patch_from(text_target=TEXT)}, "/interventions/0/from", "text or input_ids"),
+    ("decoder", {"interventions": patch_from(text=TEXT, text_target="war")}, "/interventions/0/from", "a target of as many tokens"),
+    ("decoder", {"interventions": [{**patch_from(text=TEXT)[0], "stack": "encoder"}]}, "/interventions/0", "the request's stack"),
+    ("encoder", {"interventions": [{"kind": "zero", "stack": "cross"}]}, "/interventions/0/stack", "no decoder changes"),
+    ("cross", {"interventions": [{"kind": "zero", "stack": "all"}]}, "/interventions/0/stack", "one of"),
+    ("decoder", {"interventions": [{"kind": "zero"}, {"kind": "zero", "stack": "encoder", "layers": [7]}]},
+     "/interventions/1/layers/0", "0 to 2"),
+    ("decoder", {"interventions": [{"kind": "identity", "stack": "cross"}]}, "/interventions", "identity"),
+    ("encoder", {"interventions": patch_from(**PAIR)}, "/interventions/0/from", "text"),
 ])
 def test_what_else_is_refused_by_name(served, stack, fields, pointer, name):
-    answer = served.post("/analyze", {**PAIR, "model": "bart", "stack": stack, **fields})
+    pair = PAIR if stack != "encoder" else {"text": TEXT}
+    answer = served.post("/analyze", {**pair, "model": "bart", "stack": stack, **fields})
     problem = answer.json()
     assert answer.status == 422 and problem["pointer"] == pointer and name in problem["detail"], problem
 
 
-def test_figures_and_hooks(served):
-    request = {**PAIR, "model": "t5", "stack": "cross"}
-    refused = served.post("/analyze?format=svg", request)
-    assert refused.status == 422 and "figures of cross heads are not drawn" in refused.json()["detail"]
-    assert served.post("/analyze?format=svg", {**request, "stack": "decoder"}).status == 200
-    refused = served.post("/analyze?format=npz&names=hooks", {**request, "stack": "decoder"})
-    assert refused.status == 422 and "names=hooks" in refused.json()["detail"]
+def test_figures(served):
+    request = {**PAIR, "model": "t5", "stack": "cross", "heads": [1]}
+    answer = served.analyze({**request, "outputs": ["attentions", "similarities"]})
+    for show, columns in (("attention", answer["source_tokens"]), ("similarity", answer["tokens"])):
+        figure = served.post("/analyze?format=csv", {**request, "figure": {"show": show}}).body.decode()
+        cells = list(csv.DictReader(figure.splitlines()))
+        assert [cell["row_label"] for cell in cells[:: len(columns)]] == answer["tokens"]
+        assert [cell["column_label"] for cell in cells[: len(columns)]] == columns
+        maps = np.array(answer["attentions" if show == "attention" else "similarities"])
+        assert_close(np.array([float(cell["value"]) for cell in cells]), maps.ravel(), 1e-5 * maps.max())
+    for kind in ("layer", "overview", "distances", "effects", "predictions"):
+        figure = served.post("/analyze?format=svg", {**request, "figure": {"kind": kind}, "predictions": {"top_k": 2}})
+        assert figure.status == 200 and b"stack cross" in figure.body, figure.body
+    assert served.post("/analyze?format=pdf", request).body.startswith(b"%PDF")
+    refused = served.post("/analyze?format=svg", {**request, "figure": {"show": "both"}})
+    assert refused.status == 422 and refused.json()["pointer"] == "/figure/show"
+
+
+def test_hooks_are_named_as_those_of_an_encoder_decoder_model(served):
+    """TransformerLens: HookedEncoderDecoder."""
+    body = {**PAIR, "model": "t5", "layers": [1], "outputs": ["attentions", "keys", "head_outputs", "hidden_states"]}
+    for stack, attention in (("decoder", "decoder.1.attn"), ("cross", "decoder.1.cross_attn")):
+        plain, named = npz(served, {**body, "stack": stack}), npz(served, {**body, "stack": stack}, "&names=hooks")
+        assert np.array_equal(named[f"{attention}.hook_pattern"], plain["attentions"][0])
+        assert np.array_equal(named[f"{attention}.hook_k"], plain["keys"][0].swapaxes(0, 1))
+        assert np.array_equal(named[f"{attention}.hook_z"], plain["head_outputs"][0].swapaxes(0, 1))
+        assert np.array_equal(named["decoder.1.hook_resid_post"], plain["hidden_states"][1])
+        assert np.array_equal(named["decoder.0.hook_resid_pre"], plain["hidden_states"][0])
+    encoder = npz(served, {"text": TEXT, "model": "t5", "layers": [1], "outputs": ["attentions"]}, "&names=hooks")
+    assert "encoder.1.attn.hook_pattern" in encoder
 
 
 def test_head_distances_of_cross_heads(served):
-    distances = served.analyze({**PAIR, "model": "t5", "stack": "cross", "outputs": ["head_distances"],
-                                "layers": "all"})["head_distances"]
+    request = {**PAIR, "model": "t5", "stack": "cross", "outputs": ["head_distances", "attentions"], "layers": "all", "digits": 9}
+    distances = served.analyze(request)["head_distances"]
     assert np.shape(distances) == (12, 12) and np.abs(np.diag(distances)).max() < 1e-6
+    answer = served.analyze({**request, "head_distance": "js"})
+    maps = np.array(answer["attentions"]).reshape(12, *np.shape(answer["attentions"])[2:])
+
+    def entropy(p):
+        return -(p * np.log(p)).sum(-1).mean()
+
+    expected = [[entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2 for q in maps] for p in maps]
+    assert_close(np.array(answer["head_distances"]), np.array(expected), 1e-5)
 
 
 def test_command_line(folders):

@@ -107,8 +107,8 @@ static hs_status effective(const experiment *e)
     for (size_t l = 0; l < shape->n_layers; l++)
         for (size_t h = 0; h < shape->n_heads; h++)
             hs_effective_attention(hs_capture_at(e->baseline, HS_TAP_ATTENTION, l, h),
-                                   hs_capture_at(e->baseline, HS_TAP_VALUE, l, h), e->T, shape->head_width,
-                                   e->maps + 3 * e->T * e->T, e->maps);
+                                   hs_capture_at(e->baseline, HS_TAP_VALUE, l, h), e->T, e->T,
+                                   shape->head_width, e->maps + 3 * e->T * e->T, e->maps);
     return HS_OK;
 }
 

@@ -95,11 +95,13 @@ def embed(config, weights, stack, ids):
     return layer_norm(weights, f"{stack}.layernorm_embedding", x, EPS)
 
 
-def attention_of(config, weights, name, n_heads, x, memory=None, bias=0.0):
-    """x after a block's attention to itself or to a memory, its maps and its heads' outputs."""
+def attention_of(config, weights, name, n_heads, x, memory=None, bias=0.0, without=None):
+    """x after a block's attention to itself or to a memory, its maps and its heads' outputs. The value of token `without` is 0."""
     y = layer_norm(weights, name + "_layer_norm", x, EPS) if norms_before(config) else x
     q, k, v = (split_heads(dense(weights, f"{name}.{part}_proj", y if part == "q" or memory is None else memory), n_heads)
                for part in "qkv")
+    if without is not None:
+        v[:, without] = 0
     attention, output = attend(q, k, v, bias)
     x = x + dense(weights, name + ".out_proj", join_heads(output))
     return x if norms_before(config) else layer_norm(weights, name + "_layer_norm", x, EPS), attention, output
@@ -128,15 +130,19 @@ def forward(folder, ids, types=None):
     return behind_last_norm(config, weights, "encoder", heads)
 
 
-def decode(folder, memory, ids):
-    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states."""
+def decode(folder, memory, ids, without=(None, None, None)):
+    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states. without: layer,
+    stack and token of a value that is 0."""
     config, weights = read(folder)
     n_heads = config["decoder_attention_heads"]
 
     def layer(number, x):
         name = f"decoder.layers.{number}."
-        x, own, own_output = attention_of(config, weights, name + "self_attn", n_heads, x, bias=causal_mask(len(ids)))
-        x, cross, cross_output = attention_of(config, weights, name + "encoder_attn", n_heads, x, memory)
+        zeroed = {without[1]: without[2]} if without[0] == number else {}
+        x, own, own_output = attention_of(config, weights, name + "self_attn", n_heads, x, bias=causal_mask(len(ids)),
+                                          without=zeroed.get("decoder"))
+        x, cross, cross_output = attention_of(config, weights, name + "encoder_attn", n_heads, x, memory,
+                                              without=zeroed.get("cross"))
         return feed_forward(config, weights, name, x), (own, cross), (own_output, cross_output)
 
     stacks = [behind_last_norm(config, weights, "decoder", heads)

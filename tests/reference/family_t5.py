@@ -80,11 +80,13 @@ def distance_bias(config, weights, stack, n):
                          stack == "encoder")].transpose(2, 0, 1)
 
 
-def attention_of(config, weights, name, x, memory=None, bias=0.0):
-    """x after a block's attention to itself or to a memory, its maps and its heads' outputs."""
+def attention_of(config, weights, name, x, memory=None, bias=0.0, without=None):
+    """x after a block's attention to itself or to a memory, its maps and its heads' outputs. The value of token `without` is 0."""
     y = rms_norm(weights[name.rsplit(".", 2)[0] + ".layer_norm.weight"], x, config["layer_norm_epsilon"])
     read = y if memory is None else memory
     q, k, v = (split_heads(dense(weights, name + part, y if part == "q" else read), config["num_heads"]) for part in "qkv")
+    if without is not None:
+        v[:, without] = 0
     attention, output = attend(q * np.sqrt(config["d_kv"]), k, v, bias)
     return x + dense(weights, name + "o", join_heads(output)), attention, output
 
@@ -104,16 +106,18 @@ def forward(folder, ids, types=None):
     return block(heads, lambda x: rms_norm(weights["encoder.final_layer_norm.weight"], x, eps))
 
 
-def decode(folder, memory, ids):
-    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states."""
+def decode(folder, memory, ids, without=(None, None, None)):
+    """The decoder's own heads, its cross heads, and the logits [T][V]; memory are the encoder's last states. without: layer,
+    stack and token of a value that is 0."""
     config, weights = read(folder, "transformer.")
     eps = config["layer_norm_epsilon"]
     bias = distance_bias(config, weights, "decoder", len(ids)) + causal_mask(len(ids))
 
     def layer(number, x):
         name = f"decoder.block.{number}.layer."
-        x, own, own_output = attention_of(config, weights, name + "0.SelfAttention.", x, bias=bias)
-        x, cross, cross_output = attention_of(config, weights, name + "1.EncDecAttention.", x, memory)
+        zeroed = {without[1]: without[2]} if without[0] == number else {}
+        x, own, own_output = attention_of(config, weights, name + "0.SelfAttention.", x, bias=bias, without=zeroed.get("decoder"))
+        x, cross, cross_output = attention_of(config, weights, name + "1.EncDecAttention.", x, memory, without=zeroed.get("cross"))
         y = rms_norm(weights[name + "2.layer_norm.weight"], x, eps)
         x = x + feed_forward(config, weights, name + "2.DenseReluDense.", y)
         return x, (own, cross), (own_output, cross_output)

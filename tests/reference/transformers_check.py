@@ -6,9 +6,9 @@
 
 Every random checkpoint of every family is opened by AutoModel, in the layout it has, and by the program; the
 program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote. They
-include every head for classes, answers and next sentences that transformers has, and the loss of causal models. Prints
-the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their
-maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
+include every head for classes, answers and next sentences that transformers has, the loss of causal models, and effects
+of heads of decoders. Prints the versions and the largest differences, of maps as they are and of hidden states and
+logits as a part of their maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
 --saved checks only the checkpoints of save_pretrained. --keys checks what a config means that lacks a key, --values what
 it means with other values of each key that transformers reads. Adapters are checked too if PEFT is installed.
@@ -215,17 +215,53 @@ def check_every(names, check, what=""):
     return worst
 
 
-def stack_of(folder, stack, source, target, *options):
+def stack_of(folder, stack, source, target, *options, outputs="attentions,hidden_states,loss"):
     command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o",
-               str(folder / "stack.npz"), "--outputs", "attentions,hidden_states,loss", "--stack", stack, "--input-ids",
+               str(folder / "stack.npz"), "--outputs", outputs, "--stack", stack, "--input-ids",
                ",".join(map(str, source)), "--target-ids", ",".join(map(str, target)), *options]
     subprocess.run(command, check=True)
     with np.load(folder / "stack.npz") as answer:
         return dict(answer)
 
 
+def attention_at(model, stack, layer):
+    """The projections of values and of outputs."""
+    decoder = model.get_decoder()
+    if hasattr(decoder, "block"):
+        block = decoder.block[layer].layer
+        attention = block[1].EncDecAttention if stack == "cross" else block[0].SelfAttention
+        return attention.v, attention.o
+    attention = decoder.layers[layer].encoder_attn if stack == "cross" else decoder.layers[layer].self_attn
+    return attention.v_proj, attention.out_proj
+
+
+def check_changes(model, folder, stack, source, target):
+    """Differences of the loss without a head, and of what values of 0 do to a state, in the first layer."""
+    found = stack_of(folder, stack, source, target, "--target", '{"loss": true}', outputs="effects,value_zeroing")
+    values, output = attention_at(model, stack, 0)
+    head, at, n_keys = 1, 5, found["value_zeroing"].shape[2]
+
+    def run(n_texts=1):
+        with torch.no_grad():
+            got = model(input_ids=torch.tensor([source] * n_texts), decoder_input_ids=torch.tensor([[0, *target]] * n_texts),
+                        attention_mask=torch.ones(n_texts, len(source), dtype=torch.long), output_hidden_states=True)
+        loss = torch.nn.functional.cross_entropy(got.logits[0, :-1], torch.tensor(target))
+        return loss.item(), got.decoder_hidden_states[1][:, at]
+
+    loss, state = run()
+    kept = torch.arange(output.in_features) // (output.in_features // found["effects_target_change"].shape[1]) != head
+    with output.register_forward_pre_hook(lambda module, inputs: (inputs[0] * kept,)):
+        effect = run()[0] - loss
+    others = 1 - torch.eye(n_keys, dtype=torch.float64)[:, :, None]  # text j lacks the value of token j
+    with values.register_forward_hook(lambda module, inputs, result: result * others):
+        distances = 1 - torch.cosine_similarity(state, run(n_keys)[1]).numpy()
+    return (abs(found["effects_target_change"][0, head] - effect),
+            difference(found["value_zeroing"][0][at], distances / distances.sum()))
+
+
 def check_stacks(name, scratch):
-    """Largest differences of the decoder's maps, the cross heads', the states and the losses, of what transformers saved."""
+    """Largest differences of the decoder's maps, the cross heads', the states, the losses and of changes to both kinds of heads,
+    of what transformers saved."""
     folder = checkpoint.write_random(scratch / "model")
     torch.manual_seed(len(name))
     sizes = {**SAVED[name], "decoder_start_token_id": 0}
@@ -248,7 +284,8 @@ def check_stacks(name, scratch):
     return (difference(own["attentions"], np.array([maps[0].numpy() for maps in output.decoder_attentions])),
             difference(cross["attentions"], np.array([maps[0].numpy() for maps in output.cross_attentions])),
             max(difference(answer["hidden_states"], states) for answer in (own, cross)) / max(1, np.abs(states).max()),
-            max(difference(answer["loss"], losses) for answer in (own, cross)) / losses.max())
+            max(difference(answer["loss"], losses) for answer in (own, cross)) / losses.max(),
+            *np.max([check_changes(model, folder, stack, source, target) for stack in ("decoder", "cross")], axis=0))
 
 
 def check_every_stack():
@@ -257,7 +294,7 @@ def check_every_stack():
         if name.split()[0] in ENCODERS:
             with tempfile.TemporaryDirectory() as scratch:
                 found = check_stacks(name, Path(scratch))
-            print(f"{name + ' decoder, cross heads, states, loss':48} " + " ".join(f"{value:9.1e}" for value in found))
+            print(f"{name + ' decoder, cross heads, states, loss, changes':57} " + " ".join(f"{value:9.1e}" for value in found))
             worst = max(worst, *found)
     return worst
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { TOKENS_MAX = 300 };
-#define EVERYTHING ((1U << HS_N_TAPS) - 1)
+#define EVERYTHING ((1U << HS_TAP_CROSS_STATE) - 1) /* the taps of every model; decoders have one more */
 
 static hs_runtime *runtime;
 static int32_t ids[TOKENS_MAX];
@@ -569,7 +569,7 @@ START_TEST(threads_change_no_bit)
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *alone = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     hs_capture *shared = pass(engine, 150, EVERYTHING, NULL, 0, 3);
-    for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+    for (hs_tap tap = 0; tap < HS_TAP_CROSS_STATE; tap++)
         ck_assert_mem_eq(shared->arrays[tap], alone->arrays[tap], tap_floats(alone, tap) * sizeof(float));
     hs_capture_destroy(alone);
     hs_capture_destroy(shared);
@@ -607,7 +607,7 @@ START_TEST(an_array_does_not_depend_on_what_else_is_kept)
     const hs_architecture architecture = architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *all = pass(engine, 150, EVERYTHING, NULL, 0, 1);
-    for (hs_tap tap = 0; tap < HS_N_TAPS; tap++) {
+    for (hs_tap tap = 0; tap < HS_TAP_CROSS_STATE; tap++) {
         hs_capture *alone = pass(engine, 150, 1U << tap, NULL, 0, 1);
         ck_assert_mem_eq(alone->arrays[tap], all->arrays[tap], tap_floats(all, tap) * sizeof(float));
         hs_capture_destroy(alone);
@@ -633,7 +633,7 @@ START_TEST(the_size_of_caches_changes_no_bit)
             hs_capture *cached = pass(engine, tokens[t], EVERYTHING, &identity, t % 2, 1);
             runtime->caches.second = 0;
             hs_capture *streamed = pass(engine, tokens[t], EVERYTHING, &identity, t % 2, 1);
-            for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+            for (hs_tap tap = 0; tap < HS_TAP_CROSS_STATE; tap++)
                 ck_assert_mem_eq(streamed->arrays[tap], cached->arrays[tap],
                                  tap_floats(cached, tap) * sizeof(float));
             hs_capture_destroy(cached);
@@ -898,7 +898,8 @@ START_TEST(unsound_starts_are_refused)
                                {.layer = 1},
                                {.layer = 1, .state = state},
                                {.layer = 2, .state = state},
-                               {.layer = 1, .state = state, .head_outputs = state}};
+                               {.layer = 1, .state = state, .head_outputs = state},
+                               {.layer = 1, .state = state, .head_outputs = state, .cross = true}};
     const struct {
         const hs_start *starts[2];
         const char *text;
@@ -909,6 +910,8 @@ START_TEST(unsound_starts_are_refused)
         {{&starts[2], &starts[4]}, "the sequences of a pass must start at the same point"},
         {{&starts[2], NULL}, "the sequences of a pass must start at the same point"},
         {{NULL, &starts[2]}, "the sequences of a pass must start at the same point"},
+        {{&starts[4], &starts[5]}, "the sequences of a pass must start at the same point"},
+        {{&starts[5], &starts[5]}, "only a decoder starts behind cross heads, with their outputs"},
     };
     hs_capture *capture = NULL;
     ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &capture, NULL), HS_OK);
@@ -1075,7 +1078,7 @@ static void targets_pass(const hs_engine *engine, hs_sequence *targets, size_t n
 {
     size_t n_tokens = 0;
     for (size_t s = 0; s < n; s++) {
-        hs_selection all = hs_select_all(hs_engine_shape(engine), EVERYTHING);
+        hs_selection all = hs_select_all(hs_engine_shape(engine), EVERYTHING | HS_KEEP(CROSS_STATE));
         all.n_memory = cross ? targets[s].n_memory : 0;
         ck_assert_int_eq(hs_capture_create(runtime, hs_engine_shape(engine), &all, targets[s].n_tokens,
                                            &targets[s].capture, NULL),
@@ -1162,10 +1165,13 @@ START_TEST(targets_are_computed_alike_alone_and_together)
 {
     const hs_architecture architecture = decoders[_i]();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-    hs_sequence together[] = {target_make(5, 70), target_make(31, 1), target_make(17, 33)};
+    hs_sequence together[] = {target_make(5, 70), target_make(31, 1), target_make(17, 33), {0}, {0}};
+    together[3] = together[2]; /* neighbours share a memory */
+    together[3].n_tokens = 9;
+    together[4] = together[0];
     for (size_t cross = 0; cross < 2; cross++) {
-        targets_pass(engine, together, 3, cross, 1);
-        for (size_t s = 0; s < 3; s++) {
+        targets_pass(engine, together, 5, cross, 1);
+        for (size_t s = 0; s < 5; s++) {
             hs_sequence alone = together[s];
             targets_pass(engine, &alone, 1, cross, 1);
             assert_same_captures(alone.capture, together[s].capture);
@@ -1193,26 +1199,35 @@ START_TEST(streamed_cross_maps_have_the_same_bits)
 }
 END_TEST
 
-/* A start in a layer is in its self attention; what is above has the same bits. */
+/* A start behind the heads of a layer, its own or its cross heads; what is above has the same bits. A patch
+ * of the layer's state is in the state already. */
 START_TEST(a_start_in_a_decoder_changes_no_bit)
 {
-    const hs_architecture architecture = decoders[_i]();
+    static const uint16_t second[] = {1};
+    const hs_architecture architecture = decoders[_i / 2]();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     const size_t T = 25, n = T * shape->hidden;
-    hs_sequence whole = target_make(T, 9);
-    targets_pass(engine, &whole, 1, false, 1);
+    hs_sequence other = target_make(T, 9), whole = target_make(T, 9);
+    targets_pass(engine, &other, 1, false, 1);
+    const hs_intervention patch = {second, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &other, NULL, 0, false};
+    whole.interventions = &patch;
+    whole.n_interventions = 1;
+    targets_pass(engine, &whole, 1, _i % 2, 1);
     const hs_start start = {.layer = 1,
-                            .state = whole.capture->arrays[HS_TAP_EVERY_STATE] + n,
+                            .state = hs_capture_input(whole.capture, 1),
                             .head_outputs = hs_capture_at(whole.capture, HS_TAP_HEAD_OUTPUT, 1, 0),
+                            .cross = _i % 2,
                             .head_off = SIZE_MAX};
     hs_sequence part = whole;
     part.start = &start;
-    targets_pass(engine, &part, 1, false, 1);
+    targets_pass(engine, &part, 1, _i % 2, 1);
     assert_same_bits(whole.capture, part.capture, HS_TAP_LAST_STATE, n);
     ck_assert_mem_eq(hs_capture_at(part.capture, HS_TAP_ATTENTION, 2, 0),
-                     hs_capture_at(whole.capture, HS_TAP_ATTENTION, 2, 0), T * T * sizeof(float));
+                     hs_capture_at(whole.capture, HS_TAP_ATTENTION, 2, 0),
+                     T * whole.capture->n_keys * sizeof(float));
     hs_capture_destroy(part.capture);
     hs_capture_destroy(whole.capture);
+    hs_capture_destroy(other.capture);
     hs_engine_destroy(engine);
 }
 END_TEST
@@ -1351,7 +1366,7 @@ int main(void)
     tcase_add_loop_test(cases, interventions_in_decoders_agree_with_doubles, 0, N_DECODERS * N_INTERVENTIONS);
     tcase_add_loop_test(cases, targets_are_computed_alike_alone_and_together, 0, N_DECODERS);
     tcase_add_loop_test(cases, streamed_cross_maps_have_the_same_bits, 0, N_DECODERS);
-    tcase_add_loop_test(cases, a_start_in_a_decoder_changes_no_bit, 0, N_DECODERS);
+    tcase_add_loop_test(cases, a_start_in_a_decoder_changes_no_bit, 0, 2 * N_DECODERS);
     tcase_add_loop_test(cases, patches_of_cross_heads_take_cross_heads, 0, N_DECODERS);
     tcase_add_test(cases, unsound_targets_are_refused);
     tcase_add_test(cases, a_workspace_bounds_the_memories);

@@ -713,7 +713,7 @@ static double distance_expected(hs_corpus_distance kind, size_t a, size_t b)
             maps[i] = hs_capture_at(captures[k], kind == HS_CORPUS_JS ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY,
                                     i / N_HEADS, i % N_HEADS);
         for (size_t row = 0; row < T && kind == HS_CORPUS_JS; row++)
-            hs_heads_js_add(NULL, 1, maps, N, T, row, entropies, sums);
+            hs_heads_js_add(NULL, 1, maps, N, T, T, row, entropies, sums);
         if (kind == HS_CORPUS_CKA)
             hs_heads_hsic_add(maps, N, T, scratch, sums);
         free(scratch);

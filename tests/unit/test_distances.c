@@ -132,7 +132,7 @@ START_TEST(js_is_the_mean_divergence_of_rows)
     double sums[HEADS_MAX * HEADS_MAX] = {0}, entropies[HEADS_MAX];
     maps_make(n, T, true);
     for (size_t row = 0; row < T; row++) {
-        hs_heads_js_add((const float *const *)maps, n, T, row, entropies, sums);
+        hs_heads_js_add(NULL, 1, (const float *const *)maps, n, T, T, row, entropies, sums);
         for (size_t h = 0; h < n; h++)
             ck_assert_double_eq_tol(entropies[h], entropy(maps[h] + row * T, maps[h] + row * T, T), 2e-6);
     }

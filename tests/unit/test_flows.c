@@ -68,7 +68,7 @@ static void effective_run(const float *attention, const float *values, size_t T,
     const size_t bytes = hs_effective_attention_bytes(T, d), held = (bytes / 64 + 2) * 64;
     unsigned char *scratch = aligned_alloc(64, held);
     memset(scratch, 0xa5, held);
-    hs_effective_attention(attention, values, T, d, scratch, ret);
+    hs_effective_attention(attention, values, T, T, d, scratch, ret);
     for (size_t k = bytes; k < held; k++)
         ck_assert_uint_eq(scratch[k], 0xa5);
     free(scratch);
@@ -142,7 +142,7 @@ START_TEST(means_and_weights_of_rollout)
     for (size_t n = 1; n <= 7; n++) {
         for (size_t k = 0; k < n * T * T; k++)
             maps[k] = random_number();
-        hs_attention_mean(maps, n, T, mean);
+        hs_attention_mean(maps, n, T * T, mean);
         for (size_t k = 0; k < (size_t)T * T; k++) {
             double sum = 0;
             for (size_t h = 0; h < n; h++)
@@ -422,8 +422,9 @@ START_TEST(value_zeroing_states_its_bytes)
     const hs_architecture architecture = architecture_make(AFTER);
     engine_make(&architecture);
     /* the longest text has 40 tokens: a workspace for it holds three variants of 13 */
-    ck_assert_uint_eq(hs_value_zeroing_bytes(engine, 13), 3 * (HEADS * 13 * D + 2 * 13 * H) * sizeof(float));
-    ck_assert_uint_eq(hs_value_zeroing_bytes(engine, 40), (HEADS * 40 * D + 2 * 40 * H) * sizeof(float));
+    ck_assert_uint_eq(hs_value_zeroing_bytes(engine, 13, 13),
+                      3 * (HEADS * 13 * D + 2 * 13 * H) * sizeof(float));
+    ck_assert_uint_eq(hs_value_zeroing_bytes(engine, 40, 40), (HEADS * 40 * D + 2 * 40 * H) * sizeof(float));
     engine_free();
 }
 END_TEST

@@ -350,7 +350,7 @@ static void panel_add(scene *r, const json_t *map)
         return;
     for (size_t i = 0; i < n * n; i++)
         values[i] = (float)json_number_value(json_array_get(list, i));
-    *p = hs_panel_of_map(values, r->tokens, n, !attends);
+    *p = hs_panel_of_map(values, r->tokens, n, r->tokens, n, !attends);
     if (!isfinite(p->low) || !isfinite(p->high))
         return;
     char name[32] = "all heads";
