@@ -174,13 +174,13 @@ static void read_sizes(hs__config *config, const hs__shape_keys *names, hs_shape
 }
 
 /* Refuses a size that the config has under its common name too, but with another value: transformers reads
- * both, and the common name counts. */
+ * both, and the common name counts. Positions are left out: nomic-embed-text-v1.5 has 8192 and 2048, and a
+ * table of positions must have as many rows as the family's own name says. */
 static void check_common_names(hs__config *config, const hs__shape_keys *names)
 {
     const char *const pairs[][2] = {{"hidden_size", names->hidden},
                                     {"num_hidden_layers", names->n_layers},
                                     {"num_attention_heads", names->n_heads},
-                                    {"max_position_embeddings", names->n_positions},
                                     {"head_dim", names->head_width}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const char *common = pairs[i][0], *name = pairs[i][1];

@@ -402,6 +402,15 @@ START_TEST(nomic_bert_keys)
     ck_assert_uint_eq(architecture.shape.n_positions, 2048);
     ck_assert_int_eq(architecture.activation, HS_GELU);
     ck_assert(architecture.layers[0].rotation_base == 500);
+    /* as nomic-embed-text-v1.5 was published again: the keys of its authors and those of transformers 5 */
+    accept("{\"model_type\":\"nomic_bert\",\"n_layer\":1,\"n_head\":2,\"n_embd\":4,\"n_inner\":8,"
+           "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"hidden_size\":4,\"intermediate_size\":8,"
+           "\"n_positions\":8192,\"max_position_embeddings\":2048,\"max_trained_positions\":2048,"
+           "\"vocab_size\":65,\"rotary_emb_fraction\":1.0,\"rotary_emb_base\":1000,"
+           "\"activation_function\":\"swiglu\",\"hidden_act\":\"silu\",\"rotary_emb_scale_base\":null,"
+           "\"rope_parameters\":{\"rope_theta\":1000.0,\"rope_type\":\"default\"}}");
+    ck_assert_uint_eq(architecture.shape.n_positions, 8192);
+    ck_assert(architecture.layers[0].rotation_base == 1000);
     accept("{\"model_type\":\"nomic_bert\",\"type_vocab_size\":0," BERT_SIZES "}");
     ck_assert_uint_eq(architecture.shape.ffn, 7);
     ck_assert_uint_eq(architecture.shape.n_types, 0);
