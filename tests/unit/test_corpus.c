@@ -887,6 +887,55 @@ START_TEST(observations_are_those_of_summaries)
 }
 END_TEST
 
+/* Compares the strata of a head with a loop over its pairs. */
+static void assert_strata(const naive *x, const float *s, const hs_corpus_strata *actual)
+{
+    hs_corpus_strata correct = {0};
+    float m = -INFINITY;
+    for (size_t i = 0; i < x->n; i++)
+        for (size_t j = i + 1; j < x->n; j++)
+            m = fmaxf(m, s[i * x->n + j]);
+    for (size_t i = 0; i < x->n; i++)
+        for (size_t j = i + 1; j < x->n; j++) {
+            const double value = m > 0 ? (double)s[i * x->n + j] / (double)m : 0;
+            const float scaled = s[i * x->n + j] * (m > 0 ? 1 / m : 0) * 100;
+            const bool signal = is_repeated(x, i, j) || is_same_sentence(x, i, j);
+            const size_t stratum = (size_t)fmin(ceil(log2((double)(j - i))), HS_CORPUS_STRATA - 1);
+            correct.bins[signal][stratum][scaled < 0 ? 0 : scaled < 99 ? 1 + (size_t)scaled : 100]++;
+            correct.sums[signal][stratum] += value;
+            correct.squares[signal][stratum] += value * value;
+        }
+    ck_assert_mem_eq(actual->bins, correct.bins, sizeof correct.bins);
+    for (size_t kind = 0; kind < 2; kind++)
+        for (size_t k = 0; k < HS_CORPUS_STRATA; k++) {
+            ck_assert_double_eq_tol(actual->sums[kind][k], correct.sums[kind][k], 1e-4);
+            ck_assert_double_eq_tol(actual->squares[kind][k], correct.squares[kind][k], 1e-4);
+        }
+}
+
+START_TEST(strata_are_those_of_naive_loops)
+{
+    hs_corpus_stats *stats = stats_of(0, 0, 1);
+    bool is_far = false;
+    for (size_t k = 0; k < n_texts; k++) {
+        naive x = {.text = &texts[k], .n = texts[k].n_tokens};
+        find_sentences(x.text, x.sentences);
+        ck_assert_int_eq(hs_corpus_batch_begin(stats, &texts[k], 1, NULL), HS_OK);
+        for (size_t l = 0; l < N_LAYERS; l++)
+            for (size_t h = 0; h < N_HEADS; h++) {
+                const hs_observed_head head = head_of(k, l, h);
+                hs_corpus_strata strata;
+                hs_corpus_batch_head(stats, 0, l, h, &head, NULL);
+                hs_corpus_batch_strata(stats, 0, head.similarity, &strata);
+                assert_strata(&x, head.similarity, &strata);
+            }
+        is_far = is_far || x.n > ((size_t)1 << (HS_CORPUS_STRATA - 2)) + 1;
+    }
+    ck_assert(is_far);
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
 START_TEST(broken_maps_are_survived)
 {
     const float values[] = {NAN, INFINITY, -INFINITY, -1e30f, 3e38f, 1e-42f};
@@ -1060,6 +1109,7 @@ int main(void)
     tcase_add_test(tc, options_out_of_range_are_refused);
     tcase_add_test(tc, texts_that_do_not_fit_are_refused);
     tcase_add_test(tc, observations_are_those_of_summaries);
+    tcase_add_test(tc, strata_are_those_of_naive_loops);
     tcase_add_test(tc, broken_maps_are_survived);
     tcase_add_loop_test(tc, refused_allocations_are_survived, 0, 2);
     tcase_add_test(tc, figures_follow_from_the_arrays);
