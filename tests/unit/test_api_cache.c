@@ -34,7 +34,7 @@ typedef struct text {
 
 static hs__heads_key key_of(const text *t)
 {
-    return (hs__heads_key){0, t->ids, t->types, 2, NULL, 0, NULL, false};
+    return (hs__heads_key){.ids = t->ids, .types = t->types, .n_tokens = 2};
 }
 
 static void add(hs__head_cache *cache, int number, hs_selection selection)
@@ -86,11 +86,11 @@ START_TEST(cache_tells_models_types_and_lengths_apart)
     const int32_t ids[] = {2, 7, 3};
     const uint8_t types[] = {0, 0, 0}, other_types[] = {0, 1, 0};
     const hs_selection selection = first(1, 1, ATT);
-    const hs__heads_key key = {0, ids, types, 3, NULL, 0, NULL, false};
+    const hs__heads_key key = {.ids = ids, .types = types, .n_tokens = 3};
     hs__heads_release(cache, hs__head_cache_add(cache, &key, capture_of(selection, 3), 0));
-    const hs__heads_key others[] = {{1, ids, types, 3, NULL, 0, NULL, false},
-                                    {0, ids, other_types, 3, NULL, 0, NULL, false},
-                                    {0, ids, types, 2, NULL, 0, NULL, false}};
+    const hs__heads_key others[] = {{.model = 1, .ids = ids, .types = types, .n_tokens = 3},
+                                    {.ids = ids, .types = other_types, .n_tokens = 3},
+                                    {.ids = ids, .types = types, .n_tokens = 2}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         ck_assert_ptr_null(hs__head_cache_find(cache, &others[i], &selection));
     hs__heads *heads = hs__head_cache_find(cache, &key, &selection);
@@ -131,12 +131,15 @@ START_TEST(cache_tells_interventions_apart)
                                 {.n_tokens = 3, .ids = (int32_t *)others[1], .types = (uint8_t *)types},
                                 {.n_tokens = 2, .ids = (int32_t *)others[1], .types = (uint8_t *)types}};
     enum { N_CHANGES = sizeof changes / sizeof *changes };
-    hs__heads_key keys[N_CHANGES + 6] = {{0, ids, types, 3, NULL, 0, NULL, false},
-                                         {0, ids, types, 3, changes, 2, NULL, false}};
+    hs__heads_key keys[N_CHANGES + 6] = {
+        {.ids = ids, .types = types, .n_tokens = 3},
+        {.ids = ids, .types = types, .n_tokens = 3, .interventions = changes, .n_interventions = 2}};
     for (size_t i = 0; i < N_CHANGES; i++)
-        keys[i + 2] = (hs__heads_key){0, ids, types, 3, &changes[i], 1, NULL, false};
+        keys[i + 2] = (hs__heads_key){
+            .ids = ids, .types = types, .n_tokens = 3, .interventions = &changes[i], .n_interventions = 1};
     for (size_t i = 0; i < 4; i++) /* sources of a decoder, and its cross heads */
-        keys[N_CHANGES + 2 + i] = (hs__heads_key){0, ids, types, 3, NULL, 0, &read[i < 3 ? i : 0], i == 3};
+        keys[N_CHANGES + 2 + i] = (hs__heads_key){
+            .ids = ids, .types = types, .n_tokens = 3, .source = &read[i < 3 ? i : 0], .cross = i == 3};
     for (size_t i = 0; i < N_CHANGES + 6; i++) {
         ck_assert_ptr_null(hs__head_cache_find(cache, &keys[i], &selection));
         hs__heads *heads = hs__head_cache_add(cache, &keys[i], capture_of(selection, 3), 0);
