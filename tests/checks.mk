@@ -24,6 +24,16 @@ coverage: packages-test packages-coverage
 	    --json-summary build/coverage/summary.json --html-details build/coverage/lines.html --print-summary
 	$(PYTHON) tests/coverage/table.py build/coverage/summary.json docs/explanation/reliability.md
 
+## make viewer-coverage lines of the viewer that its tests in node reach, into docs/explanation/reliability.md
+# The build has all of the viewer's lines, also those that no test loads.
+COUNTS := $(CURDIR)/build/viewer-counts
+.PHONY: viewer-coverage
+viewer-coverage: static/node_modules/.package-lock.json
+	rm -rf $(COUNTS) && mkdir -p $(COUNTS)
+	cd static && npx vite build --logLevel warn --sourcemap hidden --outDir ../build/viewer-maps --emptyOutDir
+	-NODE_V8_COVERAGE=$(COUNTS) $(MAKE) --no-print-directory viewer-test
+	node tests/coverage/viewer.mjs $(COUNTS) build/viewer-maps docs/explanation/reliability.md
+
 ## make mutants FOLDER="api model" SAMPLE=30   changes the code of folders in one place after the other; lists what no test notices
 FOLDER ?= engine/statistics
 SAMPLE ?= 30

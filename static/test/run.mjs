@@ -21,6 +21,7 @@ await build({
   jsxImportSource: "preact",
   loader: { ".css": "empty" },
   target: "node18",
+  sourcemap: process.env.NODE_V8_COVERAGE ? "external" : false,
   logLevel: "warning",
 });
 const { status } = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name))], {
