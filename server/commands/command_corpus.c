@@ -80,7 +80,12 @@ static hs_status corpus_paths_check(const hs__corpus_job *job, const hs_model_pl
     if (interventions && hs__path_replaces(job->pairs->path, interventions))
         return refuse(job->pairs->path, "the interventions", interventions, err);
     st = inputs_check(job, job->pairs->path, err);
-    return st ? st : model_check(model, job->pairs->path, err);
+    if (!st)
+        st = model_check(model, job->pairs->path, err);
+    if (st || !model->tokenizer)
+        return st;
+    const hs_model_place words = {.dir = model->tokenizer, .n_dir = strlen(model->tokenizer)};
+    return model_check(&words, job->pairs->path, err);
 }
 
 /* ---- command corpus ----

@@ -236,20 +236,30 @@ static bool is_stopped(void *data)
     return atomic_load(&loading->stopped);
 }
 
-/* Fetches the models of the command line that are given by a name of the hub and not in the cache. */
+/* Fetches what is given by a name of the hub and not in the cache. */
+static hs_status pull_if_missing(const hs_model_place *place, const hs__pull_watch *watch, hs_error *err)
+{
+    char dir[PATH_MAX];
+    hs_hub_name name;
+    if (!place->n_dir || !hs_hub_name_parse(place->dir, place->n_dir, &name) ||
+        !hs__model_place_dir(place, dir, NULL))
+        return HS_OK;
+    hs__log("info", "fetching %s from the hub", name.repository);
+    return hs__hub_pull(&name, watch, dir, err);
+}
+
+/* Fetches the models of the command line, and those whose tokenizers they have. */
 static hs_status pull_missing(hs_loading *loading, const hs_catalog_options *options, hs_error *err)
 {
     const hs__pull_watch silent = {.stop = is_stopped, .data = loading};
     hs_status st = HS_OK;
     for (size_t i = 0; i < hs__catalog_places(options) && !st; i++) {
         const hs_model_place *place = hs__catalog_place(options, i);
-        char dir[PATH_MAX];
-        hs_hub_name name;
-        if (!place->n_dir || !hs_hub_name_parse(place->dir, place->n_dir, &name) ||
-            !hs__model_place_dir(place, dir, NULL))
-            continue;
-        hs__log("info", "fetching %s from the hub", name.repository);
-        st = hs__hub_pull(&name, &silent, dir, err);
+        st = pull_if_missing(place, &silent, err);
+        if (!st && place->tokenizer) {
+            const hs_model_place words = {.dir = place->tokenizer, .n_dir = strlen(place->tokenizer)};
+            st = pull_if_missing(&words, &silent, err);
+        }
     }
     return st;
 }

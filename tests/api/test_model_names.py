@@ -190,3 +190,12 @@ def test_the_models_need_the_token(start_server, place, tmp_path):
 def test_a_name_on_the_command_line_is_fetched_at_the_start(start_server, place):
     server = start_server("--pull", "--model", NAME, environment=place)
     assert names(server) == ["small-bert"]
+
+
+def test_a_tokenizer_on_the_command_line_is_fetched_at_the_start(start_server, place, tmp_path):
+    folder = tmp_path / "step-500"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes(FILES[name])
+    server = start_server("--pull", "--model", str(folder), "--tokenizer", NAME, environment=place)
+    assert names(server) == ["step-500"]
