@@ -77,7 +77,10 @@ static double configure_authors(hs__config *config, hs_architecture *architectur
         round_up(shape->vocab_size, hs__config_size_or(config, "pad_vocab_size_multiple", 1, 1 << 16, 1));
     if (scaling > 0 && shape->n_positions > n_trained)
         shape->n_positions = n_trained;
-    return hs__config_number_or(config, "rotary_emb_base", 1, 1e12, 10000);
+    const double base = hs__config_number_or(config, "rotary_emb_base", 1, 1e12, 10000);
+    if (hs__config_theta_or(config, NULL, base) != base) /* files for both have both */
+        hs__config_refuse(config, "rotary_emb_base must be equal to rope_theta in rope_parameters");
+    return base;
 }
 
 static double configure_transformers(hs__config *config, hs_architecture *architecture)

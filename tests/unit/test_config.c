@@ -611,6 +611,12 @@ static const struct {
     {"{\"model_type\":\"albert\",\"inner_group_num\":2," BERT_SIZES "}", "inner_group_num"},
     {NOMIC("\"prenorm\":true"), "prenorm is not supported"},
     {NOMIC("\"rotary_emb_interleaved\":true"), "rotary_emb_interleaved"},
+    {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":1,\"rotary_emb_base\":500,"
+           "\"rope_parameters\":{\"rope_theta\":1000}"),
+     "rotary_emb_base must be equal to rope_theta"},
+    {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":1,"
+           "\"rope_parameters\":{\"rope_type\":\"yarn\"}"),
+     "rope_type"},
     {NOMIC("\"rotary_emb_fraction\":1,\"activation_function\":\"glu\""), "not supported: \"glu\""},
     {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":0.5"),
      "rotary_emb_fraction must be 1"},
