@@ -169,7 +169,7 @@ START_TEST(a_pass_allocates_nothing)
         hs_engine_create(runtimes[0], hs_model_architecture(model), &(hs_engine_options){0}, &fresh, NULL),
         HS_OK);
     ck_assert_int_eq(hs_workspace_create(fresh, CHECKPOINT_POSITIONS, &ws, NULL), HS_OK);
-    ck_assert_int_eq(make_capture(~0u, &capture), HS_OK);
+    ck_assert_int_eq(make_capture(~HS_KEEP(CROSS_STATE), &capture), HS_OK);
     const hs_sequence sequence = {.ids = ids, .n_tokens = CHECKPOINT_POSITIONS, .capture = capture};
     ck_assert_int_eq(hs_plan_make(hs_engine_architecture(fresh), &sequence, 1, NULL, &plan, NULL), HS_OK);
     ck_assert_int_eq(run_refusing(fresh, ws, &plan),
