@@ -305,7 +305,10 @@ static hs_status path_begin(hs__new_file *file, const char *path, bool by_path, 
     struct stat old;
     if (!path)
         return direct_begin(file, dup(STDOUT_FILENO), "standard output", err);
-    const bool exists = stat(path, &old) == 0, direct = exists && !is_replaceable(path, &old);
+    const bool exists = stat(path, &old) == 0;
+    if (!exists && errno != ENOENT) /* it may be a device, which is not to be replaced */
+        return failed(path, errno, err);
+    const bool direct = exists && !is_replaceable(path, &old);
     if (direct && by_path)
         return hs_fail(err, HS_INVALID, "'%.200s' is not a regular file: name one", path);
     return direct ? direct_begin(file, open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), path, err)

@@ -159,17 +159,24 @@ START_TEST(a_file_is_replaced_or_stays)
 }
 END_TEST
 
+/* Through a link, so that no failure of this test can replace the machine's own device. */
 START_TEST(a_device_is_written_directly)
 {
+    char device[200];
+    struct stat there;
     bool failed = true;
+    snprintf(device, sizeof device, "%s/device", top);
+    ck_assert_int_eq(symlink("/dev/null", device), 0);
     for (size_t nth = 0; failed; nth++) {
         hs_error err = {0};
         ck_assert_uint_lt(nth, CALLS_MAX);
         faults_begin(nth, EIO);
-        const hs_status st = hs__path_write("/dev/null", content_write, NULL, &err);
+        const hs_status st = hs__path_write(device, content_write, NULL, &err);
         failed = faults_end();
         ck_assert_msg(st == HS_OK || (failed && *err.text), "call %zu: %s", nth, err.text);
+        ck_assert_msg(stat(device, &there) == 0 && S_ISCHR(there.st_mode), "call %zu: replaced", nth);
     }
+    ck_assert_int_eq(unlink(device), 0);
 }
 END_TEST
 
