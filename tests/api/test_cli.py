@@ -140,7 +140,7 @@ def test_files_whose_format_is_known(tmp_path, name, format):
     (["--max-tokens", "9999"], "--max-tokens is 9999; it must be an integer from 2 to 512"),
     (["--interventions", '[{"kind": "zero", "layers": [99], "heads": [1]}]'], "--interventions 0/layers/0 is 99; it must be"),
     (["--predictions", '{"x": 1}'], "--predictions: unknown member 'x'; allowed: positions"),
-    (["--interventions", '[{"kind": "zero", "head": 1}]'], "--interventions: unknown member 'head'; allowed: layers, heads"),
+    (["--interventions", '[{"kind": "zero", "head": 1}]'], "--interventions: unknown member 'head'; allowed: stack, layers, heads"),
     (["--outputs", "scores_c2p"], "--outputs: the scores of mini have no term scores_c2p"),
 ])
 def test_refused_values_are_named_once_and_by_their_option(arguments, says):
