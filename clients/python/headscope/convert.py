@@ -26,7 +26,7 @@ def read(folder: Path) -> "dict[str, Any]":
     files = ["pytorch_model.bin"]
     if index.exists():
         files = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    tensors: "dict[str, Any]" = {}
+    tensors: dict[str, Any] = {}
     for file in files:
         tensors.update(torch.load(folder / file, map_location="cpu", weights_only=True))
     return {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
@@ -34,7 +34,7 @@ def read(folder: Path) -> "dict[str, Any]":
 
 def write(path: Path, tensors: "dict[str, Any]") -> None:
     """u64 length of the header, the header in JSON, then the tensors' bytes one after the other."""
-    header: "dict[str, Any]" = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors.items():
         size = tensor.numel() * tensor.element_size()
