@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Limit on the text of an example, for very long words: otherwise the window bounds it. */
-#define REACHED_BYTES 16384
+/* Limits on the text of an example, for very long words: otherwise the window bounds it. Long texts have the
+ * second one, for each token. */
+enum { REACHED_BYTES = 16384, REACHED_TOKEN_BYTES = 16 };
 
 size_t hs__corpus_together(const hs__corpus_job *job)
 {
@@ -32,13 +33,14 @@ static span span_of(const hs_encoding *encoding, uint8_t which, bool is_inside)
     return s;
 }
 
-/* Copies a span of a text. Returns NULL if memory is short. */
-static char *span_copy(const hs_text *body, span s)
+/* Copies a span of a text of so many tokens. Returns NULL if memory is short. */
+static char *span_copy(const hs_text *body, size_t n_tokens, span s)
 {
     const size_t n_before = hs_utf8_offset(body->bytes, body->n_bytes, s.first);
     const char *from = body->bytes + n_before;
-    const size_t n_left = body->n_bytes - n_before, n_most = n_left < REACHED_BYTES ? n_left : REACHED_BYTES;
-    const size_t n = hs_utf8_whole(from, strnlen(from, n_most)); /* or to its first NUL */
+    const size_t n_long = n_tokens * REACHED_TOKEN_BYTES, n_left = body->n_bytes - n_before;
+    const size_t n_most = n_long > REACHED_BYTES ? n_long : REACHED_BYTES;
+    const size_t n = hs_utf8_whole(from, strnlen(from, n_left < n_most ? n_left : n_most)); /* to a NUL */
     return strndup(from, hs_utf8_offset(from, n, s.end - s.first));
 }
 
@@ -50,10 +52,10 @@ hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
     const bool is_inside = text->window || (cuts_left && text->encoding.truncated);
     const span first = span_of(&text->encoding, 0, is_inside),
                second = span_of(&text->encoding, 1, is_inside);
-    text->reached = span_copy(&body->text, first);
+    text->reached = span_copy(&body->text, text->encoding.n_tokens, first);
     text->reached_first = first.first;
     if (body->pair.bytes) {
-        text->reached_pair = span_copy(&body->pair, second);
+        text->reached_pair = span_copy(&body->pair, text->encoding.n_tokens, second);
         text->reached_pair_first = second.first;
     }
     return text->reached && (text->reached_pair || !body->pair.bytes)

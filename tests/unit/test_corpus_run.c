@@ -5,6 +5,7 @@
  * that a test can hold a worker until the run has stopped. */
 #include "model/base/files.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/examples.h"
 #include "server/corpus/counters/pairs_file.h"
 #include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -252,6 +253,49 @@ START_TEST(a_stream_skips_to_the_end_of_its_input)
 }
 END_TEST
 
+/* ---- the text of an example ---- */
+
+static const struct {
+    size_t n_tokens, token_bytes, reached, example;
+} spans[] = {
+    {3, 2, 6, 6}, {4000, 10, 40000, 16384}, {3, 40000, 16384, 16384}, /* tokens of any number of characters */
+};
+enum { N_SPANS = sizeof spans / sizeof *spans };
+
+/* The text ends with its last token. A report's examples are cut shorter than those of `search`. */
+START_TEST(a_text_is_kept_up_to_its_last_token)
+{
+    const size_t n = spans[_i].n_tokens, n_bytes = n * spans[_i].token_bytes;
+    const hs__counter *examples = &hs__counter_examples;
+    const hs__corpus_job job = job_make();
+    void *counts = NULL, *worker = NULL;
+    hs__counting counting = {.counter = examples, .job = &job, .counts = &counts};
+    char *bytes = malloc(n_bytes + 5);
+    uint32_t *places = calloc(n + 1, sizeof *places);
+    uint8_t *zeros = calloc(n, 1);
+    ck_assert(bytes && places && zeros);
+    memset(bytes, 'a', n_bytes + 5);
+    for (size_t i = 0; i <= n; i++)
+        places[i] = (uint32_t)(i * spans[_i].token_bytes);
+    hs__text text = {
+        .body = {.text = {bytes, n_bytes + 5}},
+        .encoding = {.n_tokens = n, .starts = places, .ends = places + 1, .texts = zeros, .special = zeros}};
+    hs__text_pass pass = {.texts = &text, .n = 1};
+    ck_assert_int_eq(examples->begin(&counting, true, NULL), HS_OK);
+    ck_assert_int_eq(examples->worker_create(&counting, NULL, &worker, NULL), HS_OK);
+    ck_assert_int_eq(examples->text(worker, &text, NULL), HS_OK);
+    ck_assert_uint_eq(strlen(text.reached), spans[_i].reached);
+    ck_assert_int_eq(examples->start(worker, &text, NULL), HS_OK);
+    ck_assert_int_eq(examples->pass(worker, &pass, NULL), HS_OK);
+    ck_assert_uint_eq(strlen(hs__example_first(counts)->text), spans[_i].example);
+    examples->worker_destroy(worker);
+    examples->destroy(counts);
+    free(bytes);
+    free(places);
+    free(zeros);
+}
+END_TEST
+
 /* ---- memory runs out ---- */
 
 static char small_dir[64];
@@ -420,6 +464,7 @@ int main(void)
     tcase_add_test(tc, a_stop_before_the_first_text_is_counted_is_no_empty_input);
     tcase_add_test(tc, an_input_without_a_text_fails);
     tcase_add_test(tc, a_stream_skips_to_the_end_of_its_input);
+    tcase_add_loop_test(tc, a_text_is_kept_up_to_its_last_token, 0, N_SPANS);
     tcase_add_loop_test(tc, pairs_appear_when_the_run_is_complete, 0, N_PAIRS_NAMES);
     tcase_add_test(tc, pairs_that_cannot_be_opened_leave_the_run);
     tcase_add_test(tc, pairs_that_cannot_be_written_say_why);

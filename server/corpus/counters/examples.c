@@ -6,6 +6,7 @@
 #include "server/corpus/counters/examples.h"
 
 #include "model/base/bytes.h"
+#include "model/base/utf8.h"
 #include "server/corpus/report/html.h"
 
 #include <math.h>
@@ -14,6 +15,8 @@
 #include <string.h>
 
 #define EXAMPLES_MAX 128
+/* Limit on the text of an example: the page has each twice. */
+#define TEXT_BYTES_MAX 16384
 
 /* Bytes of a head's extremes: as JSON in memory, and when written. */
 enum { EXTREMES_BYTES = 8192, EXTREMES_TEXT = 1024 };
@@ -278,20 +281,30 @@ static void head(void *state, hs__text *t, hs__text_head *head)
     to[HS__EXAMPLE_SEPARATOR] = observation->separator_attention;
 }
 
+/* Cuts a text that is too long, between characters, and gives its memory back. */
+static char *text_cut(char *text)
+{
+    if (!text || strlen(text) <= TEXT_BYTES_MAX)
+        return text;
+    text[hs_utf8_whole(text, TEXT_BYTES_MAX)] = '\0';
+    char *shorter = realloc(text, TEXT_BYTES_MAX + 1);
+    return shorter ? shorter : text;
+}
+
 static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 {
     worker *w = state;
     (void)err;
     for (size_t k = 0; k < p->n; k++) {
         hs__text *t = &p->texts[k];
+        if (!w->figures[k])
+            continue;
         hs__example example = {.number = hs__text_number(t),
                                .file = (uint32_t)t->record.file,
                                .line = t->record.line,
-                               .text = t->reached,
-                               .pair = t->reached_pair,
+                               .text = text_cut(t->reached),
+                               .pair = text_cut(t->reached_pair),
                                .figures = w->figures[k]};
-        if (!w->figures[k])
-            continue;
         w->figures[k] = NULL;
         t->reached = t->reached_pair = NULL;
         sample_add(w->sample, &example);
