@@ -626,6 +626,57 @@ START_TEST(long_texts_are_counted)
 }
 END_TEST
 
+/* Rows are wider than what is found of them at a time, and texts come alone. */
+START_TEST(rows_of_very_long_texts_are_whole)
+{
+    enum { LONG = 4200 };
+    float *map = calloc((size_t)LONG * LONG, sizeof *map), *columns = calloc(LONG, sizeof *columns);
+    int32_t *ids = calloc(LONG, sizeof *ids);
+    uint8_t *kinds = calloc(LONG, 1); /* none is special; all are first tokens */
+    uint32_t seed = 1;
+    double entropy = 0, confidence = 0, distance = 0, far = 0;
+    hs_corpus_options long_options = options;
+    hs_corpus_stats *stats;
+    ck_assert(map && columns && ids && kinds);
+    long_options.tokens_max = LONG;
+    long_options.n_layers = long_options.n_heads = 1;
+    long_options.map_step = 100;
+    for (size_t i = 0; i < LONG; i++) {
+        float *row = map + i * LONG, most = 0;
+        for (size_t j = 0; j < LONG; j++) {
+            row[j] = (float)(random_next(&seed) % 97) * (j == 4150 ? 0x1p-9f : 0x1p-18f);
+            entropy -= row[j] > 0 ? (double)row[j] * log((double)row[j]) : 0;
+            distance += (double)row[j] * fabs((double)i - (double)j);
+            columns[j] += row[j];
+            most = fmaxf(most, row[j]);
+        }
+        confidence += (double)most;
+    }
+    for (size_t i = 0; i < LONG; i++) /* N is above the main threshold in one column only */
+        far += i + 4100 <= 4150 && map[i * LONG + 4150] >= 0.3f * 96 * 0x1p-9f;
+
+    const hs_corpus_text text = {0, LONG, ids, kinds, kinds, NULL};
+    const hs_observed_head head = {map, map, columns};
+    ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, (hs_corpus_text[2]){text, text}, 2, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
+    hs_corpus_batch_head(stats, 0, 0, 0, &head, NULL);
+    const hs_head_profile profile = hs_corpus_profile_read(stats, 0, 0);
+    ck_assert_double_eq_tol((double)profile.entropy, entropy / LONG, 1e-4 * entropy / LONG);
+    ck_assert_double_eq_tol((double)profile.confidence, confidence / LONG, 1e-5 * confidence / LONG);
+    ck_assert_double_eq_tol((double)profile.mean_distance, distance / LONG, 1e-4 * distance / LONG);
+    double found = 0;
+    for (size_t d = 4100; d < LONG; d++)
+        found += value_of(stats, "distance", MAIN * LONG + d);
+    ck_assert_double_eq(found, far);
+    hs_corpus_stats_destroy(stats);
+    free(map);
+    free(columns);
+    free(ids);
+    free(kinds);
+}
+END_TEST
+
 /* ---- to the bit ---- */
 
 static void assert_same_state(hs_corpus_stats *a, hs_corpus_stats *b)
@@ -1100,6 +1151,7 @@ int main(void)
     tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);
+    tcase_add_test(tc, rows_of_very_long_texts_are_whole);
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
