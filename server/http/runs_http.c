@@ -251,6 +251,17 @@ static bool number_read(hs_exchange *x, const char *name, const char *text, uint
     return false;
 }
 
+static void list(hs_exchange *x, uint64_t before, uint64_t limit)
+{
+    json_t *page;
+    hs_error err = {0};
+    const hs_status st = hs__runs_list(x->server->runs, before, limit, &page, &err);
+    if (st)
+        refuse(x, st, NULL, &err);
+    else
+        hs__exchange_answer_json(x, MHD_HTTP_OK, page);
+}
+
 static void answer_list(hs_exchange *x)
 {
     static const char *const names[] = {"before", "limit"};
@@ -261,7 +272,7 @@ static void answer_list(hs_exchange *x)
     x->answered = !hs_query_read(x->query, names, 2, &query, &x->response);
     if (!x->answered && number_read(x, names[0], query.values[0], INT64_MAX, &before) &&
         number_read(x, names[1], query.values[1], HS_RUNS_PAGE_MAX, &limit))
-        hs__exchange_answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
+        list(x, before, limit);
     hs_query_finish(&query);
 }
 

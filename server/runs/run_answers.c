@@ -72,11 +72,12 @@ hs_status hs__run_get(hs_runs *c, const char *id, json_t **ret_run, hs_error *er
     return st || *ret_run ? st : hs_fail(err, HS_NO_MEMORY, "Out of memory.");
 }
 
-json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
+hs_status hs__runs_list(hs_runs *c, uint64_t before, size_t limit, json_t **ret_page, hs_error *err)
 {
     const size_t refusals = hs_json_refusals();
     json_t *runs = json_array(), *next = NULL;
     sqlite3_int64 number = 0;
+    hs_error why = {0};
     pthread_mutex_lock(&c->lock);
     sqlite3_stmt *s = hs__run_table_prepare(
         c, "SELECT " COLUMNS " FROM runs WHERE number < ?1 AND" SEEN "ORDER BY number DESC LIMIT ?2", NULL,
@@ -86,20 +87,27 @@ json_t *hs__runs_list(hs_runs *c, uint64_t before, size_t limit)
         sqlite3_bind_int64(s, 2, (sqlite3_int64)limit + 1);
     }
     hs_status st = HS_OK;
-    while (!next && (st = hs__run_table_step(c, s, "", NULL)) == HS_OK)
+    while (!next && (st = hs__run_table_step(c, s, "", &why)) == HS_OK)
         if (json_array_size(runs) < limit) {
             number = sqlite3_column_int64(s, 0);
             json_array_append_new(runs, row_json(c, s));
         } else {
             next = json_sprintf("/corpora?before=%lld&limit=%zu", (long long)number, limit);
         }
-    st = hs__run_table_end(c, s, st == HS_NOT_FOUND ? HS_OK : st, NULL);
+    if (st == HS_NOT_FOUND) { /* after the last row */
+        st = HS_OK;
+        why = (hs_error){0};
+    }
+    st = hs__run_table_end(c, s, st, &why);
     pthread_mutex_unlock(&c->lock);
     json_t *page = json_pack("{so so}", "corpora", runs, "next", next ? next : json_null());
-    if (!st)
-        return hs_json_whole(page, refusals);
-    json_decref(page);
-    return NULL;
+    *ret_page = NULL;
+    if (st) {
+        json_decref(page);
+        return hs_fail(err, st, "%s", why.text);
+    }
+    *ret_page = hs_json_whole(page, refusals);
+    return *ret_page ? HS_OK : hs_fail(err, HS_NO_MEMORY, "Out of memory.");
 }
 
 /* ---- changes, searches and reports ---- */

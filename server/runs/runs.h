@@ -78,12 +78,13 @@ void hs__upload_abandon(hs_upload *upload); /* NULL is allowed */
 
 /* ---- runs ---- */
 
-/* Reads a CorpusRun of the API, which the caller releases. Returns HS_NOT_FOUND or HS_NO_MEMORY; *ret_run is
- * NULL then. */
+/* Reads a CorpusRun of the API, which the caller releases. Returns HS_NOT_FOUND, HS_NO_MEMORY or HS_IO;
+ * *ret_run is NULL then. */
 HS_MUST_USE hs_status hs__run_get(hs_runs *runs, const char *id, json_t **ret_run, hs_error *err);
-/* Returns a page of at most `limit` CorpusRuns, newest first, older than number `before` (0: from the
- * newest); NULL without memory. */
-json_t *hs__runs_list(hs_runs *runs, uint64_t before, size_t limit);
+/* Reads a page of at most `limit` CorpusRuns, newest first, older than number `before` (0: from the newest),
+ * which the caller releases. Returns HS_NO_MEMORY or HS_IO; *ret_page is NULL then. */
+HS_MUST_USE hs_status hs__runs_list(hs_runs *runs, uint64_t before, size_t limit, json_t **ret_page,
+                                    hs_error *err);
 
 /* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
  * HS_NOT_FOUND. */

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,7 +312,8 @@ START_TEST(an_upload_that_ends_early_leaves_nothing)
     text_send(upload, "The river flows past the town.\n");
     ck_assert_uint_eq(folders(), 1);
     hs__upload_abandon(upload);
-    json_t *list = hs__runs_list(runs, 0, HS_RUNS_PAGE);
+    json_t *list;
+    ck_assert_int_eq(hs__runs_list(runs, 0, HS_RUNS_PAGE, &list, NULL), HS_OK);
     ck_assert_uint_eq(json_array_size(json_object_get(list, "corpora")), 0);
     json_decref(list);
     ck_assert_uint_eq(folders(), 0);
@@ -495,8 +497,7 @@ static hs_status run_read(const char *id, json_t **ret, hs_error *err)
 static hs_status list_read(const char *id, json_t **ret, hs_error *err)
 {
     (void)id;
-    *ret = hs__runs_list(runs, 0, 1);
-    return *ret ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory");
+    return hs__runs_list(runs, 0, 1, ret, err);
 }
 
 static hs_status comparison_read(const char *id, json_t **ret, hs_error *err)
@@ -573,6 +574,23 @@ START_TEST(answers_are_whole_or_refused)
         ck_assert_msg(chaos_live() == live, "allocation %zu: something leaked", nth);
     }
     json_decref(expected);
+}
+END_TEST
+
+/* A database that cannot be read is no lack of memory. */
+START_TEST(an_unreadable_database_is_named)
+{
+    char path[100];
+    sqlite3 *db;
+    hs_error err = {0};
+    json_t *json;
+    snprintf(path, sizeof path, "%s/corpora.db", dir);
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, "ALTER TABLE runs RENAME TO others", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    ck_assert_int_eq(reads[_i]("0123456789abcdef", &json, &err), HS_IO);
+    ck_assert_msg(strstr(err.text, "corpora.db: no such table"), "%s", err.text);
+    ck_assert_ptr_null(json);
 }
 END_TEST
 
@@ -702,6 +720,7 @@ int main(void)
     tcase_add_test(restarts, a_server_that_was_killed_removes_what_was_not_accepted);
     tcase_add_test(restarts, a_run_during_which_the_server_is_killed_three_times_fails);
     tcase_add_loop_test(chaos, answers_are_whole_or_refused, 0, N_READS);
+    tcase_add_loop_test(restarts, an_unreadable_database_is_named, 0, 2); /* a run, and the list */
     tcase_add_test(chaos, an_upload_is_accepted_or_leaves_nothing);
     tcase_add_loop_test(chaos, a_change_is_made_or_refused, 0, N_CHANGES);
     tcase_add_test(chaos, a_start_without_memory_leaves_the_runs);
