@@ -224,7 +224,7 @@ static hs_corpus_stats *stats_make(const hs__stats_header *header, hs_error *err
         hs_corpus_stats_destroy(stats);
         hs_fail(err, HS_NO_MEMORY,
                 "corpus statistics need %llu MB of memory; choose fewer layers or a smaller window",
-                (unsigned long long)(n_bytes >> 20));
+                (unsigned long long)((n_bytes + hs__stats_scratch_bytes(header)) >> 20));
         return NULL;
     }
     hs_memory_huge(stats->block, n_bytes);

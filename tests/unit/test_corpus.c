@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -1041,6 +1042,26 @@ static void assert_near(double actual, double correct)
     ck_assert_msg(fabs(actual - correct) <= 1e-9 * fmax(1, fabs(correct)), "%.12g != %.12g", actual, correct);
 }
 
+/* What is needed to add long texts is far more than the sums. */
+START_TEST(all_memory_that_is_needed_is_told)
+{
+    hs_corpus_options long_options = options;
+    hs_corpus_stats *stats;
+    hs_corpus_size size;
+    hs_error err = {0};
+    char said[64];
+    long_options.tokens_max = HS_CORPUS_WINDOW_MAX;
+    long_options.map_step = 120;
+    ck_assert_int_eq(hs_corpus_stats_measure(&long_options, &size, NULL), HS_OK);
+    ck_assert_uint_gt(size.memory_bytes, 100 * size.saved_bytes);
+    snprintf(said, sizeof said, "need %llu MB", (unsigned long long)(size.memory_bytes >> 20));
+    chaos_refuse(0);
+    ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, &err), HS_NO_MEMORY);
+    ck_assert(chaos_stop());
+    ck_assert_msg(strstr(err.text, said), "%s, not: %s", said, err.text);
+}
+END_TEST
+
 START_TEST(figures_follow_from_the_arrays)
 {
     hs_corpus_stats *stats = stats_of(0, n_texts, 8);
@@ -1152,6 +1173,7 @@ int main(void)
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, rows_of_very_long_texts_are_whole);
+    tcase_add_test(tc, all_memory_that_is_needed_is_told);
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
