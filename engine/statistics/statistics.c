@@ -211,20 +211,21 @@ static hs__stats_header *header_place(const hs__stats_header *header, void *bloc
                                 (HS_LINE_BYTES - ((uintptr_t)block + maps) % HS_LINE_BYTES) % HS_LINE_BYTES);
 }
 
-/* An empty state under a header that was checked; NULL when memory is short. */
-static hs_corpus_stats *stats_make(const hs__stats_header *header, hs_error *err)
+/* An empty state under a header that was checked, with scratch if texts are to be added at once; NULL when
+ * memory is short. */
+static hs_corpus_stats *stats_make(const hs__stats_header *header, bool adds, hs_error *err)
 {
     const uint64_t n_bytes = saved_bytes(header);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
     if (stats) {
         stats->block = calloc(1, n_bytes + HS_LINE_BYTES);
-        stats->scratch = hs__stats_scratch_create(header);
+        stats->scratch = adds ? hs__stats_scratch_create(header) : NULL;
     }
-    if (!stats || !stats->block || !stats->scratch) {
+    if (!stats || !stats->block || (adds && !stats->scratch)) {
         hs_corpus_stats_destroy(stats);
         hs_fail(err, HS_NO_MEMORY,
                 "corpus statistics need %llu MB of memory; choose fewer layers or a smaller window",
-                (unsigned long long)((n_bytes + hs__stats_scratch_bytes(header)) >> 20));
+                (unsigned long long)((n_bytes + (adds ? hs__stats_scratch_bytes(header) : 0)) >> 20));
         return NULL;
     }
     hs_memory_huge(stats->block, n_bytes);
@@ -268,7 +269,7 @@ hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_sta
     const hs_status st = hs__stats_header_make(options, &header, err);
     if (st)
         return st;
-    hs_corpus_stats *stats = stats_make(&header, err);
+    hs_corpus_stats *stats = stats_make(&header, true, err);
     if (!stats)
         return HS_NO_MEMORY;
     *ret_stats = stats;
@@ -360,7 +361,7 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
     if (header.n_words != words_count(&header) || n_bytes != n_due)
         return hs_fail(err, HS_INVALID, "corpus statistics: %zu bytes where %llu are due", n_bytes,
                        (unsigned long long)n_due);
-    hs_corpus_stats *stats = stats_make(&header, err);
+    hs_corpus_stats *stats = stats_make(&header, false, err);
     if (!stats)
         return HS_NO_MEMORY;
     memcpy(stats->header, bytes, n_bytes);

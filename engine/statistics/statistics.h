@@ -97,8 +97,8 @@ static inline size_t hs_corpus_batch_max(size_t tokens_max, hs_corpus_distance d
 
 /* Begins to add n_texts texts: 1 to hs_corpus_batch_max. The batch ends with
  * the last head of the last layer of the last text; before that the statistics must not be used. Fails
- * with HS_INVALID if a text does not fit the options, with HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX. After a
- * failure no batch has begun. */
+ * with HS_INVALID if a text does not fit the options, with HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX, and
+ * with HS_NO_MEMORY at the first batch of a state that was loaded. After a failure no batch has begun. */
 HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts,
                                             size_t n_texts, hs_error *err);
 
@@ -161,7 +161,8 @@ HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_cor
  * valid until it is changed or destroyed. Allocates nothing. */
 const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes);
 
-/* Loads a state from any bytes, which are not kept. Fails with HS_INVALID and names the fault, or with
+/* Loads a state from any bytes, which are not kept. Memory for adding is taken with the first batch: a
+ * state that is only read or merged is small. Fails with HS_INVALID and names the fault, or with
  * HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats,
                                            hs_error *err);

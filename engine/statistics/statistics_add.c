@@ -613,7 +613,6 @@ static hs_status text_check(const hs__stats_header *header, const hs_corpus_text
 hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
                                 hs_error *err)
 {
-    hs__stats_scratch *s = stats->scratch;
     if (n_texts < 1 || n_texts > batch_max(stats->header))
         return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %zu texts are added at a time, not %zu",
                        batch_max(stats->header), n_texts);
@@ -625,6 +624,14 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
         if (st)
             return st;
     }
+    if (!stats->scratch)
+        stats->scratch = hs__stats_scratch_create(stats->header);
+    hs__stats_scratch *s = stats->scratch;
+    if (!s)
+        return hs_fail(err, HS_NO_MEMORY,
+                       "corpus statistics need %llu MB of memory to add texts; choose fewer layers or a "
+                       "smaller window",
+                       (unsigned long long)(hs__stats_scratch_bytes(stats->header) >> 20));
     s->n_texts = n_texts;
     for (size_t k = 0; k < n_texts; k++) {
         s->texts[k] = texts[k];

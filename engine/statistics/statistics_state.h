@@ -119,7 +119,7 @@ struct hs_corpus_stats {
     void *block;
     hs__stats_header *header; /* in the block; the fields follow */
     int64_t *fields[HS__N_FIELDS];
-    hs__stats_scratch *scratch; /* of add */
+    hs__stats_scratch *scratch; /* of add; NULL: the state was loaded, and nothing was added yet */
 };
 
 /* HS_INVALID when an option is out of range. */

@@ -139,15 +139,20 @@ static hs_observed_head head_of(size_t k, size_t l, size_t h)
 }
 
 /* Shows the heads of texts [first, first + n) as a pass does. */
-static void batch_add(hs_corpus_stats *stats, size_t first, size_t n)
+static void heads_add(hs_corpus_stats *stats, size_t first, size_t n)
 {
-    ck_assert_int_eq(hs_corpus_batch_begin(stats, texts + first, n, NULL), HS_OK);
     for (size_t l = 0; l < N_LAYERS; l++)
         for (size_t h = 0; h < N_HEADS; h++)
             for (size_t k = 0; k < n; k++) {
                 const hs_observed_head head = head_of(first + k, l, h);
                 hs_corpus_batch_head(stats, k, l, h, &head, NULL);
             }
+}
+
+static void batch_add(hs_corpus_stats *stats, size_t first, size_t n)
+{
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, texts + first, n, NULL), HS_OK);
+    heads_add(stats, first, n);
 }
 
 static hs_corpus_stats *stats_of(size_t first, size_t n, size_t batch)
@@ -1042,8 +1047,40 @@ static void assert_near(double actual, double correct)
     ck_assert_msg(fabs(actual - correct) <= 1e-9 * fmax(1, fabs(correct)), "%.12g != %.12g", actual, correct);
 }
 
-/* What is needed to add long texts is far more than the sums. */
-START_TEST(all_memory_that_is_needed_is_told)
+/* Adding may take a thousand times the memory of the sums: reports and merges do without. */
+START_TEST(a_loaded_state_takes_more_memory_with_its_first_text)
+{
+    enum { BLOCKS = 2 }; /* the object and its sums */
+    hs_corpus_stats *saved = stats_of(0, 1, 1), *loaded;
+    size_t n_bytes;
+    const void *bytes = hs_corpus_stats_save(saved, &n_bytes);
+    const size_t live = chaos_live();
+    bool refused = true;
+    ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &loaded, NULL), HS_OK);
+    ck_assert_uint_eq(chaos_live(), live + BLOCKS);
+    ck_assert_int_eq(hs_corpus_stats_merge(saved, loaded, NULL), HS_OK);
+    ck_assert_uint_eq(chaos_live(), live + BLOCKS);
+    hs_corpus_stats_destroy(saved);
+    saved = stats_of(0, 2, 1);
+    for (size_t nth = 0; refused; nth++) {
+        hs_error err = {0};
+        chaos_refuse(nth);
+        const hs_status st = hs_corpus_batch_begin(loaded, texts + 1, 1, &err);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert(!refused || strstr(err.text, "to add texts"));
+        if (refused)
+            ck_assert_uint_eq(hs_corpus_stats_texts(loaded), 1);
+    }
+    heads_add(loaded, 1, 1);
+    assert_same_state(loaded, saved);
+    hs_corpus_stats_destroy(loaded);
+    hs_corpus_stats_destroy(saved);
+}
+END_TEST
+
+/* Adding long texts takes far more memory than the sums. */
+START_TEST(a_lack_of_memory_is_measured_whole)
 {
     hs_corpus_options long_options = options;
     hs_corpus_stats *stats;
@@ -1173,7 +1210,8 @@ int main(void)
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, rows_of_very_long_texts_are_whole);
-    tcase_add_test(tc, all_memory_that_is_needed_is_told);
+    tcase_add_test(tc, a_loaded_state_takes_more_memory_with_its_first_text);
+    tcase_add_test(tc, a_lack_of_memory_is_measured_whole);
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
