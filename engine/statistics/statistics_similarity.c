@@ -375,12 +375,12 @@ static inline __attribute__((always_inline)) void row_read(const row_places *pla
 
 static inline __attribute__((always_inline)) void rows_read(const hs__stats_map *map, const float *similarity,
                                                             const hs__stats_facts *facts, float reciprocal,
-                                                            bool first, moment_sums *ret_moments)
+                                                            bool first, row_values *values,
+                                                            moment_sums *ret_moments)
 {
     const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
     moment_sums moments = {0};
     moment_floats floats = {0};
-    row_values values;
     size_t n_added = 0;
     for (size_t i = 0; i < T; i++) {
         const size_t at = i * map->stride;
@@ -391,7 +391,7 @@ static inline __attribute__((always_inline)) void rows_read(const hs__stats_map 
                                    .normalized_sum = facts->normalized_sum + at};
         const row_limits limits = {
             i, (size_t)facts->sentence_ends[i], end, reciprocal, map->cuts, map->n_thresholds};
-        row_read(&places, similarity + i * T, T, &limits, first, &values, &floats);
+        row_read(&places, similarity + i * T, T, &limits, first, values, &floats);
         *(bytes *)(places.levels + end) = (bytes){0};
         n_added += end / HS__LANES - i / HS__LANES;
         if (n_added >= FLOATS_MAX) {
@@ -408,10 +408,11 @@ static HS_CLONES void map_quantise(const hs__stats_map *map, const float *simila
                                    const hs__stats_facts *facts, float reciprocal, bool first,
                                    moment_sums *ret_moments)
 {
+    row_values values; /* one for both: the stack is small */
     if (first)
-        rows_read(map, similarity, facts, reciprocal, true, ret_moments);
+        rows_read(map, similarity, facts, reciprocal, true, &values, ret_moments);
     else
-        rows_read(map, similarity, facts, reciprocal, false, ret_moments);
+        rows_read(map, similarity, facts, reciprocal, false, &values, ret_moments);
 }
 
 /* Moves the repeated pairs that are not in one sentence from noise to signal. */
