@@ -58,7 +58,7 @@ START_TEST(too_many_relations_are_refused)
 {
     hs_syntax *s = syntax_make();
     hs_error err = {0};
-    char name[16];
+    char name[24];
     size_t at = 0;
     for (int r = 0; r < HS_SYNTAX_RELATIONS_MAX; r++) {
         snprintf(name, sizeof name, "relation%d", r);
