@@ -172,7 +172,8 @@ const char *hs__answer_source_token(const hs__answer *a, size_t i)
 
 bool hs__answer_truncated(const hs__answer *a)
 {
-    return a->encoding->truncated || (a->source && a->source->truncated);
+    return a->encoding->truncated || (a->source && a->source->truncated) ||
+           (a->reader && a->reader->truncated);
 }
 
 const char *hs__answer_stack(const hs__answer *a)

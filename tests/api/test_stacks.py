@@ -290,6 +290,13 @@ def test_effects_of_the_encoder_on_what_the_decoder_predicts(served, name):
     assert figure.status == 200 and b"change of the target" in figure.body
 
 
+@pytest.mark.parametrize("fields", [{}, {"stack": "decoder"}])
+def test_a_target_that_is_cut_is_said_to_be(served, fields):
+    request = {"text": "war", "text_target": TARGET, "model": "bart", "outputs": ["effects"], **fields}
+    assert served.analyze({**request, "max_tokens": 8})["truncated"] is True
+    assert served.analyze(request)["truncated"] is False
+
+
 def test_effects_above_an_intervention_and_on_a_token(served):
     request = {**PAIR, "model": "bart", "stack": "cross", "layers": "all", "digits": 9, "target": {"token": 7, "position": 2}}
     first = {"kind": "zero", "layers": [1], "heads": [2]}
