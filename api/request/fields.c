@@ -223,7 +223,9 @@ static int read_max_tokens(const hs__reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP], and so does a decoder's start token.
      */
-    return hs__read_integer_within(r, r->analysis->input.text_pair.bytes || r->model->encoder ? 3 : 2,
+    const hs__analysis_request *analysis = r->analysis;
+    const bool decodes = r->model->encoder || hs__target_model(analysis) != r->model;
+    return hs__read_integer_within(r, analysis->input.text_pair.bytes || decodes ? 3 : 2,
                                    r->model->shape->n_positions);
 }
 

@@ -456,6 +456,7 @@ REFUSED = {
     "strange id": ({"stack": "cross", "target_ids": [300]}, "/target_ids/0", "from 0 to 299"),
     "text of a wrong type": ({"stack": "cross", "text_target": 3}, "/text_target", "must be"),
     "too few tokens": ({"stack": "cross", "text_target": "war", "max_tokens": 2}, "/max_tokens", "from 3"),
+    "too few tokens of a reader": ({"text_target": "war", "outputs": ["effects"], "max_tokens": 2}, "/max_tokens", "from 3"),
     "window": ({"stack": "cross", "text_target": "war", "window": 0}, "/window", 'stack "encoder" only'),
     "layer": ({"stack": "cross", "text_target": "war", "layers": [3]}, "/layers/0", "0 to 2"),
 }
