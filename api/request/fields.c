@@ -395,7 +395,7 @@ static const hs__row rows[] = {
     {.field = {.name = "text_target",
                .kind = HS_FIELD_TEXT,
                .argument = "TEXT",
-               .help = "with stack decoder or cross: what the decoder reads",
+               .help = "with stack decoder or cross, or effects: what the decoder reads",
                .tokenize = true},
      .read = hs__read_text,
      .offset = AT(decoder_input.text)},

@@ -102,7 +102,7 @@ class Client:
             input_ids             in place of text: token ids, special ones included
             token_type_ids        with input_ids: the segment of each token; by default all 0
             stack                 of an encoder-decoder model: the heads of the encoder, the decoder, or between both (cross)
-            text_target           with stack decoder or cross: the text that the decoder reads
+            text_target           with stack decoder or cross, or output effects: the text that the decoder reads
             target_ids            in place of text_target: its token ids without the start token
             model                 a name of models(); by default the first
             max_tokens            cuts the text to this many tokens, special ones included
