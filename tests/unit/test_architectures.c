@@ -643,6 +643,51 @@ START_TEST(the_size_of_caches_changes_no_bit)
 }
 END_TEST
 
+/* ---- maps that are computed again ---- */
+
+/* Compares rows [first, first + n) of A and S of a head with those of its pass. */
+static void check_rows_again(const hs_engine *engine, const hs_capture *c, size_t l, size_t h, size_t first,
+                             size_t n)
+{
+    const size_t T = c->n_tokens, K = c->n_keys;
+    float *rows = malloc(n * (K > T ? K : T) * sizeof *rows);
+    ck_assert_int_eq(hs_engine_attention(engine, c, l, h, first, n, rows, NULL), HS_OK);
+    ck_assert_mem_eq(rows, hs_capture_at(c, HS_TAP_ATTENTION, l, h) + first * K, n * K * sizeof *rows);
+    for (int kind = 0; kind < 4; kind++) {
+        const hs_similarity similarity = {.residual = kind & 1, .centered = kind & 2};
+        const float *kept = hs_capture_at(c, hs_similarity_tap(similarity), l, h);
+        ck_assert_int_eq(hs_engine_similarity(engine, c, l, h, similarity, first, n, rows, NULL), HS_OK);
+        for (size_t i = first; i < first + n; i++)
+            ck_assert_mem_eq(rows + (i - first) * T + i + 1, kept + i * T + i + 1,
+                             (T - i - 1) * sizeof *rows);
+    }
+    free(rows);
+}
+
+static void check_maps_again(const hs_engine *engine, const hs_capture *c)
+{
+    const size_t T = c->n_tokens;
+    for (size_t l = 0; l < c->n_layers; l++)
+        for (size_t h = 0; h < c->n_heads; h++) {
+            check_rows_again(engine, c, l, h, 0, T);
+            for (size_t first = 0; first < T; first += 37)
+                check_rows_again(engine, c, l, h, first, T - first < 37 ? T - first : 37);
+        }
+}
+
+START_TEST(maps_are_computed_again_with_the_same_bits)
+{
+    const hs_architecture architecture = architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    for (size_t t = 0; t < N_LENGTHS; t++) {
+        hs_capture *c = pass(engine, lengths[t], EVERYTHING, NULL, 0, 1);
+        check_maps_again(engine, c);
+        hs_capture_destroy(c);
+    }
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 /* ---- interventions ---- */
 
 static const uint16_t outer[] = {0, 2};
@@ -1131,6 +1176,21 @@ START_TEST(large_decoders_agree_with_doubles)
 }
 END_TEST
 
+START_TEST(maps_of_decoders_are_computed_again_with_the_same_bits)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    for (size_t t = 0; t < N_TWO_TEXTS; t++)
+        for (size_t cross = 0; cross < 2; cross++) {
+            hs_sequence target = target_make(two_texts[t][0], two_texts[t][1]);
+            targets_pass(engine, &target, 1, cross, 1);
+            check_maps_again(engine, target.capture);
+            hs_capture_destroy(target.capture);
+        }
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 /* A list meets the heads of one kind only. */
 START_TEST(interventions_in_decoders_agree_with_doubles)
 {
@@ -1350,6 +1410,7 @@ int main(void)
     tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, the_size_of_caches_changes_no_bit, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, maps_are_computed_again_with_the_same_bits, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
     tcase_add_test(cases, equal_outputs_have_no_centred_similarity);
@@ -1363,6 +1424,7 @@ int main(void)
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
     tcase_add_loop_test(cases, decoders_agree_with_doubles, 0, N_DECODERS);
     tcase_add_loop_test(cases, large_decoders_agree_with_doubles, 0, N_DECODERS);
+    tcase_add_loop_test(cases, maps_of_decoders_are_computed_again_with_the_same_bits, 0, N_DECODERS);
     tcase_add_loop_test(cases, interventions_in_decoders_agree_with_doubles, 0, N_DECODERS * N_INTERVENTIONS);
     tcase_add_loop_test(cases, targets_are_computed_alike_alone_and_together, 0, N_DECODERS);
     tcase_add_loop_test(cases, streamed_cross_maps_have_the_same_bits, 0, N_DECODERS);
