@@ -288,7 +288,9 @@ static char *text_cut(char *text)
         return text;
     text[hs_utf8_whole(text, TEXT_BYTES_MAX)] = '\0';
     char *shorter = realloc(text, TEXT_BYTES_MAX + 1);
-    return shorter ? shorter : text;
+    if (shorter)
+        text = shorter;
+    return text;
 }
 
 static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
