@@ -223,9 +223,9 @@ static int read_max_tokens(const hs__reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP], and so does a decoder's start token.
      */
-    const hs__analysis_request *analysis = r->analysis;
-    const bool decodes = r->model->encoder || hs__target_model(analysis) != r->model;
-    return hs__read_integer_within(r, analysis->input.text_pair.bytes || decodes ? 3 : 2,
+    const hs__input *target = &r->analysis->decoder_input;
+    const bool decodes = r->model->encoder || (r->model->decoder && (target->text.bytes || target->ids));
+    return hs__read_integer_within(r, r->analysis->input.text_pair.bytes || decodes ? 3 : 2,
                                    r->model->shape->n_positions);
 }
 
