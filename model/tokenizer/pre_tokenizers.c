@@ -93,6 +93,26 @@ const hs__part_type hs__bert_pre_tokenizer = {.stage = HS__PRE_TOKENIZER,
                                               .cuts_at_punctuation = true,
                                               .split = split_bert};
 
+/* Cuts characters of a kind from the rest of a word. Returns false without memory. */
+static bool cut_characters(const unsigned char *bytes, hs__span word, hs__cut_behavior behavior,
+                           bool (*is_kind)(uint32_t c), hs__spans *words)
+{
+    hs__cutter cutter = hs__cutter_start(behavior, false, words);
+    size_t rest = word.start; /* the end of the last such character */
+    for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
+        const size_t start = (size_t)(at - bytes);
+        if (!is_kind(hs_utf8_next(&at)))
+            continue;
+        if (start > rest)
+            hs__cutter_put(&cutter, rest, start, false);
+        rest = (size_t)(at - bytes);
+        hs__cutter_put(&cutter, start, rest, true);
+    }
+    if (rest < word.end)
+        hs__cutter_put(&cutter, rest, word.end, false);
+    return hs__cutter_finish(&cutter);
+}
+
 /* ---- Digits ----
  *
  * Cuts numbers from the rest, as a whole or each digit by itself. */
@@ -114,6 +134,8 @@ static hs_status configure_digits(hs__part *part, const json_t *options, hs_erro
  * regular expressions. */
 static bool is_digit(uint32_t c)
 {
+    if (c < 0x80)
+        return c >= '0' && c <= '9';
     return (hs__unicode_kind(c) & HS__NUMBER) || (c >= 0x11DE0 && c <= 0x11DE9) ||
            (c >= 0x16FF4 && c <= 0x16FF6);
 }
@@ -122,22 +144,7 @@ static bool split_digits(const hs__part *part, const hs__aligned_text *from, hs_
                          hs__aligned_text *to, hs__spans *words)
 {
     (void)to;
-    const unsigned char *bytes = from->bytes;
-    hs__cutter cutter = hs__cutter_start(((const digits *)part)->behavior, false, words);
-    size_t rest = word.start; /* the end of the last number */
-    for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
-        const size_t start = (size_t)(at - bytes);
-        const uint32_t c = hs_utf8_next(&at);
-        if (c < 0x80 ? c < '0' || c > '9' : !is_digit(c))
-            continue;
-        if (start > rest)
-            hs__cutter_put(&cutter, rest, start, false);
-        rest = (size_t)(at - bytes);
-        hs__cutter_put(&cutter, start, rest, true);
-    }
-    if (rest < word.end)
-        hs__cutter_put(&cutter, rest, word.end, false);
-    return hs__cutter_finish(&cutter);
+    return cut_characters(from->bytes, word, ((const digits *)part)->behavior, is_digit, words);
 }
 
 const hs__part_type hs__digits = {.stage = HS__PRE_TOKENIZER,
@@ -162,25 +169,16 @@ static hs_status configure_punctuation(hs__part *part, const json_t *options, hs
     return hs__cut_behavior_read(options, "Punctuation", &self->behavior, err);
 }
 
+static bool is_punctuation(uint32_t c)
+{
+    return hs__unicode_class(c) & HS__PUNCTUATION;
+}
+
 static bool split_punctuation(const hs__part *part, const hs__aligned_text *from, hs__span word,
                               hs__aligned_text *to, hs__spans *words)
 {
     (void)to;
-    const unsigned char *bytes = from->bytes;
-    hs__cutter cutter = hs__cutter_start(((const punctuation *)part)->behavior, false, words);
-    size_t rest = word.start; /* the end of the last punctuation character */
-    for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
-        const size_t start = (size_t)(at - bytes);
-        if (!(hs__unicode_class(hs_utf8_next(&at)) & HS__PUNCTUATION))
-            continue;
-        if (start > rest)
-            hs__cutter_put(&cutter, rest, start, false);
-        rest = (size_t)(at - bytes);
-        hs__cutter_put(&cutter, start, rest, true);
-    }
-    if (rest < word.end)
-        hs__cutter_put(&cutter, rest, word.end, false);
-    return hs__cutter_finish(&cutter);
+    return cut_characters(from->bytes, word, ((const punctuation *)part)->behavior, is_punctuation, words);
 }
 
 const hs__part_type hs__punctuation = {.stage = HS__PRE_TOKENIZER,
