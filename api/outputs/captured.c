@@ -114,10 +114,9 @@ static void task_rows(void *context, size_t task, size_t slot)
     row_sharing *r = context;
     const hs_capture *capture = r->answer->capture;
     const size_t from = r->n * task / r->n_tasks, to = r->n * (task + 1) / r->n_tasks;
-    hs_error unused;
     (void)slot;
     if (hs_engine_attention(r->answer->model->engine, capture, r->l, r->h, r->first + from, to - from,
-                            r->into + from * capture->n_keys, &unused))
+                            r->into + from * capture->n_keys, NULL))
         atomic_store(&r->failed, 1);
 }
 

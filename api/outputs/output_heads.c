@@ -308,12 +308,11 @@ static void task_rows(void *context, size_t head, size_t slot)
     const hs_engine *engine = a->model->engine;
     const size_t l = a->layer_at[head / a->analysis->n_heads], h = a->head_at[head % a->analysis->n_heads];
     float *to = r->memory + head * r->n_rows * r->T;
-    hs_error unused;
     (void)slot;
     if (r->tap == HS_TAP_ATTENTION
-            ? hs_engine_attention(engine, a->capture, l, h, r->first, r->n_loaded, to, &unused)
+            ? hs_engine_attention(engine, a->capture, l, h, r->first, r->n_loaded, to, NULL)
             : hs_engine_similarity(engine, a->capture, l, h, hs__similarity_kind(a->analysis), r->first,
-                                   r->n_loaded, to, &unused))
+                                   r->n_loaded, to, NULL))
         atomic_store(&r->failed, 1);
 }
 

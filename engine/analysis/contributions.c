@@ -330,10 +330,9 @@ static void task_attention(void *context, size_t head, size_t slot)
     block *b = context;
     const size_t T = b->T, at_once = hs__min(ROWS_AGAIN, T), width = hs__min(b->n_keys, T - b->first_key);
     float *rows = b->rows + slot * at_once * T, *to = b->columns + head * T * b->n_keys;
-    hs_error unused;
     for (size_t first = 0, n; first < T; first += n) {
         n = hs__min(at_once, T - first);
-        if (hs_engine_attention(b->engine, b->capture, b->at, head, first, n, rows, &unused)) {
+        if (hs_engine_attention(b->engine, b->capture, b->at, head, first, n, rows, NULL)) {
             atomic_store(&b->failed, 1);
             return;
         }

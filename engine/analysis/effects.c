@@ -115,12 +115,11 @@ static HS_CLONES double upper_squares(const float *a, const float *b, size_t n)
 static const float *baseline_similarity(const sweep *s, size_t l, size_t h, size_t slot)
 {
     const hs_effects_options *options = s->options;
-    hs_error unused;
     if (!options->again)
         return hs_capture_at(s->baseline, hs_similarity_tap(options->similarity), l, h);
     float *map = s->baselines + slot * s->T * s->T;
     return hs_engine_similarity(s->variants.engine, s->baseline, l, h, options->similarity, 0, s->T, map,
-                                &unused)
+                                NULL)
                ? NULL
                : map;
 }
