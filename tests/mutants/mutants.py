@@ -7,7 +7,9 @@ A mutant has one operator, comparison, constant or statement changed. Only its f
 library, in a copy of the tree. The suites of tests/unit that reach the changed line run first, the fast ones before the
 slow ones, until one fails; then the files of tests/api that reach it. Both are found by running each once with counters
 of gcov in the folders' objects. A mutant that does not compile is not counted. One whose object is the unchanged one's
-to the byte is equivalent. One that takes more than four times the CPU time of the unchanged program counts as killed.
+to the byte is equivalent. A mutant is killed if a test fails twice, since a test may also fail because other work holds
+the machine. Each of its processes has four times the CPU time of the unchanged program, and fails with more. A test that
+waits without computing is stopped after twenty times its usual time; such a mutant is listed as timed out, not as killed.
 Survivors are printed as they were and as they are: each is a missing test, or it is equivalent to the original.
 
 Each folder has a sample of its own. --suites leaves the API tests out, --files the suites. Mutants that FILE has as
@@ -135,7 +137,7 @@ class Copy:
         subprocess.run(["sh", "-c", command], cwd=self.top, check=True, capture_output=True)
 
     def run(self, test, program, folder, limited=True, **variables):
-        """Runs a test with this program; returns whether it passes. Each of its processes has four times the CPU time."""
+        """Runs a test with this program; returns "passed", "killed" or "timed out"."""
         temporary = folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
 
@@ -151,9 +153,9 @@ class Copy:
         process = subprocess.Popen(command, cwd=self.top, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                    preexec_fn=limits, env={**os.environ, "HEADSCOPE": str(program), "TMPDIR": str(temporary), **variables})
         try:
-            return process.wait(20 * test.seconds + 60 if limited else None) == 0
+            return "passed" if process.wait(20 * test.seconds + 60 if limited else None) == 0 else "killed"
         except subprocess.TimeoutExpired:
-            return False
+            return "timed out"
         finally:
             end_session(process.pid)
             process.wait()
@@ -184,7 +186,7 @@ class Copy:
             for counts in objects.glob("*.gcda"):
                 counts.unlink()
             before, begin = os.times(), time.monotonic()
-            if not self.run(test, program, folder, limited=False):
+            if self.run(test, program, folder, limited=False) != "passed":
                 sys.exit(f"the unchanged tree does not pass {test.name}")
             after = os.times()
             test.seconds = time.monotonic() - begin
@@ -283,17 +285,23 @@ class Hunt:
             for test in (t for t in tests if t.reaches(mutant.path, mutant.number)):
                 if test.suite or not program.exists():
                     self.copy.link(test, [mutant.object], program)
-                if not self.copy.run(test, program, folder):
-                    mutant.state, mutant.by = "killed", test.name
+                ends = {self.copy.run(test, program, folder)}
+                if "killed" in ends:
+                    ends.add(self.copy.run(test, program, folder))
+                if "passed" not in ends:
+                    mutant.state, mutant.by = "killed" if ends == {"killed"} else "timed out", test.name
                     return
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             self.slots.put(folder)
 
     def all(self, mutants, tests, report):
+        alive = [m for m in mutants if m.state is None]
         with concurrent.futures.ThreadPoolExecutor(self.processes) as pool:
-            for _ in pool.map(lambda m: (self.attack(m, tests), report()), (m for m in mutants if m.state is None)):
-                pass
+            for n, mutant in enumerate(pool.map(lambda m: (self.attack(m, tests), m)[1], alive), 1):
+                report()
+                print(f"  {n} of {len(alive)}: {mutant.path}:{mutant.number + 1} {mutant.state or 'alive'} {mutant.by or ''}",
+                      file=sys.stderr, flush=True)
 
 
 def main():
@@ -343,7 +351,7 @@ def main():
     for folder, mutants in samples.items():
         states = [m.state for m in mutants]
         print(f"{folder}: {len(states)} of {n_possible[folder]} possible changes (seed {options.seed}): "
-              + ", ".join(f"{states.count(s)} {s}" for s in ("killed", "equivalent", "survived", "not reached")))
+              + ", ".join(f"{states.count(s)} {s}" for s in ("killed", "timed out", "equivalent", "survived", "not reached")))
 
 
 if __name__ == "__main__":
