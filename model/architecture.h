@@ -114,14 +114,16 @@ typedef enum hs_sinusoids { HS_SINUSOIDS_NONE, HS_SINUSOIDS_M2M, HS_SINUSOIDS_MA
  * If position_offset > 0, the id position_offset - 1 is padding, even if the user writes that token. Padding
  * takes row position_offset - 1, and t does not count it. With counts_padding it is a token like others.
  *
- * Sinusoids replace the table of positions.
+ * Sinusoids replace the table of positions. With positions_last (OPT-350m) the table has H columns and is
+ * added behind the projection; there are no types and no norm.
  *
  * If token_dropout > 0 (ESM), the word rows of mask_id are 0. The other rows are scaled by (1 -
  * token_dropout) / (1 - f), where f is the fraction of the text's tokens that are mask_id. */
 typedef struct hs_embedding {
-    size_t width;           /* E */
-    hs_tensor word;         /* [vocab_size][E] */
-    hs_tensor position;     /* [position_offset + n_positions][E] */
+    size_t width;       /* E */
+    hs_tensor word;     /* [vocab_size][E] */
+    hs_tensor position; /* [position_offset + n_positions][E], or [...][H] with positions_last */
+    bool positions_last;
     size_t position_offset; /* row of the first token */
     bool counts_padding;
     hs_sinusoids sinusoids;
@@ -200,6 +202,7 @@ typedef struct hs_convolution {
  * after final_norm. dense, norm and bias may be absent. */
 typedef struct hs_predictor {
     hs_dense dense; /* [P][H] */
+    bool is_linear; /* dense has no activation */
     hs_activation activation;
     hs_norm norm;      /* over P, with the architecture's eps */
     hs_tensor decoder; /* [vocab_size][P]; NULL: the checkpoint has no such head */
@@ -237,19 +240,20 @@ typedef enum hs_pool {
     HS_N_POOLS
 } hs_pool;
 
-/* A head on the last states: logits = norm(act(x W' + b)) output' + b. x is a token's state for TOKENS and
- * SPAN. For the other tasks it is one vector, pooled from the states, or with pools_late from the rows
- * act(x W' + b) of all tokens. */
+/* A head on the last states: logits = norm(act(x W' + b)) output' + b. P is H, but in OPT-350m. x is a
+ * token's state for TOKENS and SPAN. For the other tasks it is one vector, pooled from the states, or with
+ * pools_late from the rows act(x W' + b) of all tokens. */
 typedef struct hs_task_head {
     hs_head_task task; /* NONE: the checkpoint has no such head */
     hs_problem_type problem;
     hs_pool pool;
     int32_t padding_id; /* HS_POOL_LAST takes the last token that is not this one; -1: the last one */
     bool pools_late;    /* has a dense, and no norm */
-    hs_dense dense;     /* [H][H]; NULL: x goes to the output as it is */
+    hs_dense dense;     /* [P][H]; NULL: x goes to the output as it is */
+    bool is_linear;     /* dense has no activation */
     hs_activation activation;
-    hs_norm norm;    /* over H; without gamma: the identity */
-    hs_dense output; /* [C][H] */
+    hs_norm norm;    /* over P; without gamma: the identity */
+    hs_dense output; /* [C][P] */
     size_t n_classes;
     char **labels; /* [n_classes], owned; NULL: the classes have no names */
 } hs_task_head;

@@ -44,24 +44,34 @@ static void read_words(const hs_embedding *weights, const hs_sequence *sequence,
     }
 }
 
+/* Adds the positions of one sequence to x [T][columns of the positions]. scratch holds one row. */
+static void add_positions(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
+{
+    const hs_embedding *weights = &engine->architecture->embedding;
+    const size_t offset = weights->position_offset;
+    const size_t W = weights->positions_last ? engine->shape.hidden : weights->width;
+    size_t position = offset;
+    for (size_t i = 0; i < sequence->n_tokens; i++) {
+        const bool padding = offset > 0 && !weights->counts_padding && (size_t)sequence->ids[i] == offset - 1;
+        if (weights->position.data)
+            add_row(&weights->position, padding ? offset - 1 : position, scratch, x + i * W);
+        if (engine->sinusoids && !padding)
+            engine->kernels->add_bias(1, W, engine->sinusoids + (position - offset) * W, x + i * W, W);
+        position += !padding;
+    }
+}
+
 /* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
 static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
 {
     const hs_architecture *architecture = engine->architecture;
     const hs_embedding *weights = &architecture->embedding;
-    const size_t E = weights->width, T = sequence->n_tokens, offset = weights->position_offset;
-    size_t position = offset;
+    const size_t E = weights->width, T = sequence->n_tokens;
     read_words(weights, sequence, x);
-    for (size_t i = 0; i < T; i++) {
-        const bool padding = offset > 0 && !weights->counts_padding && (size_t)sequence->ids[i] == offset - 1;
-        if (weights->position.data)
-            add_row(&weights->position, padding ? offset - 1 : position, scratch, x + i * E);
-        if (engine->sinusoids && !padding)
-            engine->kernels->add_bias(1, E, engine->sinusoids + (position - offset) * E, x + i * E, E);
-        position += !padding;
-        if (weights->type.data)
-            add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);
-    }
+    if (!weights->positions_last)
+        add_positions(engine, sequence, scratch, x);
+    for (size_t i = 0; weights->type.data && i < T; i++)
+        add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);
     if (weights->norm.gamma.data)
         engine->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
                          architecture->norm_eps, x);
@@ -541,6 +551,11 @@ static void embed(pass *p, hs__team *team)
     p->n_rows = p->N;
     if (engine->projection)
         multiply(p, team, engine->projection, ws->update, ws->x);
+    x = ws->x;
+    for (size_t s = 0; engine->architecture->embedding.positions_last && s < p->plan->n_sequences; s++) {
+        add_positions(engine, &p->plan->sequences[s], ws->qkv, x);
+        x += p->plan->sequences[s].n_tokens * engine->shape.hidden;
+    }
 }
 
 /* Copies O of the layer in which a sequence starts to the array that the output product reads. */

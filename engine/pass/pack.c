@@ -705,8 +705,8 @@ static hs_status pack_dense(const hs_engine *engine, const hs_dense *dense, hs__
 static hs_status head_pack(const hs_engine *engine, const hs_task_head *source, hs__packed_head *head,
                            hs_error *err)
 {
-    const hs_status st =
-        pack_dense(engine, &source->dense, engine->kernels->activate[source->activation], &head->dense, err);
+    hs__activate *activate = source->is_linear ? NULL : engine->kernels->activate[source->activation];
+    const hs_status st = pack_dense(engine, &source->dense, activate, &head->dense, err);
     return st ? st : pack_dense(engine, &source->output, NULL, &head->output, err);
 }
 
@@ -733,7 +733,7 @@ static hs_status sentence_pack(hs_engine *engine, hs_error *err)
 static hs_status predictor_pack(hs_engine *engine, hs_error *err)
 {
     const hs_predictor *source = &engine->architecture->predictor;
-    hs__activate *activate = engine->kernels->activate[source->activation];
+    hs__activate *activate = source->is_linear ? NULL : engine->kernels->activate[source->activation];
     return source->decoder.data ? pack_dense(engine, &source->dense, activate, &engine->predictor.dense, err)
                                 : HS_OK;
 }

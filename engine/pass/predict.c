@@ -248,9 +248,9 @@ hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *source
         return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no such head");
     const hs__packed_head *head = head_of(engine, source);
     const hs__linear *dense = source->pools_late ? NULL : head->dense;
-    const size_t H = engine->shape.hidden;
+    const size_t P = dense ? dense->n_out : 0;
     n_threads = threads_of(engine, n_threads);
-    float *y = dense ? malloc(n_rows * H * sizeof *y) : NULL;
+    float *y = dense ? malloc(n_rows * P * sizeof *y) : NULL;
     if (dense && !y)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
     hs__team team;
@@ -258,7 +258,7 @@ hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *source
     if (dense)
         multiply(&team, (product){dense, n_rows, n_threads, rows, y});
     if (y && head->norm.gamma)
-        engine->add_norm(n_rows, H, y, NULL, head->norm.gamma, head->norm.beta,
+        engine->add_norm(n_rows, P, y, NULL, head->norm.gamma, head->norm.beta,
                          engine->architecture->norm_eps, y);
     multiply(&team, (product){head->output, n_rows, n_threads, y ? y : rows, logits});
     hs__team_finish(&team);

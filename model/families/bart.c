@@ -1,6 +1,6 @@
 /* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB, Marian
  * (Junczys-Dowmunt et al. 2018), and OPT (Zhang et al. 2022), which is the decoder alone. mBART, M2M100 and
- * OPT norm before their blocks. The positions of M2M100 and Marian are sinusoids. */
+ * most OPTs norm before their blocks. The positions of M2M100 and Marian are sinusoids. */
 #include "model/families/family.h"
 
 #include <math.h>
@@ -168,22 +168,21 @@ static const hs__shape_keys opt_keys = {
 
 static const hs__layout opt_layout =
     LAYOUT("decoder.embed_tokens", "decoder", modules, .position = "decoder.embed_positions",
-           .final_norm = "decoder.final_layer_norm");
+           .final_norm = "decoder.final_layer_norm", .projection = "decoder.project_in",
+           .out_projection = "decoder.project_out", .projects_words = true);
 
-/* Refuses what only OPT-350m has: norms after its blocks, and embeddings of another width. */
+/* Reads OPT's config. OPT-350m has norms after its blocks, and embeddings narrower than its layers. */
 static void configure_opt(hs__config *config, hs_architecture *architecture)
 {
-    static const char *const needed[] = {"do_layer_norm_before", "enable_bias",
-                                         "layer_norm_elementwise_affine"};
+    static const char *const needed[] = {"enable_bias", "layer_norm_elementwise_affine"};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!hs__config_flag_or(config, needed[i], true))
             hs__config_refuse(config, "%s must be true", needed[i]);
-    hs__config_unused(config, "_remove_final_layer_norm");
-    const size_t hidden = architecture->shape.hidden;
-    if (hs__config_has(config, "word_embed_proj_dim") &&
-        hs__config_size(config, "word_embed_proj_dim", 1, HS_HIDDEN_MAX) != hidden)
-        hs__config_refuse(config, "word_embed_proj_dim must be hidden_size (%zu)", hidden);
-    architecture->norms_before = true;
+    architecture->norms_before = hs__config_flag_or(config, "do_layer_norm_before", true);
+    if (architecture->norms_before)
+        hs__config_unused(config, "_remove_final_layer_norm");
+    if (hs__config_has(config, "word_embed_proj_dim"))
+        architecture->embedding.width = hs__config_size(config, "word_embed_proj_dim", 1, HS_HIDDEN_MAX);
     architecture->norm_eps = 1e-5F;
     architecture->activation = hs__config_activation(config, "activation_function", HS_RELU);
     architecture->embedding.position_offset = 2;

@@ -77,6 +77,7 @@ typedef struct binder {
     const hs__layout *layout;
     const char *prefix;
     char module[NAME_BYTES]; /* the current module's name, with its prefix */
+    hs_dense out_projection; /* [E][H], or absent */
     hs_status status;
     hs_error *err;
 } binder;
@@ -388,9 +389,10 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
     bind_table(b, layout->word, shape->vocab_size, E, &embedding->word);
     if (layout->position && has_table(b, layout->position)) /* Marian's may be in the file */
         embedding->sinusoids = HS_SINUSOIDS_NONE;
+    embedding->positions_last = layout->projects_words && E != H;
     if (!embedding->unpositioned && !embedding->sinusoids)
-        bind_table(b, layout->position, embedding->position_offset + shape->n_positions, E,
-                   &embedding->position);
+        bind_table(b, layout->position, embedding->position_offset + shape->n_positions,
+                   embedding->positions_last ? H : E, &embedding->position);
     bind_table(b, layout->type, shape->n_types, E, &embedding->type);
     if (layout->embedding_norm) {
         enter(b, layout->embedding_norm);
@@ -399,7 +401,12 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
     if (layout->projection && (E != H || layout->projects_always)) {
         enter(b, layout->projection);
         bind(b, "weight", NULL, H, E, &embedding->projection.weight);
-        bind(b, "bias", NULL, 0, H, &embedding->projection.bias);
+        if (!layout->projects_words)
+            bind(b, "bias", NULL, 0, H, &embedding->projection.bias);
+    }
+    if (layout->out_projection && E != H) {
+        enter(b, layout->out_projection);
+        bind(b, "weight", NULL, E, H, &b->out_projection.weight);
     }
 }
 
@@ -601,8 +608,10 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
     enter(b, ""); /* the bias is no parameter of a module */
     if (names->logits_bias && hs__shards_find(b->shards, names->logits_bias, &entry))
         bind(b, names->logits_bias, NULL, 1, architecture->shape.vocab_size, &predictor->bias);
+    predictor->dense = b->out_projection;
+    predictor->is_linear = true;
     if (has(b, names->decoder, "weight"))
-        bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->shape.hidden,
+        bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->embedding.width,
                    &predictor->decoder);
     else if (predictor->tied || (!predictor->untied && !names->untied))
         predictor->decoder = architecture->embedding.word;
@@ -640,7 +649,11 @@ static void enter_head(binder *b, const char *prefix, const char *module)
 static void bind_head(binder *b, const hs__head_names *names, const char *base, size_t hidden,
                       hs_task_head *head)
 {
-    if (names->dense) {
+    head->is_linear = !names->dense;
+    if (!names->dense && b->out_projection.weight.data) {
+        head->dense = b->out_projection;
+        hidden = head->dense.weight.n_rows;
+    } else if (names->dense) {
         enter_head(b, names->dense_in_base ? base : "", names->dense);
         bind(b, "weight", NULL, hidden, hidden, &head->dense.weight);
         if (!names->dense_may_lack_bias || has(b, b->module, "bias"))
@@ -716,7 +729,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
                &architecture->score_bias.table);
     bind_relative(&b, architecture->shape.hidden, &architecture->relative);
     bind_convolution(&b, architecture->shape.hidden, &architecture->convolution);
-    if (b.layout->final_norm) {
+    if (b.layout->final_norm && architecture->norms_before) {
         enter(&b, b.layout->final_norm);
         bind_norm(&b, architecture->shape.hidden, &architecture->final_norm);
     }

@@ -132,14 +132,17 @@ typedef struct hs__module {
 
 /* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
  * The binder skips modules that the architecture does not use: token types if n_types is 0, the projection if
- * E == H (unless projects_always), and modules of absent relative positions or convolutions. */
+ * E == H (unless projects_always), and modules of absent relative positions or convolutions. It skips the
+ * final norm of architectures whose norms come after. */
 typedef struct hs__layout {
     const char *word, *position, *type, *embedding_norm, *projection;
-    const char *layer, *below; /* text before a layer's number, and after it */
-    const hs__module *layers;  /* a layer's modules, ended by one without a name */
+    const char *out_projection; /* of the last states to E columns, which heads read; or NULL */
+    const char *layer, *below;  /* text before a layer's number, and after it */
+    const hs__module *layers;   /* a layer's modules, ended by one without a name */
     const char *score_bias, *relative, *relative_norm, *convolution, *convolution_norm, *final_norm;
     const char *unread; /* a tensor in a layer that models do not read and old checkpoints have */
     bool norms_without_bias, projects_always;
+    bool projects_words;   /* the projections have no biases, and positions are added behind the first */
     bool norms_around_one; /* gamma is the tensor plus 1 */
 } hs__layout;
 

@@ -22,7 +22,7 @@ import family_opt  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 MODELS = {
     "gpt2": (family_gpt2, {}), "gpt2_untied": (family_gpt2, family_gpt2.VARIANTS["untied_f16"]),
-    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}),
+    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}), "opt_350m": (family_opt, family_opt.VARIANTS["350m"]),
     "gptj": (family_gptj, {}), "gptj_tied": (family_gptj, family_gptj.VARIANTS["tied_f16"]), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
@@ -258,11 +258,10 @@ def test_refusals(served):
     (family_gptj, {"rotary_dim": 13}, "rotary_dim must be an integer from 2 to 12; it is 13"),
     (family_gptj, {"rotary_dim": None}, "rotary_dim must be an integer from 2 to 12"),
     (family_gptj, {"rotary_dim": 7}, "of an even width; here it is 7"),
-    (family_opt, {"do_layer_norm_before": False}, "do_layer_norm_before must be true"),
     (family_opt, {"enable_bias": False}, "enable_bias must be true"),
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
     (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),
-    (family_opt, {"word_embed_proj_dim": 24}, "word_embed_proj_dim must be hidden_size (48)"),
+    (family_opt, {"word_embed_proj_dim": 24}, "decoder.embed_tokens.weight must have the shape [300, 24], as config.json says"),
     (family_gpt_neox, {"rotary_pct": 0.01}, "leave nothing to rotate"),
     (family_gpt_neox, {"attention_bias": False}, "attention_bias must be true"),
 ])

@@ -1,4 +1,5 @@
-"""OPT (Zhang et al. 2022): a causal mask, norms before, learned positions from row 2 on, relu."""
+"""OPT (Zhang et al. 2022): a causal mask, norms before, learned positions from row 2 on, relu. OPT-350m has norms after,
+and word embeddings of another width, projected to the layers' before positions are added, and back before the logits."""
 
 from causal import block, causal_mask, next_logits
 from checkpoint import Weights, read, save
@@ -9,14 +10,20 @@ VARIANTS = {
     "tied": dict(),
     "base_f16": dict(prefix="", n_layers=2, n_heads=3, hidden=42, ffn=31, dtype="F16"),
     "untied_gelu_bf16": dict(tied=False, activation="gelu", dtype="BF16", n_shards=3),
+    "350m": dict(norms_before=False, words=30),
+    "350m_wide_untied": dict(words=180, tied=False, dtype="F16"),
 }
 EPS = 1e-5
 
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=70, vocab=300, positions=200, tied=True,
-                 activation="relu", prefix="model.", dtype="F32", n_shards=1):
+                 activation="relu", prefix="model.", dtype="F32", n_shards=1, norms_before=True, words=None):
     weights = Weights(seed)
-    weights.table("decoder.embed_tokens", vocab, hidden)
+    words = words or hidden
+    weights.table("decoder.embed_tokens", vocab, words)
+    if words != hidden:
+        weights.dense("decoder.project_in", hidden, words, bias=False)
+        weights.dense("decoder.project_out", words, hidden, bias=False)
     weights.table("decoder.embed_positions", positions + 2, hidden)
     for number in range(n_layers):
         layer = f"decoder.layers.{number}."
@@ -26,13 +33,14 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=70, vocab
         weights.dense(layer + "fc1", ffn, hidden)
         weights.dense(layer + "fc2", hidden, ffn, 0.3)
         weights.norm(layer + "final_layer_norm", hidden)
-    weights.norm("decoder.final_layer_norm", hidden)
+    if norms_before:
+        weights.norm("decoder.final_layer_norm", hidden)
     weights.rename(prefix)
     if not tied:
-        weights.table("lm_head", vocab, hidden)
+        weights.table("lm_head", vocab, words)
     config = dict(
         model_type="opt", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden, ffn_dim=ffn,
-        word_embed_proj_dim=hidden, do_layer_norm_before=True, _remove_final_layer_norm=False, enable_bias=True,
+        word_embed_proj_dim=words, do_layer_norm_before=norms_before, _remove_final_layer_norm=False, enable_bias=True,
         layer_norm_elementwise_affine=True, activation_function=activation, max_position_embeddings=positions,
         vocab_size=vocab, tie_word_embeddings=tied, bos_token_id=2, eos_token_id=2, pad_token_id=1,
     )
@@ -42,24 +50,33 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=70, vocab
 def forward(folder, ids, types=None):
     config, weights = read(folder)
     n_heads = config["num_attention_heads"]
-    x = weights["decoder.embed_tokens.weight"][ids] + weights["decoder.embed_positions.weight"][2 : 2 + len(ids)]
+    words = weights["decoder.embed_tokens.weight"][ids]
+    if "decoder.project_in.weight" in weights:
+        words = words @ weights["decoder.project_in.weight"].T
+    x = words + weights["decoder.embed_positions.weight"][2 : 2 + len(ids)]
+
+    def norm(name, x, before):
+        return layer_norm(weights, name, x, EPS) if config["do_layer_norm_before"] == before else x
 
     def layer(number, x):
         name = f"decoder.layers.{number}."
-        y = layer_norm(weights, name + "self_attn_layer_norm", x, EPS)
+        y = norm(name + "self_attn_layer_norm", x, True)
         q, k, v = (split_heads(dense(weights, f"{name}self_attn.{part}_proj", y), n_heads) for part in "qkv")
         attention, output = attend(q, k, v, causal_mask(len(x), config=config))
-        x = x + dense(weights, name + "self_attn.out_proj", join_heads(output))
+        x = norm(name + "self_attn_layer_norm", x + dense(weights, name + "self_attn.out_proj", join_heads(output)), False)
         wide = ACTIVATIONS[config["activation_function"]](
-            dense(weights, name + "fc1", layer_norm(weights, name + "final_layer_norm", x, EPS)))
-        return x + dense(weights, name + "fc2", wide), attention, output
+            dense(weights, name + "fc1", norm(name + "final_layer_norm", x, True)))
+        return norm(name + "final_layer_norm", x + dense(weights, name + "fc2", wide), False), attention, output
 
     heads = run_layers(x, config["num_hidden_layers"], layer)
-    return block(heads, lambda x: layer_norm(weights, "decoder.final_layer_norm", x, EPS))
+    return block(heads, lambda x: norm("decoder.final_layer_norm", x, True))
 
 
 def logits(folder, states):
     """Logits of hidden states [L + 1][T][H]; the last ones are behind the final norm."""
-    _, weights = read(folder)
-    return next_logits(states, lambda x: layer_norm(weights, "decoder.final_layer_norm", x, EPS),
-                       weights.get("lm_head.weight", weights["decoder.embed_tokens.weight"]))
+    config, weights = read(folder)
+    table = weights.get("lm_head.weight", weights["decoder.embed_tokens.weight"])
+    if "decoder.project_out.weight" in weights:
+        table = table @ weights["decoder.project_out.weight"]
+    return next_logits(states, lambda x: layer_norm(weights, "decoder.final_layer_norm", x, EPS)
+                       if config["do_layer_norm_before"] else x, table)

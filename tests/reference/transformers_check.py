@@ -61,6 +61,9 @@ def huggingface(folder, ids, types):
     model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
     model = model.get_encoder() if hasattr(model, "decoder") and kind in ENCODERS.values() else model
     more = {"token_type_ids": torch.tensor(types)[None]} if "token_type_ids" in model.forward.__code__.co_varnames else {}
+    projection = getattr(getattr(model, "decoder", None), "project_out", None)
+    if projection is not None:  # OPT-350m's last states are projected for its heads
+        projection.forward = lambda states: states
     with torch.no_grad():
         output = model.eval()(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long),
                               output_attentions=True, output_hidden_states=True, **more)
@@ -123,6 +126,8 @@ SAVED = {
     "gptj tied": {**GPTJ_SIZES, "n_inner": 40, "rotary_dim": 8, "tie_word_embeddings": True},
     "opt": OPT_SIZES,
     "opt gelu": {**OPT_SIZES, "activation_function": "gelu", "tie_word_embeddings": False},
+    "opt 350m": {**OPT_SIZES, "do_layer_norm_before": False, "word_embed_proj_dim": 24},
+    "opt narrow": {**OPT_SIZES, "word_embed_proj_dim": 40, "tie_word_embeddings": False},
     "gpt_neox": SIZES,
     "gpt_neox serial": {**SIZES, "use_parallel_residual": False, "rotary_pct": 0.5},
     "llama": {**SIZES, "num_key_value_heads": 2},
