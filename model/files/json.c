@@ -59,6 +59,13 @@ size_t hs_json_refusals(void)
     return n_refusals;
 }
 
+void *hs_json_memory(size_t n, size_t size)
+{
+    void *block = calloc(n, size);
+    n_refusals += !block;
+    return block;
+}
+
 json_t *hs_json_whole(json_t *value, size_t refusals)
 {
     if (n_refusals == refusals)

@@ -30,6 +30,10 @@ HS_MUST_USE hs_status hs__json_parse_list(const hs_bytes *file, const char *file
 /* Returns how often jansson was refused memory in this thread. */
 size_t hs_json_refusals(void);
 
+/* Returns zeroed memory [n][size] for what JSON is made of, which the caller frees. If there is none, it
+ * returns NULL and counts a refusal, so that what lacks its elements is not whole. */
+void *hs_json_memory(size_t n, size_t size);
+
 /* Returns the value, which was made since hs_json_refusals returned this number. Releases it and returns NULL
  * if memory was refused meanwhile: it may lack elements. */
 json_t *hs_json_whole(json_t *value, size_t refusals);

@@ -4,9 +4,12 @@
  * This program stands before two functions of the scheduler, which a run's threads call at known moments, so
  * that a test can hold a worker until the run has stopped. */
 #include "model/base/files.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/examples.h"
 #include "server/corpus/counters/pairs_file.h"
+#include "server/corpus/counters/words.h"
+#include "server/corpus/report/report.h"
 #include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "tests/unit/chaos.h"
@@ -395,6 +398,50 @@ START_TEST(a_run_survives_every_refused_allocation)
 }
 END_TEST
 
+/* Adds statistics of labels and effects of heads, which only a model with labels gives. */
+static void labels_add(hs__corpus_results *results)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    const hs_labels_shape shape = {2, o.n_layers, o.n_heads};
+    hs_labels *labels;
+    ck_assert_int_eq(hs_labels_create(&shape, &labels, NULL), HS_OK);
+    results->counts[HS__NUMBER_OF_labelled_texts] = labels;
+    results->counts[HS__NUMBER_OF_head_effects] =
+        hs__sums_create(hs__counter_head_effects.sums, shape.n_labels, o.n_layers, o.n_heads, NULL);
+    json_object_set_new(results->names, "labels", json_loads("[\"bad\",\"good\"]", 0, NULL));
+}
+
+/* A part that is missing for lack of memory counts as refused, so that the whole report is. */
+START_TEST(no_part_of_a_report_is_left_out_silently)
+{
+    enum { CONLLU = 1, N_REFUSED = 12 }; /* their own memory is what parts take first */
+    char out[80];
+    hs__corpus_results results;
+    hs_error err = {0};
+    snprintf(out, sizeof out, "%s/out", dir);
+    input_write(chaos_cases[CONLLU].text, 9);
+    folder_empty(out);
+    ck_assert_msg(small_run(CONLLU, out, &err) == HS_OK, "%s", err.text);
+    ck_assert_int_eq(hs__run_checkpoint_load(out, &results, NULL), HS_OK);
+    labels_add(&results);
+    json_t *whole = hs__corpus_report_json(&results);
+    ck_assert_ptr_nonnull(whole);
+    for (size_t c = 0; c < hs__n_counters; c++)
+        for (size_t nth = 0; hs__counters[c]->report && nth < N_REFUSED; nth++) {
+            json_t *report = json_deep_copy(whole);
+            const size_t refusals = hs_json_refusals();
+            chaos_refuse(nth);
+            hs__counters[c]->report(&results, results.counts[c], report);
+            const bool refused = chaos_stop();
+            ck_assert_msg(refused == (hs_json_refusals() != refusals), "%s: allocation %zu",
+                          hs__counters[c]->name, nth);
+            json_decref(report);
+        }
+    json_decref(whole);
+    hs__corpus_results_finish(&results);
+}
+END_TEST
+
 /* ---- states that are damaged where no checksum says so ---- */
 
 #define READ(relations) "{\"syntax\":{\"read\":1,\"unread\":0,\"relations\":" relations "}}"
@@ -477,6 +524,7 @@ int main(void)
     tcase_add_checked_fixture(chaos, small_setup, small_teardown);
     tcase_set_timeout(chaos, 600);
     tcase_add_loop_test(chaos, a_run_survives_every_refused_allocation, 0, N_CHAOS_CASES);
+    tcase_add_test(chaos, no_part_of_a_report_is_left_out_silently);
     suite_add_tcase(suite, chaos);
     return tests_run(suite);
 }

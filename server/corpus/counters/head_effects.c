@@ -7,6 +7,7 @@
  * goes on without. */
 #include "engine/statistics/blocks.h"
 #include "model/base/bytes.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -317,7 +318,7 @@ static tested_head head_test(const hs_labels *labels, sums *s, size_t label, siz
 static json_t *held_out_json(const hs_labels *labels, sums *s, size_t label, const hs_corpus_options *o)
 {
     const size_t n_maps = s->n_layers * s->n_heads;
-    tested_head *heads = malloc(n_maps * sizeof *heads);
+    tested_head *heads = hs_json_memory(n_maps, sizeof *heads);
     json_t *list = json_array();
     for (size_t map = 0; heads && map < n_maps; map++)
         heads[map] = head_test(labels, s, label, map);

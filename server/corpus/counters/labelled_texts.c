@@ -4,6 +4,7 @@
  * The counting is engine/statistics/labels.h. A worker reads the classes from the last states of a pass. The
  * names of the labels are in the names of the results. */
 #include "model/base/read_number.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -376,7 +377,7 @@ static json_t *head_json(const ranked_head *head, const hs_corpus_options *o)
 static json_t *heads_json(const hs_labels *labels, size_t label, const hs_corpus_options *o)
 {
     const size_t n = o->n_layers * o->n_heads;
-    ranked_head *heads = malloc(n * sizeof *heads);
+    ranked_head *heads = hs_json_memory(n, sizeof *heads);
     json_t *list = json_array();
     if (heads && hs_labels_class_read(labels, label).effect_texts > 0) {
         for (size_t i = 0; i < n; i++)

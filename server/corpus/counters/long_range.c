@@ -3,6 +3,7 @@
  * A share is that of the pairs which are farther apart than 128, 512 and 2,048 tokens, and all pairs have
  * one, too. Nothing is counted here: the statistics have high pairs and all pairs by distance. Shorter texts
  * have no such pairs, and no section. */
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
@@ -86,11 +87,11 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
     reach chance = {0};
     size_t n = 0;
     (void)data;
-    int64_t *counts = malloc(o.tokens_max * sizeof *counts);
+    int64_t *counts = hs_json_memory(o.tokens_max, sizeof *counts);
     if (!counts || !hs_corpus_array_find(stats, "all_distance", &all) ||
         !hs_corpus_array_find(stats, "distance", &pairs)) {
         free(counts);
-        return; /* if memory is short, the member is missing */
+        return;
     }
     reach_add(stats, &all, 0, o.tokens_max, counts, &chance);
     while (n < N_DISTANCES && chance.beyond[n] > 0)

@@ -6,6 +6,7 @@
 #include "server/corpus/counters/resampling.h"
 
 #include "engine/statistics/focal_chance.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -212,7 +213,7 @@ struct hs__resampling {
 hs__resampling *hs__resampling_create(const hs__corpus_results *results)
 {
     const counts *c = results->counts[HS__NUMBER_OF_resampling];
-    hs__resampling *r = c ? calloc(1, sizeof *r) : NULL;
+    hs__resampling *r = c ? hs_json_memory(1, sizeof *r) : NULL;
     if (!r)
         return NULL;
     r->counts = c;
@@ -525,8 +526,8 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
     const counts *c = data;
     const size_t t = hs_corpus_stats_options(results->stats).threshold_main;
     hs__resampling *r = hs__resampling_create(results);
-    double *p = c ? calloc(c->n_layers * c->n_heads, sizeof *p) : NULL;
-    size_t *scratch = c ? calloc(c->n_layers * c->n_heads, sizeof *scratch) : NULL;
+    double *p = c ? hs_json_memory(c->n_layers * c->n_heads, sizeof *p) : NULL;
+    size_t *scratch = c ? hs_json_memory(c->n_layers * c->n_heads, sizeof *scratch) : NULL;
     if (r && p && scratch) {
         const json_t *heads = json_array_get(json_object_get(to, "head_figures"), t);
         const json_t *layers = json_array_get(json_object_get(to, "layer_figures"), t);

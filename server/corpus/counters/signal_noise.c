@@ -6,6 +6,7 @@
 #include "engine/statistics/snr.h"
 
 #include "engine/statistics/blocks.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -357,14 +358,14 @@ static void ratios_finish(ratios *r)
 static ratios *ratios_create(const counts *c)
 {
     const size_t n = maps_of(c);
-    ratios *r = calloc(1, sizeof *r);
+    ratios *r = hs_json_memory(1, sizeof *r);
     if (!r)
         return NULL;
     r->counts = c;
-    r->halves = calloc(1 + HS_BOOTSTRAP_DRAWS, sizeof *r->halves);
-    r->values = calloc(n, 5 * sizeof *r->values);
-    r->intervals = calloc(n, sizeof *r->intervals);
-    r->scratch = calloc(n, sizeof *r->scratch);
+    r->halves = hs_json_memory(1 + HS_BOOTSTRAP_DRAWS, sizeof *r->halves);
+    r->values = hs_json_memory(n, 5 * sizeof *r->values);
+    r->intervals = hs_json_memory(n, sizeof *r->intervals);
+    r->scratch = hs_json_memory(n, sizeof *r->scratch);
     if (!r->halves || !r->values || !r->intervals || !r->scratch) {
         ratios_finish(r);
         return NULL;
@@ -431,7 +432,7 @@ static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
 static bool ratios_fill(ratios *r)
 {
     const size_t n = maps_of(r->counts);
-    hs_draws(*sums)[HS_SNR_TERMS + 1] = calloc(2, sizeof *sums);
+    hs_draws(*sums)[HS_SNR_TERMS + 1] = hs_json_memory(2, sizeof *sums);
     if (!sums)
         return false;
     halves_draw(r);

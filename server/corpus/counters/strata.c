@@ -8,6 +8,7 @@
  * versions lack these sums; one of them that is resumed goes on without. */
 #include "engine/statistics/blocks.h"
 
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -271,8 +272,8 @@ static void interval_add(const hs_bootstrap *bootstrap, hs_draws *words, figure_
 /* Adds to the intervals of heads at the main threshold. */
 static void intervals_report(const sums *s, const json_t *heads)
 {
-    hs_bootstrap *bootstrap = malloc(sizeof *bootstrap);
-    hs_draws *words = calloc(BLOCK_HEAD_WORDS, sizeof *words);
+    hs_bootstrap *bootstrap = hs_json_memory(1, sizeof *bootstrap);
+    hs_draws *words = hs_json_memory(BLOCK_HEAD_WORDS, sizeof *words);
     if (bootstrap && words)
         hs_bootstrap_init(bootstrap, s->blocks, 0);
     for (size_t map = 0; bootstrap && words && map < s->n_layers * s->n_heads; map++) {

@@ -6,6 +6,7 @@
 #include "engine/statistics/syntax.h"
 
 #include "model/base/utf8.h"
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -325,9 +326,9 @@ static hs_status rows_make(const hs_syntax *syntax, relation_rows *ret, hs_error
 {
     const size_t n = hs_syntax_relations(syntax);
     *ret = (relation_rows){.syntax = syntax, .n = n + 1};
-    ret->relations = calloc(n + 1, sizeof *ret->relations);
+    ret->relations = hs_json_memory(n + 1, sizeof *ret->relations);
     if (ret->relations)
-        ret->relations->right = calloc(2 * n_right(syntax), sizeof *ret->relations->right);
+        ret->relations->right = hs_json_memory(2 * n_right(syntax), sizeof *ret->relations->right);
     if (!ret->relations || !ret->relations->right)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the table of relations");
     strcpy(ret->relations->name, "all");
@@ -454,7 +455,7 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
     relation_rows rows;
     if (!counts)
         return;
-    if (!rows_make(counts, &rows, NULL)) /* if memory is short, the member is missing */
+    if (!rows_make(counts, &rows, NULL))
         json_object_set_new(to, "syntax", rows_json(&rows, &o));
     rows_finish(&rows);
 }
