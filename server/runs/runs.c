@@ -256,6 +256,8 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
             return HS_CANCELLED;
         if (tries == MEMORY_TRIES)
             return hs_fail(err, fits, "%s", why.text);
+        if (tries == 0)
+            hs__log("warning", "corpus run %s waits for memory: %s", row->id, why.text);
         wait_ms(c, AGAIN_MS);
     }
     return st;
@@ -291,7 +293,8 @@ static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
 static void *runs_execute(void *data)
 {
     hs_runs *c = data;
-    hs__run_plan *plan = calloc(1, sizeof *plan);
+    hs__run_plan *plan = c->plan;
+    hs_error logged = {0};
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
@@ -299,7 +302,7 @@ static void *runs_execute(void *data)
      * class of the workers: it takes the lock that requests wait for. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
     pthread_mutex_lock(&c->lock);
-    while (plan && !c->stopping) {
+    while (!c->stopping) {
         hs__run_row row;
         hs_error err = {0};
         hs_status st;
@@ -312,6 +315,9 @@ static void *runs_execute(void *data)
             pthread_cond_wait(&c->changed, &c->lock);
         else
             failed = true;
+        if (failed && err.status && strcmp(err.text, logged.text) != 0)
+            hs__log("error", "corpus runs wait until this works: %s", err.text);
+        logged = err;
         if (failed) /* tries again after a pause */
             wait_ms(c, AGAIN_MS);
     }
@@ -362,8 +368,11 @@ hs_status hs__runs_start(hs_runs *c, hs_api *api, const hs_catalog_options *opti
 {
     c->api = api;
     c->options = options;
-    if (pthread_create(&c->thread, NULL, runs_execute, c))
-        return hs_fail(err, HS_NO_MEMORY, "no thread for corpus runs");
+    c->plan = calloc(1, sizeof *c->plan);
+    if (!c->plan || pthread_create(&c->thread, NULL, runs_execute, c)) {
+        free(c->plan);
+        return hs_fail(err, HS_NO_MEMORY, "no memory or thread for corpus runs");
+    }
     c->started = true;
     return HS_OK;
 }

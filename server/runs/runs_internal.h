@@ -16,6 +16,7 @@ struct hs_runs {
     int lock_fd; /* locked while this server uses the folder */
     hs_api *api;
     const hs_catalog_options *options;
+    struct hs__run_plan *plan; /* of the thread */
     pthread_t thread;
     bool started;
     atomic_bool stopping;

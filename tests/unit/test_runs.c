@@ -4,6 +4,7 @@
 #include "server/runs/runs.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/command_output.h"
 #include "tests/unit/moved_clock.h"
 #include "tests/unit/suite.h"
 
@@ -594,6 +595,29 @@ START_TEST(an_unreadable_database_is_named)
 }
 END_TEST
 
+/* The thread's next look at the database fails. */
+START_TEST(a_thread_that_cannot_go_on_says_why)
+{
+    char path[100], text[4096] = "";
+    sqlite3 *db;
+    ck_assert(hs__runs_close(runs));
+    ck_assert_int_eq(hs__runs_open(dir, 1, SPACE_MAX, &runs, NULL), HS_OK);
+    snprintf(path, sizeof path, "%s/corpora.db", dir);
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, "ALTER TABLE runs RENAME TO others", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    snprintf(path, sizeof path, "%s/messages", top);
+    ck_assert_ptr_nonnull(freopen(path, "w", stderr));
+    ck_assert_int_eq(hs__runs_start(runs, api.api, &options, NULL), HS_OK);
+    while (!strchr(text, '\n')) {
+        command_file_read(path, text, sizeof text - 1);
+        usleep(1000);
+    }
+    ck_assert_msg(strstr(text, "corpus runs wait until this works: ") && strstr(text, "no such table: runs"),
+                  "%s", text);
+}
+END_TEST
+
 /* Uploads a run of one text. */
 static hs_status run_send(char ret_id[HS_RUN_ID_MAX + 1], hs_error *err)
 {
@@ -669,6 +693,20 @@ START_TEST(a_change_is_made_or_refused)
 }
 END_TEST
 
+/* Without memory there is no thread, and the caller knows. */
+START_TEST(a_thread_without_memory_is_refused)
+{
+    hs_error err = {0};
+    ck_assert(hs__runs_close(runs));
+    ck_assert_int_eq(hs__runs_open(dir, 1, SPACE_MAX, &runs, NULL), HS_OK);
+    chaos_refuse(0);
+    ck_assert_int_eq(hs__runs_start(runs, api.api, &options, &err), HS_NO_MEMORY);
+    ck_assert(chaos_stop());
+    ck_assert_int_eq(hs__runs_check(runs, NULL), HS_IO);
+    ck_assert_int_eq(hs__runs_start(runs, api.api, &options, NULL), HS_OK);
+}
+END_TEST
+
 /* A server that cannot read its database for lack of memory neither replaces it nor moves runs aside. */
 START_TEST(a_start_without_memory_leaves_the_runs)
 {
@@ -721,8 +759,10 @@ int main(void)
     tcase_add_test(restarts, a_run_during_which_the_server_is_killed_three_times_fails);
     tcase_add_loop_test(chaos, answers_are_whole_or_refused, 0, N_READS);
     tcase_add_loop_test(restarts, an_unreadable_database_is_named, 0, 2); /* a run, and the list */
+    tcase_add_test(restarts, a_thread_that_cannot_go_on_says_why);
     tcase_add_test(chaos, an_upload_is_accepted_or_leaves_nothing);
     tcase_add_loop_test(chaos, a_change_is_made_or_refused, 0, N_CHANGES);
+    tcase_add_test(chaos, a_thread_without_memory_is_refused);
     tcase_add_test(chaos, a_start_without_memory_leaves_the_runs);
     return tests_run(suite);
 }
