@@ -84,9 +84,14 @@ hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_err
 hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err)
 {
     hs_model_place place = {0};
-    const hs_status st = place_read(value, strlen(value), &place, err);
+    hs_status st = place_read(value, strlen(value), &place, err);
     options->n_places = 0;
-    return st ? st : place_append(options, &place, err);
+    if (!st)
+        st = place_append(options, &place, err);
+    if (!st && options->tokenizer)
+        st = hs__catalog_set_tokenizer(options, options->tokenizer, err);
+    options->tokenizer = NULL;
+    return st;
 }
 
 hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, const char *value, hs_error *err)

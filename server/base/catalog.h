@@ -29,6 +29,7 @@ typedef struct hs_model_place {
 typedef struct hs_catalog_options {
     hs_model_place places[HS_CATALOG_MAX]; /* the first is the default; none: the embedded model */
     size_t n_places;
+    const char *tokenizer; /* of the next model that is chosen, or NULL */
     const char *backend;   /* one of HS_BACKEND_NAMES, or NULL for the default */
     const char *precision; /* one of HS_PRECISION_NAMES, or NULL for fp32 */
     hs_runtime *runtime;   /* of the process; must outlive the catalog */
@@ -39,7 +40,7 @@ typedef struct hs_catalog_options {
 /* Adds "NAME=DIR" or "DIR", or several separated by commas. DIR is a folder, org/name[@revision] of the hub,
  * or the name of the embedded model. The default NAME follows from DIR. value must outlive the opening. */
 HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
-/* Replaces all models by this one (analyze). */
+/* Replaces all models by this one (analyze). It takes the options' tokenizer, which is then NULL. */
 HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err);
 
 /* Sets the folder of the tokenizer's files of the model that was added last. Fails with HS_INVALID if there

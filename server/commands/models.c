@@ -14,7 +14,7 @@ static const hs_option models_table[] = {
      .argument = HS_MODEL_ARGUMENT,
      .help = "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
      .set = hs__add_model},
-    {.name = "tokenizer", .argument = "DIR", .help = HS_TOKENIZER_HELP, .set = hs__set_tokenizer},
+    {.name = "tokenizer", .argument = "DIR", .help = HS_TOKENIZER_HELP, .set = hs__set_operand_tokenizer},
 };
 
 /* "learned", "rotary": joined where there are several. */
@@ -93,9 +93,9 @@ static hs_status model_print(const hs_model_place *place, bool is_first, hs_erro
     return st;
 }
 
-static hs_status folder_print(const char *folder, bool is_first, hs_error *err)
+static hs_status folder_print(const char *folder, const char *tokenizer, bool is_first, hs_error *err)
 {
-    hs_catalog_options one = {0};
+    hs_catalog_options one = {.tokenizer = tokenizer};
     const hs_status st = hs__catalog_choose(&one, folder, err);
     return st ? st : model_print(hs__catalog_place(&one, 0), is_first, err);
 }
@@ -106,7 +106,7 @@ static hs_status models_print(const hs_catalog_options *options, char **folders,
     const size_t n = *folders && options->n_places == 0 ? 0 : hs__catalog_places(options);
     hs_status st = HS_OK;
     for (char **folder = folders; !st && *folder; folder++)
-        st = folder_print(*folder, folder == folders, err);
+        st = folder_print(*folder, options->tokenizer, folder == folders, err);
     for (size_t i = 0; !st && i < n; i++)
         st = model_print(hs__catalog_place(options, i), !*folders && i == 0, err);
     return st;
@@ -119,6 +119,11 @@ static int models_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
+    if (options.tokenizer && argc - operand != 1)
+        return hs__usage_error(
+            command,
+            "--tokenizer '%s': expected with one folder, or behind its own: --model DIR --tokenizer %s",
+            options.tokenizer, options.tokenizer);
     if (models_print(&options, argv + operand, &err))
         return hs__command_failed(command, &err);
     return HS_EXIT_DONE;

@@ -341,6 +341,15 @@ hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *re
     return hs__catalog_set_tokenizer(field(option, ret), value, err);
 }
 
+hs_status hs__set_operand_tokenizer(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    hs_catalog_options *options = field(option, ret);
+    if (options->n_places > 0)
+        return hs__set_tokenizer(option, value, ret, err);
+    options->tokenizer = value;
+    return HS_OK;
+}
+
 int hs__usage_error(const hs_command *command, const char *format, ...)
 {
     char *text;

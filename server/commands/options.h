@@ -52,6 +52,8 @@ hs_status hs__add_model(const hs_option *option, const char *value, void *ret,
 
 hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *ret,
                             hs_error *err); /* hs_catalog_options: that of the last model */
+hs_status hs__set_operand_tokenizer(const hs_option *option, const char *value, void *ret,
+                                    hs_error *err); /* or of the operand, if --model names none */
 
 typedef struct hs_command {
     const char *name;          /* "serve" */

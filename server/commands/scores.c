@@ -191,7 +191,7 @@ static const hs_option scores_table[] = {
     {.name = "tokenizer",
      .argument = "DIR",
      .help = HS_TOKENIZER_HELP,
-     .set = hs__set_tokenizer,
+     .set = hs__set_operand_tokenizer,
      .offset = AT(catalog)},
     {.name = "length",
      .argument = "N",
@@ -242,6 +242,9 @@ static int scores_main(const hs_command *command, int argc, char **argv)
                                argv[operand + 1]);
     if (operand < argc && options.catalog.n_places > 0)
         return hs__usage_error(command, "--model names the model already: leave '%s' out", argv[operand]);
+    if (options.catalog.tokenizer && operand == argc)
+        return hs__usage_error(command, "--tokenizer '%s': expected with the folder of its model",
+                               options.catalog.tokenizer);
     hs_status st = operand < argc ? hs__catalog_choose(&options.catalog, argv[operand], &err) : HS_OK;
     if (!st)
         st = answer_make(&options, &answer, &err);

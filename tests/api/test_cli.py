@@ -682,6 +682,12 @@ def test_the_tokenizer_of_another_folder(tmp_path, no_tokenizer):
         assert done.returncode == 0 and done.stdout == expected, done.stderr
     done = headscope("models", "--model", no_tokenizer, "--tokenizer", MINI, "--model", "mini")
     assert b"step-500" in done.stdout and b"(built in)" in done.stdout
+    for command in (("models",), ("scores", "--sequences", "1")):
+        assert headscope(*command, no_tokenizer, "--tokenizer", MINI).returncode == 0
+        done = headscope(*command, "--tokenizer", MINI)
+        assert done.returncode == 2 and b": expected with " in done.stderr
+    done = headscope("models", MINI, no_tokenizer, "--tokenizer", MINI)
+    assert done.returncode == 2 and b"with one folder, or behind its own: --model DIR" in done.stderr
 
 
 def test_the_tokenizer_counts_before_that_of_the_model(tmp_path, no_tokenizer):
