@@ -7,9 +7,10 @@ A mutant has one operator, comparison, constant or statement changed. Only its f
 library, in a copy of the tree. The suites of tests/unit that reach the changed line run first, the fast ones before the
 slow ones, until one fails; then the files of tests/api that reach it. Both are found by running each once with counters
 of gcov in the folders' objects. A mutant that does not compile is not counted. One whose object is the unchanged one's
-to the byte is equivalent. A mutant is killed if a test fails twice, since a test may also fail because other work holds
-the machine. Each of its processes has four times the CPU time of the unchanged program, and fails with more. A test that
-waits without computing is stopped after twenty times its usual time; such a mutant is listed as timed out, not as killed.
+to the byte is equivalent. A file of API tests kills a mutant if it fails twice, since it may also fail because other work
+holds the machine; suites have 20 times their time limits. Each process of a test has four times the CPU time of the
+unchanged program, and fails with more. A test that waits without computing is stopped after 20 times what the
+unchanged program takes; such a mutant is listed as timed out, not as killed.
 Survivors are printed as they were and as they are: each is a missing test, or it is equivalent to the original.
 
 Each folder has a sample of its own. --suites leaves the API tests out, --files the suites. Mutants that FILE has as
@@ -29,6 +30,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -136,7 +138,7 @@ class Copy:
         output.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["sh", "-c", command], cwd=self.top, check=True, capture_output=True)
 
-    def run(self, test, program, folder, limited=True, **variables):
+    def run(self, test, program, folder, limited=True):
         """Runs a test with this program; returns "passed", "killed" or "timed out"."""
         temporary = folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
@@ -150,13 +152,19 @@ class Copy:
 
         command = [program] if test.suite else [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow",
                                                 f"tests/api/{test.name}.py"]
-        process = subprocess.Popen(command, cwd=self.top, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                                   preexec_fn=limits, env={**os.environ, "HEADSCOPE": str(program), "TMPDIR": str(temporary), **variables})
+        variables = {"HEADSCOPE": str(program), "TMPDIR": str(temporary), "CK_TIMEOUT_MULTIPLIER": "20", "CK_TAP_LOG_FILE_NAME": "-"}
+        process = subprocess.Popen(command, cwd=self.top, stdout=subprocess.PIPE if test.suite else subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=limits, env={**os.environ, **variables})
+        limit = 20 * test.seconds + 60
+        late, begin = threading.Timer(limit, end_session, [process.pid]), time.monotonic()
         try:
-            return "passed" if process.wait(20 * test.seconds + 60 if limited else None) == 0 else "killed"
-        except subprocess.TimeoutExpired:
-            return "timed out"
+            if limited:
+                late.start()
+            # Check lists results as they come, so the first failure ends a suite.
+            failed = any(line.startswith(b"not ok") for line in process.stdout or ()) or process.wait() != 0
+            return "passed" if not failed else "timed out" if limited and time.monotonic() - begin >= limit else "killed"
         finally:
+            late.cancel()
             end_session(process.pid)
             process.wait()
             shutil.rmtree(temporary, ignore_errors=True)
@@ -286,7 +294,7 @@ class Hunt:
                 if test.suite or not program.exists():
                     self.copy.link(test, [mutant.object], program)
                 ends = {self.copy.run(test, program, folder)}
-                if "killed" in ends:
+                if "killed" in ends and not test.suite:
                     ends.add(self.copy.run(test, program, folder))
                 if "passed" not in ends:
                     mutant.state, mutant.by = "killed" if ends == {"killed"} else "timed out", test.name

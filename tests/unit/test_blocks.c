@@ -294,6 +294,16 @@ START_TEST(a_few_texts_have_no_interval)
 }
 END_TEST
 
+/* Tables have these quantiles; the series leaves out terms in 1 / freedom^4. */
+START_TEST(quantiles_of_students_distribution)
+{
+    static const double due[][3] = {
+        {10, 2.228138852, 2e-4}, {30, 2.042272456, 3e-6}, {120, 1.979930405, 1e-8}};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(fabs(hs_student_975(due[i][0]) - due[i][1]) < due[i][2]);
+}
+END_TEST
+
 /* ---- many comparisons ---- */
 
 /* Each is p n / rank, or that of a higher rank if it is less. */
@@ -319,6 +329,7 @@ int main(void)
     tcase_add_loop_test(tc, intervals_cover_the_truth, 0, 3);
     tcase_add_loop_test(tc, intervals_from_few_blocks_cover_the_truth, 0, 2);
     tcase_add_test(tc, a_few_texts_have_no_interval);
+    tcase_add_test(tc, quantiles_of_students_distribution);
     tcase_add_test(tc, p_values_are_adjusted);
     return tests_run(suite);
 }

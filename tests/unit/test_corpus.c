@@ -1157,17 +1157,19 @@ END_TEST
 START_TEST(layer_figures_pool_the_heads)
 {
     hs_corpus_stats *stats = stats_of(0, n_texts, 8);
-    const size_t t = 1, l = 0;
+    const size_t t = 1, l = 1;
     const hs_corpus_layer layer = hs_corpus_layer_read(stats, t, l);
-    double high = 0, repeated = 0, distances = 0, unique = 0, mass = 0;
+    double high = 0, repeated = 0, distances = 0, unique = 0, mass = 0, masses[5] = {0};
     for (size_t h = 0; h < N_HEADS; h++) {
         const hs_corpus_head head = hs_corpus_head_read(stats, t, l, h);
         high += (double)head.high;
         repeated += value_of(stats, "repeated", (t * N_LAYERS + l) * N_HEADS + h);
         distances += head.high ? head.mean_distance.value * (double)head.high : 0;
         for (size_t class = 0; class < 5; class ++)
-            mass += value_of(stats, "attention_mass", (l * N_HEADS + h) * 5 + class);
+            masses[class] += value_of(stats, "attention_mass", (l * N_HEADS + h) * 5 + class);
     }
+    for (size_t class = 0; class < 5; class ++)
+        mass += masses[class];
     for (size_t k = 0; k <= N_HEADS; k++)
         unique += (double)k * value_of(stats, "unique_focal", (t * N_LAYERS + l) * (N_HEADS + 1) + k);
     assert_near((double)layer.high, high);
@@ -1180,7 +1182,11 @@ START_TEST(layer_figures_pool_the_heads)
                 value_of(stats, "segmentation", l * 3) / value_of(stats, "segmentation", l * 3 + 2));
     assert_near(layer.f1, 2 / (1 / layer.precision + 1 / layer.recall));
     ck_assert(fabs(mass / N_HEADS - value_of(stats, "tokens", 0)) < 1e-3); /* rows sum to 1 */
-    assert_near(layer.mass_cls + layer.mass_sep + layer.mass_end + layer.mass_comma + layer.mass_rest, 1);
+    assert_near(layer.mass_cls, masses[0] / mass);
+    assert_near(layer.mass_sep, masses[1] / mass);
+    assert_near(layer.mass_end, masses[2] / mass);
+    assert_near(layer.mass_comma, masses[3] / mass);
+    assert_near(layer.mass_rest, masses[4] / mass);
     hs_corpus_stats_destroy(stats);
 }
 END_TEST
@@ -1196,6 +1202,9 @@ START_TEST(nothing_gives_no_figures)
     ck_assert(isnan(layer.mean_distance) && isnan(layer.f1) && isnan(layer.mass_cls) &&
               isnan(layer.unique_focal));
     ck_assert(isnan(hs_corpus_chance_read(stats).repeated));
+    const hs_corpus_pairs halves = {.n = 4, .sum = 2, .squares = 1},
+                          quarters = {.n = 4, .sum = 1, .squares = 0.25};
+    ck_assert(isnan(hs_corpus_dprime(&halves, &quarters))); /* no variance */
     hs_corpus_stats_destroy(stats);
 }
 END_TEST
