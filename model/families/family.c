@@ -358,6 +358,11 @@ static void read_task_head(hs__config *config, const hs__family *family, hs_arch
 
 /* ---- all of it ---- */
 
+/* Such heads give 0, as if they were not there. */
+#define REFILL                                                                                               \
+    "write zeros for these heads' rows of query, key and value and their columns of the output, and set "    \
+    "pruned_heads to {}: all else stays the same"
+
 /* Reads the architecture of this family, whose name is set. */
 static hs_status read_architecture(hs__config *config, const hs__family *family,
                                    hs_architecture *architecture)
@@ -368,6 +373,8 @@ static hs_status read_architecture(hs__config *config, const hs__family *family,
     read_sizes(config, names, &architecture->shape);
     if (!family->crosses) /* the common names are those of the encoder */
         check_common_names(config, names);
+    if (json_object_size(json_object_get(config->keys, "pruned_heads")) > 0)
+        hs__config_refuse(config, "pruned_heads is not supported, as in transformers 5; " REFILL);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     if (!family->encoder_of_two)

@@ -687,7 +687,7 @@ static const struct {
     {BERT(",\"is_decoder\":1"), "is_decoder is not supported"},
     {BERT(",\"is_encoder_decoder\":true"), "is_encoder_decoder"},
     {BERT(",\"add_cross_attention\":true"), "add_cross_attention"},
-    {BERT(",\"pruned_heads\":{\"0\":[1]}"), "pruned_heads"},
+    {BERT(",\"pruned_heads\":{\"0\":[1]}"), "and set pruned_heads to {}: all else stays the same"},
     {BERT(",\"quantization_config\":{\"bits\":8}"), "quantization_config"},
     {BERT(",\"per_layer_config\":{\"0\":{\"intermediate_size\":9}}"), "per_layer_config"},
     {"{\"model_type\":\"t5\",\"num_hidden_layers\":2," T5_SIZES "}",
