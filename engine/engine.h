@@ -88,6 +88,11 @@ HS_MUST_USE hs_status hs_engine_compute(const hs_engine *engine, hs_workspace *w
                                         const hs_observer *observer, const hs_run_control *control,
                                         hs_error *err);
 
+/* Computes what the heads of a start's layer add to the state: O W_O' + b, ret [n_tokens][H]. Only the layer
+ * and the heads' outputs of the start are read. n_tokens are at most the workspace's. */
+void hs_engine_write(const hs_engine *engine, hs_workspace *ws, const hs_start *start, size_t n_tokens,
+                     float *ret);
+
 /* Computes rows [first, first + n) of S again from what a pass has kept of a head: ret_rows [n][T]. Sets what
  * is above the map's diagonal, with the bits of the pass. The capture keeps HEAD_OUTPUT; l and h are
  * positions in it. Fails with HS_NO_MEMORY. Any thread may call it. */

@@ -251,6 +251,9 @@ typedef struct hs_start {
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
      * compute these heads. If head_off is a valid head, head_new replaces its output. */
     const float *head_outputs;
+    /* [T][H]: what these heads add to the state, as hs_engine_write computes it, or NULL. If given,
+     * head_outputs is not read. */
+    const float *written;
     bool cross; /* they are a decoder's cross heads, and `state` is the one that enters these */
     size_t head_off;
     const float *head_new; /* [T][d]; NULL: zeros */
@@ -302,6 +305,7 @@ typedef struct hs_plan {
     size_t n_memory;             /* the same, with a memory that neighbours share counted once */
     size_t first_block;          /* of the architecture's layers[]: where all sequences start */
     bool starts_behind_heads;    /* the heads of that block are given */
+    bool starts_behind_output;   /* with them, the product that follows */
     size_t n_blocks;             /* blocks to compute: up to the last one that a capture selects */
     bool heads_only;             /* of the last block, compute nothing after its heads */
 } hs_plan;

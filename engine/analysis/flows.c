@@ -291,36 +291,118 @@ hs_status hs_cross_rollout_compute(const hs_engine *engine, hs_workspace *ws, co
 /* The data of a call. A variant is one token whose value is 0. */
 typedef struct zeroing {
     hs__variants variants;
-    size_t T, K, H, d, n_heads;
+    const hs__kernels *kernels;
+    size_t T, K, H, A, d, n_heads;
     uint16_t layer;
-    float *outputs; /* [capacity][n_heads][T][d] */
+    float *written;   /* [T][H]: what the heads write with all values */
+    float *outputs;   /* [capacity][T][H]: what they write in each variant */
+    float *weight;    /* [H][A]: W_O as it is stored */
+    float *panels;    /* W_O' [d][H] of each head */
+    float *by_values; /* [capacity][n_heads][H]: v_j W_O' */
 } zeroing;
 
-/* Computes O - A[:,j] v_j of all heads. */
-static void outputs_compute(const zeroing *z, size_t j, float *to)
+static void zeroing_layout(zeroing *z, hs__arena *arena)
+{
+    z->written = hs__arena_floats(arena, z->T * z->H);
+    z->outputs = hs__arena_floats(arena, z->variants.capacity * z->T * z->H);
+    z->weight = hs__arena_floats(arena, z->H * z->A);
+    z->panels = hs__arena_floats(arena, z->n_heads * hs__panels_floats(z->kernels, z->d, z->H));
+    z->by_values = hs__arena_floats(arena, z->variants.capacity * z->n_heads * z->H);
+}
+
+static size_t zeroing_bytes(zeroing z)
+{
+    hs__arena measure = {0};
+    zeroing_layout(&z, &measure);
+    return measure.used;
+}
+
+/* Where the heads of the layer begin, with all values. */
+static hs_start baseline_start(const zeroing *z)
 {
     const hs_capture *capture = z->variants.text->capture;
-    for (size_t h = 0; h < z->n_heads; h++) {
-        const float *o = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, z->layer, h),
-                    *v = hs_capture_at(capture, HS_TAP_VALUE, z->layer, h) + j * z->d,
-                    *attention = hs_capture_at(capture, HS_TAP_ATTENTION, z->layer, h);
-        for (size_t i = 0; i < z->T; i++)
-            for (size_t k = 0; k < z->d; k++)
-                *to++ = o[i * z->d + k] - attention[i * z->K + j] * v[k];
-    }
+    return (hs_start){.layer = z->layer,
+                      .state = hs_capture_input(capture, z->layer),
+                      .cross = capture->cross,
+                      .head_outputs = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, z->layer, 0),
+                      .head_off = z->n_heads};
+}
+
+/* Makes a layer the current one: computes what its heads write, and packs W_O'. */
+static void layer_enter(zeroing *z, uint16_t layer)
+{
+    const hs_architecture *architecture = hs_engine_architecture(z->variants.engine);
+    const size_t block =
+        layer * hs_architecture_layer_blocks(architecture) + (size_t)z->variants.text->capture->cross;
+    const hs_layer *weights = &architecture->layers[architecture->layers[block].same_as];
+    z->layer = layer;
+    const hs_start start = baseline_start(z);
+    hs_engine_write(z->variants.engine, z->variants.ws, &start, z->T, z->written);
+    hs_tensor_read(&weights->output.weight, 0, z->H, z->weight);
+    for (size_t h = 0; h < z->n_heads; h++)
+        z->kernels->pack(z->d, z->H, z->weight + h * z->d, 1, z->A,
+                         z->panels + h * hs__panels_floats(z->kernels, z->d, z->H));
+}
+
+/* Computes n_columns of to = from - sum over n rows of factors[r * step] rows[r], which are H floats apart.
+ * The sums stay in registers if n_columns is a constant. */
+static inline void columns_subtract(size_t n_columns, size_t H, size_t n, const float *factors, size_t step,
+                                    const float *restrict rows, const float *restrict from,
+                                    float *restrict to)
+{
+    float sums[3 * HS__LANES] = {0};
+    for (size_t r = 0; r < n; r++)
+        for (size_t k = 0; k < n_columns; k++)
+            sums[k] += factors[r * step] * rows[r * H + k];
+    for (size_t k = 0; k < n_columns; k++)
+        to[k] = from[k] - sums[k];
+}
+
+/* The same for all H columns. */
+static HS_CLONES void rows_subtract(size_t H, size_t n, const float *factors, size_t step,
+                                    const float *restrict rows, const float *restrict from,
+                                    float *restrict to)
+{
+    enum { WIDE = 3 * HS__LANES };
+    size_t k = 0;
+    for (; k + WIDE <= H; k += WIDE)
+        columns_subtract(WIDE, H, n, factors, step, rows + k, from + k, to + k);
+    columns_subtract(H - k, H, n, factors, step, rows + k, from + k, to + k);
+}
+
+/* Neighbouring variants: those of a pass. */
+typedef struct variants_range {
+    const zeroing *z;
+    size_t first;
+} variants_range;
+
+/* Task: computes what the heads write without the value of one key. */
+static void task_written(void *context, size_t index, size_t slot)
+{
+    const variants_range *range = context;
+    const zeroing *z = range->z;
+    (void)slot;
+    const float *rows = z->by_values + index * z->n_heads * z->H,
+                *attention = hs_capture_at(z->variants.text->capture, HS_TAP_ATTENTION, z->layer, 0) +
+                             range->first + index;
+    float *to = z->outputs + index * z->T * z->H;
+    for (size_t i = 0; i < z->T; i++)
+        rows_subtract(z->H, z->n_heads, attention + i * z->K, z->T * z->K, rows, z->written + i * z->H,
+                      to + i * z->H);
 }
 
 static hs_status pass_run(zeroing *z, size_t first, size_t n, const hs_run_control *control, hs_error *err)
 {
-    const size_t size = z->n_heads * z->T * z->d;
     const hs_capture *capture = z->variants.text->capture;
+    for (size_t h = 0; h < z->n_heads; h++)
+        z->kernels->product(n, z->d, hs_capture_at(capture, HS_TAP_VALUE, z->layer, h) + first * z->d, z->d,
+                            z->panels + h * hs__panels_floats(z->kernels, z->d, z->H), z->H, NULL, NULL,
+                            z->by_values + h * z->H, z->n_heads * z->H);
+    hs_runtime_share(hs_engine_runtime(z->variants.engine), control ? control->n_threads : 1, n, task_written,
+                     &(variants_range){z, first});
     for (size_t k = 0; k < n; k++) {
-        outputs_compute(z, first + k, z->outputs + k * size);
-        z->variants.starts[k] = (hs_start){.layer = z->layer,
-                                           .state = hs_capture_input(capture, z->layer),
-                                           .cross = capture->cross,
-                                           .head_outputs = z->outputs + k * size,
-                                           .head_off = z->n_heads};
+        z->variants.starts[k] = baseline_start(z);
+        z->variants.starts[k].written = z->outputs + k * z->T * z->H;
     }
     return hs__variants_run(&z->variants, n, NULL, control, err);
 }
@@ -367,22 +449,19 @@ static zeroing zeroing_describe(const hs_engine *engine, size_t n_tokens, size_t
     const hs_shape *shape = hs_engine_shape(engine);
     return (zeroing){
         .variants = {.engine = engine, .capacity = hs__variants_capacity(n_tokens, tokens_max, n_keys)},
+        .kernels = hs__kernels_select(),
         .T = n_tokens,
         .K = n_keys,
         .H = shape->hidden,
+        .A = hs_shape_attention_width(shape),
         .d = shape->head_width,
         .n_heads = shape->n_heads};
-}
-
-static size_t outputs_floats(const zeroing *z)
-{
-    return z->variants.capacity * z->n_heads * z->T * z->d;
 }
 
 size_t hs_value_zeroing_bytes(const hs_engine *engine, size_t n_tokens, size_t n_keys)
 {
     const zeroing z = zeroing_describe(engine, n_tokens, n_keys, hs_engine_shape(engine)->n_positions);
-    return (outputs_floats(&z) + z.variants.capacity * 2 * z.T * z.H) * sizeof(float); /* and the captures */
+    return zeroing_bytes(z) + z.variants.capacity * 2 * z.T * z.H * sizeof(float); /* and the captures */
 }
 
 hs_status hs_value_zeroing_compute(const hs_engine *engine, hs_workspace *ws, const hs_sequence *text,
@@ -393,14 +472,15 @@ hs_status hs_value_zeroing_compute(const hs_engine *engine, hs_workspace *ws, co
     hs_status st = HS_OK;
     z.variants.ws = ws;
     z.variants.text = text;
-    z.outputs = hs_memory_create(outputs_floats(&z) * sizeof *z.outputs);
-    if (!z.outputs)
+    hs__arena arena = {.base = hs_memory_create(zeroing_bytes(z))};
+    if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for value zeroing");
+    zeroing_layout(&z, &arena);
     for (size_t l = 0; l < n_layers && !st; l++) {
-        z.layer = layers[l];
+        layer_enter(&z, layers[l]);
         st = layer_run(&z, control, ret + l * z.T * z.K, err);
     }
     hs__variants_finish(&z.variants);
-    free(z.outputs);
+    free(arena.base);
     return st;
 }

@@ -87,8 +87,9 @@ size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size
  *
  *     Z[i][j] = 1 - cos(y_i, y_i without v_j), divided by the row's sum
  *
- * A variant starts behind the heads of the layer with O - A[:,j] v_j, so a layer costs the products of T
- * layers and no attention. Variants share passes, as many as the workspace holds. */
+ * W_O is linear: without v_j, the heads write O W_O' + b less the sum over heads of A[:,j] (v_j W_O'). A
+ * variant starts there, so a layer costs the feed-forward products of T layers. Variants share passes, as
+ * many as the workspace holds. */
 
 /* Taps that the capture must keep, of all layers and heads of a pass without interventions; of cross heads
  * CROSS_STATE, too. */

@@ -452,6 +452,22 @@ static size_t piece_rows(const pass *p)
     return p->n_threads == 1 && n >= rows_min ? n : p->N;
 }
 
+/* Copies what the heads of the first block write, which is given, for the rows of the current step. */
+static void written_gather(const pass *p)
+{
+    const size_t H = p->engine->shape.hidden, end = p->first_row + p->n_rows;
+    size_t row = 0; /* of the sequence's first token */
+    for (size_t s = 0; s < p->plan->n_sequences; s++) {
+        const hs_sequence *sequence = &p->plan->sequences[s];
+        const size_t after = row + sequence->n_tokens;
+        const size_t first = row > p->first_row ? row : p->first_row, last = after < end ? after : end;
+        if (first < last)
+            memcpy(p->ws->update + (first - p->first_row) * H, sequence->start->written + (first - row) * H,
+                   (last - first) * H * sizeof *p->ws->update);
+        row = after;
+    }
+}
+
 /* Takes some rows from the heads of a layer to x after that layer. next is the following layer, or NULL
  * if it is not needed. */
 static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *layer,
@@ -462,7 +478,10 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
     const bool parallel = p->engine->architecture->parallel_residual;
     if (parallel)
         join(p, team, false, &layer->ffn_norm);
-    multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
+    if (p->plan->starts_behind_output && p->block == p->plan->first_block)
+        written_gather(p);
+    else
+        multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
     p->out_norm = &layer->attention_out_norm;
     if (!layer->ffn_in) {
         join(p, team, true, !before ? &layer->attention_norm : next ? &next->attention_norm : NULL);
@@ -584,7 +603,7 @@ static void start(const pass *p)
         const hs_sequence *sequence = &p->plan->sequences[s];
         const size_t T = sequence->n_tokens;
         memcpy(p->ws->x + row * H, sequence->start->state, T * H * sizeof *p->ws->x);
-        if (p->plan->starts_behind_heads)
+        if (p->plan->starts_behind_heads && !p->plan->starts_behind_output)
             start_context(sequence->start, shape, T, p->ws->context + row * p->engine->attention_width);
         row += T;
     }
@@ -708,6 +727,20 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
             finish_block(p, team);
     }
     return HS_OK;
+}
+
+void hs_engine_write(const hs_engine *engine, hs_workspace *ws, const hs_start *start, size_t n_tokens,
+                     float *ret)
+{
+    const size_t block =
+        start->layer * hs_architecture_layer_blocks(engine->architecture) + (size_t)start->cross;
+    pass p = {.engine = engine, .ws = ws, .N = n_tokens, .n_rows = n_tokens, .n_row_chunks = 1};
+    p.n_threads = 1;
+    hs__team team;
+    hs__team_start(&team, engine->runtime, 1);
+    start_context(start, &engine->shape, n_tokens, ws->context);
+    multiply(&p, &team, engine->layers[block].output, ws->context, ret);
+    hs__team_finish(&team);
 }
 
 /* Returns the threads of a pass. A pass of about a millisecond runs on one thread: helpers save less than

@@ -414,17 +414,19 @@ static hs_status starts_check(hs_plan *plan, hs_error *err)
         const hs_start *start = plan->sequences[s].start;
         if (!start != !first ||
             (start && (start->layer != first->layer || !start->head_outputs != !first->head_outputs ||
-                       start->cross != first->cross)))
+                       !start->written != !first->written || start->cross != first->cross)))
             return hs_fail(err, HS_INVALID, "the sequences of a pass must start at the same point");
         if (start && (start->layer >= shape->n_layers || !start->state))
             return hs_fail(err, HS_INVALID, "a sequence must start below layer %zu, with a state",
                            shape->n_layers);
-        if (start && start->cross && (!plan->architecture->crosses || !start->head_outputs))
+        if (start && start->cross &&
+            (!plan->architecture->crosses || (!start->head_outputs && !start->written)))
             return hs_fail(err, HS_INVALID, "only a decoder starts behind cross heads, with their outputs");
     }
     plan->first_block =
         first ? first->layer * hs_architecture_layer_blocks(plan->architecture) + first->cross : 0;
-    plan->starts_behind_heads = first && first->head_outputs;
+    plan->starts_behind_output = first && first->written;
+    plan->starts_behind_heads = first && (first->head_outputs || first->written);
     return HS_OK;
 }
 
