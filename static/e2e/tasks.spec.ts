@@ -138,6 +138,23 @@ test("maps of a causal model are lower triangles", async ({ watched: page, home 
   expect(await clear(".thumb canvas", 0.05, 0.4)).toBe(false);
 });
 
+test("a long text opens with pooled maps, and ranks its heads by single cells", async ({ watched: page, home, request }) => {
+  const text = "The old bridge closed after the war. ".repeat(100);
+  const requests: string[][] = [];
+  page.on("request", (sent) => sent.url().endsWith("/analyze") && requests.push(sent.postDataJSON().outputs));
+  await open(page, home, `view=overview&model=causal&max=700&show=both&small=0&text=${encodeURIComponent(text)}`);
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
+  await settled(page);
+  const maps = (names: string[]): boolean => names.some((name) => ["attentions", "similarities", "head_outputs"].includes(name));
+  // The sample text's maps are whole, this text's are not.
+  expect(requests.filter(maps)).toEqual([["attentions"]]);
+  expect(requests.some((names) => names.includes("max_pooled_attentions"))).toBe(true);
+  await open(page, home, `view=head&model=causal&max=700&layer=1&head=2&pin=9.5&ties=1&tie=to&text=${encodeURIComponent(text)}`);
+  const [[row]] = (await ask(request, home, { model: "causal", text, max_tokens: 700, layers: [1], heads: [2], outputs: ["sliced_attentions"],
+    rows: [9, 10], columns: [5, 6] })).sliced_attentions;
+  await expect(page.getByRole("list", { name: "Heads, strongest first" })).toContainText(String(Number(row[0][0].toPrecision(3))));
+});
+
 test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {
   const { predictions, tokens } = await ask(request, home, { model: "causal", predictions: { top_k: 5 }, outputs: [] });
   await open(page, home, `${of("causal", "experiment")}&at=3&lens=1`);

@@ -4,6 +4,9 @@ import { tellingHead } from "../src/app/selection.ts";
 import { haveCounterparts } from "../src/views/compare/changes.tsx";
 import { isSought } from "../src/heads/figures.ts";
 import { describeCell } from "../src/maps/readout.ts";
+import { LONG, mayBeLong, overviewRequest } from "../src/app/requests.ts";
+import { extentOf, profilesOf, smallMapsOf } from "../src/heads/pooled.ts";
+import { INITIAL } from "../src/app/state.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
 import { figuresAt, levelsOf, tokensOf } from "../src/heads/levels.ts";
@@ -304,4 +307,40 @@ test("a search finds heads by place, by words of their pattern, and those withou
 test("a line of text is as wide as its tokens, in both directions", () => {
   const box = (left, right, bottom) => ({ left, right, top: bottom - 10, bottom });
   assert.deepEqual(linesOf([box(50, 60, 20), box(30, 50, 20), box(40, 60, 60)]), [box(30, 60, 20), box(40, 60, 60)]);
+});
+
+test("a long text's overview asks for pooled maps, and only characters make a text long", () => {
+  const state = { ...INITIAL, text: "a ".repeat(LONG), max: 0 };
+  assert.ok(mayBeLong(state));
+  assert.ok(!mayBeLong({ ...state, max: LONG }));
+  assert.ok(!mayBeLong(state, LONG)); // the model's limit
+  assert.ok(!mayBeLong({ ...state, text: "a".repeat(LONG) }));
+  assert.deepEqual(overviewRequest(state, 0.3, LONG), overviewRequest(state, 0.3));
+  assert.equal(overviewRequest(state, 0.3, 8192).pool, 64);
+  assert.equal(overviewRequest(state, 0.3, LONG + 1).pool, 5);
+});
+
+test("pooled maps become the bytes of whole ones, by layer and head, and profiles those of the service", () => {
+  const [one, half, minus] = [0x3c00, 0x3800, 0xb800];
+  const overview = {
+    layers: [0],
+    heads: [0, 1],
+    encoding: { ids: [1, 2, 3, 4], special: [true, false, false, false] },
+    pooled: {
+      side: 2,
+      attention: Uint16Array.of(0, one, half, 0, one, one, 0, 0),
+      similarity: Uint16Array.of(0, half, half, minus, 0, one, one, 0),
+      profiles: { previous: [0.5, 0.25], entropy: [Math.log(4), 0], offsets: [...Array(34).keys()] },
+    },
+  };
+  const small = smallMapsOf(overview);
+  assert.deepEqual(small.attention.map((map) => [...map]), [[0, 255, 128, 0], [255, 255, 0, 0]]); // prettier-ignore
+  assert.deepEqual(small.similarity.map((map) => [...map]), [[0, 127, 127, -127], [0, 127, 127, 0]]); // prettier-ignore
+  assert.deepEqual(extentOf(overview, false), { T: 2, tokens: [0, 1] });
+  const [first, second] = profilesOf(overview);
+  assert.deepEqual([first.shares.previous, second.shares.previous], [0.5, 0.25]);
+  assert.deepEqual([first.evenness, second.evenness, second.offsets[0]], [1, 0, 17]);
+  assert.ok(Number.isNaN(first.shares.sentence));
+  assert.equal(smallMapsOf({ pooled: null }), null);
+  assert.deepEqual(profilesOf({ pooled: null, layers: [0], heads: [0], encoding: { ids: [] } }), []);
 });

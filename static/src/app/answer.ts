@@ -34,9 +34,19 @@ export interface Answer {
   hiddenStates: Float32Array | Uint16Array | null; // [1 + l][T][H], f4 or f2
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
+  pooled: Pooled | null; // of a long text
+  part: Float32Array | null; // [l][h][rows][columns] of attentions or of similarities
   summary: Summary[][] | null; // [l][h]
   timing: Timing;
   bytes: number;
+}
+
+// The overview of a long text has these in place of its maps.
+export interface Pooled {
+  side: number; // blocks along a map
+  attention: Uint16Array; // [l][h][side][side], f2: the largest element of each block
+  similarity: Uint16Array; // the same
+  profiles: Record<string, ArrayLike<number>>; // [l][h] by name; offsets [l][h][17]
 }
 
 // An answer as JSON: lists of tokens and few numbers.
@@ -85,9 +95,25 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     hiddenStates: map("hidden_states") as Answer["hiddenStates"],
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
+    pooled: pooledOf(tensors),
+    part: (map("sliced_attentions") ?? map("sliced_similarities")) as Float32Array | null,
     summary: summaryOf(tensors),
     timing,
     bytes: bytes.byteLength,
+  };
+}
+
+function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
+  const [attention, similarity] = ["attentions", "similarities"].map((of) => tensors.get(`max_pooled_${of}`));
+  if (!attention || !similarity) return null;
+  const profiles = [...tensors].flatMap(([name, { data }]) =>
+    name.startsWith("profiles_") ? [[name.slice("profiles_".length), data]] : [],
+  );
+  return {
+    side: similarity.shape.at(-1) ?? 0,
+    attention: attention.data as Uint16Array,
+    similarity: similarity.data as Uint16Array,
+    profiles: Object.fromEntries(profiles) as Pooled["profiles"],
   };
 }
 

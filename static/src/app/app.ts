@@ -6,9 +6,17 @@ import type { Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
 import { PLAIN, type Measures } from "./measures";
-import { headRequest, overviewRequest, secondState, type Requested } from "./requests";
+import {
+  headRequest,
+  mayBeLong,
+  overviewRequest,
+  secondState,
+  tokensRequest,
+  type AnalyzeRequest,
+  type Requested,
+} from "./requests";
 import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
-import { analyze, readJson, withinFile } from "./sources";
+import { analyze, isFile, readJson, withinFile } from "./sources";
 import { INITIAL, leavesFirst, type State, type View } from "./state";
 import type { Theme } from "./theme";
 
@@ -86,7 +94,23 @@ export class App {
   }
 
   overview(requested: Requested = this.state): Entry {
-    return this.cache.want(overviewRequest(requested, INITIAL.tau));
+    const tokens = this.tokensOf(requested);
+    const entry = tokens && this.cache.want(tokens);
+    if (entry && !entry.answer) return entry;
+    return this.cache.want(overviewRequest(requested, INITIAL.tau, entry?.answer?.encoding.ids.length));
+  }
+
+  // Asks how long a text is, if its overview depends on that.
+  private tokensOf(requested: Requested): AnalyzeRequest | null {
+    const { model } = requested;
+    return !isFile(model) && mayBeLong(requested, this.model(model)?.max_tokens) ? tokensRequest(requested) : null;
+  }
+
+  // The overview's answer if it is here, without asking for it.
+  private known(requested: Requested): Answer | null {
+    const tokens = this.tokensOf(requested);
+    const length = tokens ? this.cache.peek(tokens)?.encoding.ids.length : 0;
+    return length === undefined ? null : this.cache.peek(overviewRequest(requested, INITIAL.tau, length));
   }
 
   // Takes the server's list. From now on the model on screen is named in links and requests.
@@ -131,8 +155,9 @@ export class App {
 
   // One head in single precision. Until the model's shape is known, the overview's entry, which has no answer then.
   exactly(requested: Requested, { layer, head }: Selection, measures: Measures = PLAIN): Entry {
-    const overview = overviewRequest(requested, INITIAL.tau);
-    const known = this.shape(this.cache.peek(overview), requested.model);
-    return this.cache.want(known && layer >= 0 ? headRequest(requested, layer, head, measures) : overview);
+    const known = this.shape(this.known(requested), requested.model);
+    return known && layer >= 0
+      ? this.cache.want(headRequest(requested, layer, head, measures))
+      : this.overview(requested);
   }
 }

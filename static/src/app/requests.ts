@@ -38,13 +38,35 @@ function inputOf(state: Requested): Input {
   };
 }
 
-// Every head's outputs, which give its similarities, and its figures: the first request of the overview.
-export function overviewRequest(state: Requested, threshold: number): AnalyzeRequest {
+export const LONG = 512; // tokens: the maps of longer texts are pooled
+const BLOCKS_MOST = 128; // rows and columns of a pooled map, about the pixels of a thumbnail
+
+// True if only the service can say whether a text is long: it has more characters than a short one has tokens.
+export const mayBeLong = ({ text, pair, max }: State, limit = Infinity): boolean =>
+  text.length + pair.length > LONG && Math.min(max || Infinity, limit) > LONG;
+
+// The tokens alone.
+export const tokensRequest = (state: State): AnalyzeRequest => ({
+  ...inputOf({ ...state, special: true, center: false }),
+  layers: [0],
+  heads: [0],
+  outputs: [],
+});
+
+const pooledOutputs = (tokens: number): Pick<AnalyzeRequest, "outputs" | "pool"> => ({
+  outputs: ["max_pooled_attentions", "max_pooled_similarities", "profiles", "summary"],
+  pool: Math.ceil(tokens / BLOCKS_MOST),
+});
+
+// Every head's outputs, which give its similarities, and its figures: the first request of the overview. For a long text
+// pooled maps and profiles take the place of what the page would make maps and profiles of.
+export function overviewRequest(state: Requested, threshold: number, tokens = 0): AnalyzeRequest {
+  const long = tokens > LONG;
   return {
     ...inputOf(state),
     layers: "all",
     heads: "all",
-    outputs: ["head_outputs", "summary"],
+    ...(long ? pooledOutputs(tokens) : { outputs: ["head_outputs", "summary"] }),
     dtype: "f2",
     threshold,
   };
@@ -66,6 +88,21 @@ export const attentionRequest = (state: Requested, layers: number[]): AnalyzeReq
 // Some layers' attention maps with the digits that ranking by a single cell needs.
 export const fineAttentionRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
   wholeRequest(state, layers, "all", ["attentions"], { dtype: "f2" });
+
+export type Range = readonly [from: number, to: number]; // the end excluded
+
+// Some rows and columns of all heads' maps, of a text whose whole maps are too large.
+export const attentionPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest =>
+  wholeRequest(state, "all", "all", ["sliced_attentions"], { rows: [...rows], columns: [...columns] });
+
+export const similarityPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest => ({
+  ...inputOf(state),
+  layers: "all",
+  heads: "all",
+  outputs: ["sliced_similarities"],
+  rows: [...rows],
+  columns: [...columns],
+});
 
 // Attention times the norm of the vector handed on, for all heads of some layers.
 export const normsRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
@@ -214,6 +251,12 @@ export function savedRequest(
   };
 }
 const PAIRS_MOST = 1_000_000;
+
+// The same for all heads of a long text.
+export const savedLongRequest = (state: Requested, tokens: number): AnalyzeRequest => ({
+  ...savedRequest(state, "all", "all", []),
+  ...pooledOutputs(tokens),
+});
 
 // The second side of a comparison, as a state of its own: what it does not replace it shares. `model2`: the second model.
 export function secondState(state: State, model2: string): Requested {

@@ -18,9 +18,10 @@ export class AttentionMaps {
     private readonly deriver: Deriver,
   ) {}
 
-  // A layer's maps, one a head, and orders its profiles; null until they are here.
+  // A layer's maps, one a head, and orders its profiles; null until they are here, and for long texts.
   of(overview: Answer, l: number, state: Requested): Uint8Array[] | null {
-    const { layers, heads, encoding } = overview;
+    const { layers, heads, encoding, pooled } = overview;
+    if (pooled) return null; // a long text's whole maps are too large
     const later = [...layers.keys()].slice(l);
     const block = this.blocks(overview).get(l) ?? this.together(overview, later, BLOCK_BYTES).get(l) ?? [l];
     const numbers = block.map((k) => layers[k] ?? k);

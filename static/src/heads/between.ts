@@ -8,7 +8,7 @@ import { fromHalves } from "./similarity";
 export const PAIR_RELATIONS = ["to", "from", "similar"] as const; // first to second, second to first, similarity
 export type PairRelation = (typeof PAIR_RELATIONS)[number];
 
-type Group = readonly number[]; // the tokens of an entry: one, or those of a merged word
+export type Group = readonly number[]; // the tokens of an entry: one, or those of a merged word
 
 // Attention to a word is the sum over its tokens, from a word their mean.
 export function attentionBetween(map: Uint16Array, T: number, from: Group, to: Group): number {

@@ -3,6 +3,7 @@ import type { Answer } from "../app/answer";
 import { perObject } from "../app/per-object";
 import type { Levels } from "./levels";
 import { kindsOf, type Profile } from "./patterns";
+import { profilesOf } from "./pooled";
 import { visibleTokens, type Pooled } from "../maps/thumbnail";
 import type { Order, Pooling, Reply } from "./worker";
 
@@ -27,9 +28,10 @@ const ANNOUNCE_MS = 120; // between two drawings while replies come in
 
 export class Deriver {
   private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }); // started early
-  readonly of = perObject<Answer, Derived>(() => {
+  readonly of = perObject((overview: Answer): Derived => {
     const small = { side: 0, special: true, attention: [], similarity: [] };
-    return { similarity: [], small, levels: [], profiles: [], made: 0, requested: new Set() };
+    const profiles = profilesOf(overview); // of a long text
+    return { similarity: [], small, levels: [], profiles, made: profiles.length, requested: new Set() };
   });
   private readonly waiting = new Map<
     number,

@@ -1,7 +1,7 @@
 // All heads ranked by what they have between two chosen tokens, below the views that choose them.
 import { partAt, type Answer } from "../app/answer";
 import type { App } from "../app/app";
-import { fineAttentionRequest } from "../app/requests";
+import { attentionPartRequest, fineAttentionRequest, similarityPartRequest, type Range } from "../app/requests";
 import type { Axis } from "../maps/analysis";
 import { tokensOf } from "../maps/axis";
 import { lutOf } from "../maps/colour";
@@ -10,7 +10,7 @@ import { format, maximumOf, sizeOf } from "../maps/scale";
 import { useApp } from "../ui/context";
 import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
-import { betweenTokens, chanceOf, writeHalf, type PairRelation } from "./between";
+import { betweenTokens, chanceOf, writeHalf, type Group, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
 import { isOfHeadSpace } from "../app/measures";
 
@@ -24,13 +24,33 @@ function fineMaps(app: App, overview: Answer, l: number): Uint16Array[] | null {
   return answer && answer.heads.map((_, h) => partAt(answer.attentions as Uint16Array, answer, 0, h));
 }
 
+// The same as betweenTokens for a long text, from the few elements that it needs.
+function partsBetween(app: App, overview: Answer, a: Group, b: Group): (number | null)[][] {
+  const { state } = app;
+  const { tie } = state;
+  const [from, to] = tie === "from" ? [b, a] : [a, b];
+  const rangeOf = (group: Group): Range => [Math.min(...group), Math.max(...group) + 1]; // a word's tokens adjoin
+  const request = tie === "similar" ? similarityPartRequest : attentionPartRequest;
+  const { answer } = app.cache.want(request(state, rangeOf(from), rangeOf(to)));
+  return overview.layers.map((_, l) =>
+    overview.heads.map((_head, h) => {
+      const most = overview.summary?.[l]?.[h]?.max_similarity ?? 0;
+      if (!answer?.part || (tie === "similar" && most <= 0)) return null;
+      const sum = partAt(answer.part, answer, l, h).reduce((total, v) => total + v, 0);
+      return tie === "similar" ? sum / (from.length * to.length * most) : sum / from.length;
+    }),
+  );
+}
+
 // The numbers of all heads while they are shown.
 export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadNumbers | null {
   const overview = app.overview().answer;
   const { ties, tie, map } = app.state;
   if (!pair || !overview || !ties) return null;
   const [first, second] = pair.map((t) => axis.groups[t] ?? []);
-  const values = betweenTokens(overview, (l) => fineMaps(app, overview, l), first ?? [], second ?? [], tie);
+  const values = overview.pooled
+    ? partsBetween(app, overview, first ?? [], second ?? [])
+    : betweenTokens(overview, (l) => fineMaps(app, overview, l), first ?? [], second ?? [], tie);
   const flat = Float32Array.from(values.flat(), (v) => v ?? 0);
   const signed = tie === "similar";
   const top = signed ? sizeOf(flat) : maximumOf(flat);
@@ -57,7 +77,8 @@ export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null
   const { tie } = app.state;
   const [i, j] = pair;
   const numbers = pairNumbers(app, axis, pair);
-  const waiting = tie !== "similar" && numbers?.values.some((row) => row[0] === null);
+  const waiting =
+    (tie !== "similar" || app.overview().answer?.pooled) && numbers?.values.every((row) => row[0] === null);
   const pin = tokensOf(axis, pair);
   return (
     <StateDisclosure field="ties" title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}>

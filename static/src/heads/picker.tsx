@@ -3,13 +3,14 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { lutOf } from "../maps/colour";
-import { paint, pool, visibleTokens } from "../maps/thumbnail";
+import { paint, pool } from "../maps/thumbnail";
 import { moveFocus } from "../ui/arrows";
 import { useApp } from "../ui/context";
 import { Button, Select } from "../ui/controls";
 import { patternName } from "./figures";
 import { SUM, type Selection } from "../app/selection";
 import { headsOf } from "./heads";
+import { extentOf, smallMapsOf } from "./pooled";
 
 type Quantity = "attention" | "similarity";
 type Maps = readonly (Uint8Array | Int8Array | undefined)[];
@@ -17,8 +18,10 @@ type Maps = readonly (Uint8Array | Int8Array | undefined)[];
 const SIDE = 34; // CSS px of one picture
 
 function mapsOf(app: App, answer: Answer, layer: number, quantity: Quantity): Maps {
-  if (quantity === "attention") return headsOf(app).attention(answer, layer) ?? [];
   const H = answer.heads.length;
+  const small = smallMapsOf(answer);
+  if (small) return small[quantity].slice(layer * H, (layer + 1) * H);
+  if (quantity === "attention") return headsOf(app).attention(answer, layer) ?? [];
   return headsOf(app)
     .derived(answer, [layer])
     .similarity.slice(layer * H, (layer + 1) * H);
@@ -134,11 +137,8 @@ function paintHead(
   maps: Maps,
 ): void {
   const { state, theme } = app;
-  const shown = visibleTokens(answer, state.special);
-  const {
-    ids: { length: T },
-    causal,
-  } = answer.encoding;
+  const { T, tokens: shown } = extentOf(answer, state.special);
+  const { causal } = answer.encoding;
   const size = Math.min(shown.length, Math.round(SIDE * devicePixelRatio));
   canvas.width = size;
   canvas.height = size * quantities.length;

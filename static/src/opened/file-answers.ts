@@ -68,6 +68,8 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     hiddenStates: null,
     headOutputs: outputs && (dtype === "f2" ? toHalves(outputs) : outputs),
     distances: null,
+    pooled: null,
+    part: null,
     summary,
     timing: {},
     bytes: 0,

@@ -7,6 +7,7 @@ import { attentionChange, similarityChange } from "../../heads/change";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { outputsAt } from "../../heads/outputs";
 import { headsOf } from "../../heads/heads";
+import { isLong, SHORT_ONLY } from "../../heads/pooled";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { tokensOf } from "../../maps/axis";
@@ -52,7 +53,7 @@ function changesOf(
 function useChanges(open: boolean, first: ChangedSide | null, second: ChangedSide | null, shared: Alignment): Rows {
   const app = useApp();
   const known = useRef<{ key: unknown[]; rows: Rows }>({ key: [], rows: [] });
-  if (!open || !first || !second) return known.current.rows;
+  if (!open || !first || !second || [first, second].some(({ overview }) => isLong(overview))) return known.current.rows;
   const key = [first.overview, second.overview, first.axis, second.axis, app.state.what];
   if (key.some((part, n) => part !== known.current.key[n])) known.current = { key, rows: [] };
   const { rows } = known.current;
@@ -95,6 +96,12 @@ export function Changes(props: {
   props.onNumbers(numbers);
   const open = (layer: number, head: number): void =>
     against === "off" ? app.pick(layer, head) : app.set({ layer, head, layer2: layer, head2: head }, true);
+  if ([props.first, props.second].some((side) => isLong(side?.overview)))
+    return (
+      <StateDisclosure field="changes" title="Rank all heads by their change">
+        <p class="muted">{SHORT_ONLY}</p>
+      </StateDisclosure>
+    );
   return (
     <StateDisclosure field="changes" title="Rank all heads by their change">
       {rows.length < (props.first?.overview.layers.length ?? 1) && <StatusLine>Comparing the heads…</StatusLine>}

@@ -4,6 +4,7 @@ import { partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { EXAMPLES } from "../../app/examples";
 import type { Requested } from "../../app/requests";
+import { isLong, SHORT_ONLY } from "../../heads/pooled";
 import { rankHeads } from "../../heads/between";
 import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
 import { SUM, type Selection } from "../../app/selection";
@@ -51,10 +52,13 @@ function gram(pairs: readonly Pair[], side: 0 | 1, l: number, h: number): Gram {
   return gramOf(rows.slice(0, WORDS_MOST));
 }
 
+const hasLong = (app: App, other: Requested): boolean =>
+  [app.state, other].some((requested) => isLong(app.overview(requested).answer));
+
 function useMatches(open: boolean, of: Selection, other: Requested): { rows: number[][]; of: number } | null {
   const app = useApp();
   const known = useRef<{ key: unknown[]; own: Gram; rows: number[][] } | null>(null);
-  const pairs = open && of.head !== SUM ? pairsOf(app, other) : null;
+  const pairs = open && of.head !== SUM && !hasLong(app, other) ? pairsOf(app, other) : null;
   const last = pairs?.[0];
   if (!pairs || !last) return null;
   const key = [of.layer, of.head, ...pairs.flatMap(({ first, second }) => [first, second])];
@@ -77,10 +81,12 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
   const known = (found?.rows ?? []).map((row) => row.map((value) => (Number.isFinite(value) ? value : null)));
   const ranked = rankHeads(known).slice(0, LISTED);
   const done = found !== null && found.rows.length === found.of;
+  const long = hasLong(app, other);
   return (
     <StateDisclosure field="matches" title="Heads of the other model most like this one">
+      {long && <p class="muted">{SHORT_ONLY}</p>}
       {of.head === SUM && <p class="muted">Choose one head of the first model.</p>}
-      {of.head !== SUM && !done && (
+      {of.head !== SUM && !long && !done && (
         <StatusLine>
           Comparing outputs over the texts… {found && `${found.rows.length} of ${found.of} layers`}
         </StatusLine>

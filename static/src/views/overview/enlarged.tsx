@@ -6,6 +6,7 @@ import type { Answer } from "../../app/answer";
 import { patternHere, patternName, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
 import { headsOf } from "../../heads/heads";
+import { smallMapsOf } from "../../heads/pooled";
 import { roughHeadOf } from "../../maps/axis";
 import type { Head } from "../../maps/analysis";
 import { imageOf } from "../../maps/colour";
@@ -90,16 +91,29 @@ export function Enlarged({ answer, at, resting, known }: Props) {
     [!map, answer, state.special, state.words],
   );
   const shades = useMemo(() => {
-    if (!head) return null;
     const paints = { map: state.map, theme, scale: "root" } as const;
+    const small = smallMapsOf(answer);
+    if (small) {
+      const place = at.l * answer.heads.length + at.h;
+      const floats = (map: Uint8Array | Int8Array | undefined, most: number): Float32Array =>
+        Float32Array.from(map ?? [], (v) => v / most);
+      return {
+        n: small.side,
+        attention: shadeOf(floats(small.attention[place], 255), small.side, "attention", paints),
+        similarity: shadeOf(floats(small.similarity[place], 127), small.side, "similarity", paints),
+        strongest: [],
+      };
+    }
+    if (!head) return null;
     return {
+      n: head.axis.n,
       attention: shadeOf(head.attention, head.axis.n, "attention", paints),
       similarity: answer.headOutputs && shadeOf(head.similarity, head.axis.n, "similarity", paints),
       strongest: strongestTokens(head),
     };
-  }, [head, state.map, theme]);
-  if (!head || !shades) return null;
-  const { n } = head.axis;
+  }, [answer, head, state.map, theme]);
+  if (!shades) return null;
+  const { n } = shades;
   const { left, top } = placeOf(at.box);
   return (
     <div
@@ -115,7 +129,7 @@ export function Enlarged({ answer, at, resting, known }: Props) {
         <Picture shade={shades.attention} n={n} />
         {shades.similarity && <Picture shade={shades.similarity} n={n} />}
       </div>
-      <p class="muted">
+      <p class="muted" hidden={!shades.strongest.length}>
         <span>Looks at {shades.strongest.map(([token, fraction]) => `${token} ${percent(fraction)}`).join(" · ")}</span>
       </p>
     </div>

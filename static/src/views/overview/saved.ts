@@ -1,7 +1,7 @@
 // Saves the overview: the figures of its heads in the order on screen.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { savedRequest } from "../../app/requests";
+import { savedLongRequest, savedRequest } from "../../app/requests";
 import { FIGURE_NAMES, valueOf, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
 import type { Exportable } from "../../saving/export";
@@ -18,7 +18,10 @@ export function overviewExport(app: App, answer: Answer, known: Known[][], order
       ...FIGURE_NAMES.map((f) => (known[l]?.[k] && valueOf(known[l][k], f)) ?? ""),
     ]),
   ];
-  const numbers = 2 * answer.encoding.ids.length ** 2 * answer.layers.length * answer.heads.length;
+  const T = answer.encoding.ids.length;
+  // The maps of a long text are saved as they are shown, and the server draws no figure of these.
+  if (answer.pooled) return { ...madeOf(app, answer, "overview", savedLongRequest(app.state, T)), rows, figure: false };
+  const numbers = 2 * T ** 2 * answer.layers.length * answer.heads.length;
   const request = savedRequest(
     app.state,
     "all",

@@ -9,7 +9,8 @@ import { REACH, type Profile } from "../../heads/patterns";
 import type { Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { lutOf } from "../../maps/colour";
-import { heightOf, paintParts, pool, visibleTokens, type Pooled } from "../../maps/thumbnail";
+import { extentOf, smallMapsOf } from "../../heads/pooled";
+import { heightOf, paintParts, pool, type Pooled } from "../../maps/thumbnail";
 
 export interface Thumb extends Place {
   canvas: HTMLCanvasElement;
@@ -113,6 +114,7 @@ export class Thumbnails {
     const first = this.shown !== answer;
     const visible = new Set(near.map(({ l }) => l));
     const { length: T } = answer.encoding.ids;
+    const pooled = smallMapsOf(answer);
     const fetched = every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...visible];
     const { show } = app.state;
     const [above, below] = [show !== "similarity", show !== "attention"];
@@ -123,11 +125,11 @@ export class Thumbnails {
     const has = (t: Thumb): Has => {
       const at = t.l * answer.heads.length + t.h;
       return {
-        small: fits ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
+        small: fits && !pooled ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
         // With its profile comes its smaller copy.
-        attention: above && derived.profiles[at] ? attention.get(t.l)?.[t.h] : undefined,
+        attention: above && derived.profiles[at] ? (pooled?.attention[at] ?? attention.get(t.l)?.[t.h]) : undefined,
         profile: above ? derived.profiles[at] : undefined,
-        similarity: below ? derived.similarity[at] : undefined,
+        similarity: below ? (pooled?.similarity[at] ?? derived.similarity[at]) : undefined,
       };
     };
     const isComplete = ({ attention, profile, similarity }: Has): boolean =>
@@ -155,9 +157,9 @@ export class Thumbnails {
 
   private lookOf(answer: Answer, side: number): Look {
     const { state, theme } = this.app;
-    const tokens = visibleTokens(answer, state.special);
+    const { T, tokens } = extentOf(answer, state.special);
     const key = [answerNumber(answer), state.map, theme, state.show, side, tokens.length].join(" ");
-    return { key, T: answer.encoding.ids.length, side, tokens, causal: answer.encoding.causal };
+    return { key, T, side, tokens, causal: answer.encoding.causal };
   }
 
   private commit(answer: Answer): void {

@@ -2,6 +2,7 @@
 import type { App } from "../../app/app";
 import { SUM, type Selection, type Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
+import { isLong } from "../../heads/pooled";
 import type { Axis } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
@@ -19,9 +20,9 @@ const isSame = (a: Selection, b: Selection): boolean => a.layer === b.layer && a
 const FIRST = 4; // heads drawn before one is ticked
 
 // The heads that are drawn, the one on screen among them. Until some are ticked, the next ones of its layer.
-function drawnHeads({ state }: App, shape: Shape | null, shown: Selection): Selection[] {
-  if (!shape) return [shown];
-  const ticked = state.beside
+function drawnHeads(app: App, shape: Shape | null, shown: Selection): Selection[] {
+  if (!shape || isLong(app.overview().answer)) return [shown]; // maps of a long text come one by one
+  const ticked = app.state.beside
     .map(([layer, head]) => ({ layer, head }))
     .filter(({ layer, head }) => layer < shape.layers && head < shape.heads);
   if (ticked.length)

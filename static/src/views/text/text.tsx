@@ -13,6 +13,7 @@ import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
+import { isLong } from "../../heads/pooled";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
@@ -106,7 +107,9 @@ export function TextView() {
         )}
       </Toolbar>
       {/* Weighted maps are here of the head on screen only. */}
-      {head && drawsAttention(state) && !state.weigh && <LineHeads heads={lines} shown={selection} />}
+      {head && drawsAttention(state) && !state.weigh && !isLong(app.overview().answer) && (
+        <LineHeads heads={lines} shown={selection} />
+      )}
       {statusOf(app, entry, head !== null)}
       {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
     </section>

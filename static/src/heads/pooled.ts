@@ -1,0 +1,61 @@
+// The maps and profiles of a long text, which the service makes small: all of its maps are too large for a page.
+import { partAt, type Answer } from "../app/answer";
+import { perObject } from "../app/per-object";
+import { LONG } from "../app/requests";
+import { visibleTokens } from "../maps/thumbnail";
+import { REACH, type Profile } from "./patterns";
+import { fromHalves, signedBytes } from "./similarity";
+
+export const isLong = (overview: Answer | null | undefined): boolean => Boolean(overview?.pooled);
+export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of at most ${LONG} tokens. Set “Tokens at most” to see the beginning of this one.`;
+
+// Square maps of blocks, by layer * heads + head, in the bytes of whole maps.
+export interface SmallMaps {
+  side: number;
+  attention: Uint8Array[];
+  similarity: Int8Array[];
+}
+
+// Null for a text whose maps come whole.
+export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
+  const { pooled, layers, heads } = overview;
+  if (!pooled) return null;
+  const parts = (stack: Uint16Array): Float32Array[] =>
+    layers.flatMap((_, l) => heads.map((_head, h) => fromHalves(partAt(stack, overview, l, h))));
+  return {
+    side: pooled.side,
+    attention: parts(pooled.attention).map((map) => Uint8Array.from(map, (v) => Math.round(255 * v))),
+    similarity: parts(pooled.similarity).map(signedBytes),
+  };
+});
+
+// The rows and columns of the maps at hand, and those of them that are shown. Blocks are shown with all their tokens.
+export function extentOf(overview: Answer, withSpecial: boolean): { T: number; tokens: readonly number[] } {
+  const small = smallMapsOf(overview);
+  return small
+    ? { T: small.side, tokens: [...Array(small.side).keys()] }
+    : { T: overview.encoding.ids.length, tokens: visibleTokens(overview, withSpecial) };
+}
+
+// The profiles by layer * heads + head, as far as the service counts them: they know no sentences.
+export function profilesOf({ pooled, layers, heads, encoding }: Answer): Profile[] {
+  const profiles = pooled?.profiles;
+  if (!profiles?.offsets) return [];
+  const T = encoding.ids.length;
+  const width = 2 * REACH + 1;
+  const offsets = Array.from(profiles.offsets);
+  return Array.from({ length: layers.length * heads.length }, (_, at): Profile => {
+    const of = (name: string): number => profiles[name]?.[at] ?? NaN;
+    const around = offsets.slice(at * width, (at + 1) * width);
+    return {
+      shares: {
+        ...{ previous: of("previous"), next: of("next"), self: of("self"), first: of("first") },
+        ...{ separator: of("separator"), punctuation: of("punctuation"), repeated: of("same_token") },
+        ...{ nearby: NaN, sentence: NaN },
+      },
+      offsets: around,
+      evenness: of("entropy") / Math.log(T),
+      chance: { sentence: NaN, repeated: NaN, nearby: NaN },
+    };
+  });
+}
