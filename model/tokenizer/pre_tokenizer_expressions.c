@@ -34,10 +34,11 @@ typedef enum word_form {
  *     other characters, after a space
  *     white space; its last character belongs to the next word */
 typedef struct word_rules {
-    bool any_case;      /* contractions count in upper case too */
-    bool any_prefix;    /* any character but a number and a line end may precede letters */
-    uint8_t digits_max; /* numbers of at most this length, without a space; 0: numbers of any length */
-    bool line_ends;     /* line ends belong to what is before them, white space included */
+    bool any_case;     /* contractions count in upper case too */
+    bool any_prefix;   /* any character but a number and a line end may precede letters */
+    size_t digits_max; /* numbers of at most this length, without a space; 0: of any length, with one */
+    bool end_spaces;   /* white space at the end of a text is one word, line ends or not */
+    bool line_ends;    /* line ends belong to what is before them, white space included */
     word_form form;
     bool contracted; /* cased words: a contraction ends a word of letters */
     bool slashes;    /* slashes count as line ends behind other characters */
@@ -63,6 +64,10 @@ enum { SPACE, LETTER, NUMBER, OTHER };
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ending \
     "|" numbers "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
 
+#define TIKTOKEN(numbers)                                                                                    \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|" numbers                                          \
+    "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+
 #define RUN(...)                                                                                             \
     {                                                                                                        \
         .run = &(const run)                                                                                  \
@@ -80,15 +85,24 @@ static const struct {
     const char *expression;
     word_rules rules;
 } published[] = {
-    /* GPT-2 (Radford et al. 2019), in two spellings */
+    /* GPT-2 (Radford et al. 2019), in three spellings */
     {"'s|'t|'re|'ve|'m|'ll|'d|" GPT2_REST, {0}},
     {"'(?:[sdmt]|ll|ve|re)|" GPT2_REST, {0}},
+    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s", {0}},
     /* Llama 3, EuroBERT */
     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" OTHERS,
      {.any_case = true, .any_prefix = true, .digits_max = 3, .line_ends = true}},
     /* Qwen 2 and 3 */
     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" OTHERS,
      {.any_case = true, .any_prefix = true, .digits_max = 1, .line_ends = true}},
+    /* cl100k as tiktoken spelled it first, with the numbers of GPT-4, nanochat and Ling */
+    {TIKTOKEN("\\p{N}{1,3}"), {.any_case = true, .any_prefix = true, .digits_max = 3, .line_ends = true}},
+    {TIKTOKEN("\\p{N}{1,2}"), {.any_case = true, .any_prefix = true, .digits_max = 2, .line_ends = true}},
+    {TIKTOKEN("\\p{N}"), {.any_case = true, .any_prefix = true, .digits_max = 1, .line_ends = true}},
+    /* cl100k as tiktoken spells it since 0.8. The library reads {1,3}+ as a repetition of {1,3} */
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+"
+     "|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
+     {.any_case = true, .any_prefix = true, .digits_max = ANY, .end_spaces = true, .line_ends = true}},
     /* o200k: GPT-4o, Phi-4-mini */
     {CASED(CONTRACTIONS "?", "\\p{N}{1,3}"),
      {.any_case = true,
@@ -226,6 +240,8 @@ static void skip_spaces(cursor *c, bool after_space)
 {
     const unsigned char *const start = c->at;
     const unsigned char *last = skip(c, SPACE, SIZE_MAX);
+    if (c->scanner->rules.end_spaces && c->at == c->end)
+        return;
     if (c->scanner->rules.line_ends)
         for (const unsigned char *at = c->at; at-- > start;)
             if (is_line_end(*at)) {
@@ -468,7 +484,7 @@ static hs_status read_expression(const char *expression, pattern *made, hs_error
         return hs_fail(
             err, HS_BAD_MODEL,
             "tokenizer.json: Split has the regular expression '%.200s'; supported: those of GPT-2, "
-            "Llama 3, Qwen, o200k, Tekken, DeepSeek and Falcon",
+            "Llama 3, Qwen, cl100k, o200k, Tekken, DeepSeek and Falcon",
             expression);
     made->words = create_scanner(rules);
     return HS_OK;

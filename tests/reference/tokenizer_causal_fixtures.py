@@ -4,7 +4,7 @@ tests/unit/test_tokenizer_oracle.c replays it.
     CORPUS=../shared/corpus/wiki-1.jsonl.xz python tests/reference/tokenizer_causal_fixtures.py
 
 Writes tests/unit/tokenizer_causal_oracle.xz with tokenizers 0.23.3, in the format of tokenizer_bpe_fixtures.py. The
-pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, o200k, Tekken, DeepSeek and Falcon, with
+pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, tiktoken, Tekken, DeepSeek and Falcon, with
 small vocabularies that are trained here, and every behaviour of Split and Punctuation. No pair is truncated, because
 releases differ there.
 """
@@ -93,6 +93,12 @@ BEFORE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 AFTER = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3_WORDS, QWEN_WORDS = {"Regex": BEFORE + r"\p{N}{1,3}" + AFTER}, {"Regex": BEFORE + r"\p{N}" + AFTER}
 GPT2_WORDS = {"Regex": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"}
+# As tiktoken spells them: r50k and cl100k since 0.8, then cl100k before, with the numbers of nanochat, GPT-4 and Ling.
+TIKTOKEN_WORDS = [
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+    *(rf"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{{L}}\p{{N}}]?+\p{{L}}+|{numbers}| ?[^\s\p{{L}}\p{{N}}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+      for numbers in (r"\p{N}{1,2}", r"\p{N}{1,3}", r"\p{N}"))]
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 
 
@@ -147,6 +153,7 @@ TOKENIZERS = [
       for text in ("[0-9]", r"\p{N}", r"\p{N}+", *CODER)),
     described(ENDED, None, {"type": "BertPreTokenizer"}, None, []),
     described({**ENDED, "ignore_merges": True, "fuse_unk": True}, None, {"type": "Whitespace"}, None, []),
+    *(described(BYTES, None, sequence(split({"Regex": words}), PLAIN), None, SPECIAL) for words in TIKTOKEN_WORDS),
 ]
 
 # ---- the cases: (text, pair or None, max_tokens) ----
