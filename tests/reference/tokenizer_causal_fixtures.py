@@ -4,8 +4,8 @@ tests/unit/test_tokenizer_oracle.c replays it.
     CORPUS=../shared/corpus/wiki-1.jsonl.xz python tests/reference/tokenizer_causal_fixtures.py
 
 Writes tests/unit/tokenizer_causal_oracle.xz with tokenizers 0.23.3, in the format of tokenizer_bpe_fixtures.py. The
-pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, tiktoken, Tekken, DeepSeek and Falcon, with
-small vocabularies that are trained here, and every behaviour of Split and Punctuation. No pair is truncated, because
+pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, tiktoken, Tekken, DeepSeek and Falcon.
+Their small vocabularies are trained here. Every behaviour of Split and Punctuation is among them. No pair is truncated, because
 releases differ there.
 """
 import json
