@@ -121,14 +121,16 @@ static hs_status find_base(const json_t *keys, char ret_dir[PATH_MAX], hs_error 
     }
     const int n =
         snprintf(text, sizeof text, "hf://%s%s%s", base, revision ? "@" : "", revision ? revision : "");
-    if (n > 0 && (size_t)n < sizeof text && hs_hub_name_parse(text, (size_t)n, &name) &&
-        !hs_hub_cache_find(&name, ret_dir, &unused))
+    const bool is_named = n > 0 && (size_t)n < sizeof text && hs_hub_name_parse(text, (size_t)n, &name);
+    if (is_named && !hs_hub_cache_find(&name, ret_dir, &unused))
         return HS_OK;
     return hs_fail(err, HS_NOT_FOUND,
-                   CONFIG
-                   ": base_model_name_or_path is \"%s\", which is neither a folder nor a model in the "
-                   "cache of downloads. Download it with \"headscope pull\", or write the path of its folder",
-                   base);
+                   CONFIG ": base_model_name_or_path is \"%s\", which is neither a folder nor a model in the "
+                          "cache of downloads. %s%s, or write the path of its folder",
+                   base, is_named ? "Download it: headscope pull " : "Correct the name",
+                   !is_named           ? ""
+                   : strchr(base, '/') ? text + strlen("hf://")
+                                       : text);
 }
 
 hs_status hs__adapter_base(const hs_bytes *file, char ret_dir[PATH_MAX], hs_error *err)

@@ -157,16 +157,18 @@ static hs_status commit_read(const hs_hub_name *name, char ret_commit[sizeof nam
 
 hs_status hs_hub_cache_find(const hs_hub_name *name, char ret_dir[PATH_MAX], hs_error *err)
 {
+    static const char *const configs[] = {"config.json", "adapter_config.json"};
     char commit[sizeof name->revision], config[PATH_MAX];
     hs_status st = commit_read(name, commit, err);
     if (!st)
         st = hs_hub_cache_path(name, "snapshots", commit, NULL, ret_dir, err);
-    if (!st)
-        st = hs_hub_cache_path(name, "snapshots", commit, "config.json", config, err);
+    for (size_t i = 0; !st && i < sizeof configs / sizeof *configs; i++) {
+        st = hs_hub_cache_path(name, "snapshots", commit, configs[i], config, err);
+        if (!st && access(config, R_OK) == 0)
+            return HS_OK;
+    }
     if (st)
         return st;
-    if (access(config, R_OK) == 0)
-        return HS_OK;
     const bool is_default = strcmp(name->revision, HS_HUB_REVISION) == 0;
     return hs_fail(
         err, HS_NOT_FOUND,

@@ -158,8 +158,15 @@ def test_a_base_model_of_the_hub(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     found, expected = (analyze(tmp_path / name, tmp_path / "a.npz")["hidden_states"] for name in ("adapter", "same"))
     assert np.array_equal(found, expected)
+    (tmp_path / "hub" / "models--org--adapter" / "snapshots").mkdir(parents=True)
+    (tmp_path / "adapter").rename(tmp_path / "hub" / "models--org--adapter" / "snapshots" / "main")
+    assert np.array_equal(analyze("org/adapter", tmp_path / "a.npz")["hidden_states"], expected)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
-    assert 'base_model_name_or_path is "org/base", which is neither a folder' in refusal(tmp_path / "adapter")
+    for name, revision, command in (("org/base", None, "org/base"), ("org/base", "v2", "org/base@v2"), ("base", None, "hf://base")):
+        write_adapter(tmp_path / command.replace("/", "-"), base, "llama", base_model_name_or_path=name, revision=revision)
+        said = refusal(tmp_path / command.replace("/", "-"))
+        assert f'base_model_name_or_path is "{name}", which is neither a folder' in said
+        assert f"Download it: headscope pull {command}, or write" in said
 
 
 REFUSED_KEYS = {
