@@ -57,6 +57,8 @@ typedef struct maker {
     size_t cells;        /* of an array's edge, each of o.map_step positions */
     size_t factor, side; /* factor: tokens of a pixel's edge, a multiple of map_step */
     double *reached;     /* [T] texts with more than i tokens */
+    double *along;       /* [side] their sum over a pixel's positions */
+    double *corner;      /* [side] their sum over the cells of a pixel on the diagonal */
     union number {
         double real;
         int64_t count;
@@ -97,17 +99,26 @@ static double pixel_sum(const maker *m, size_t y, size_t x)
     return sum;
 }
 
-/* The mean over one pixel's positions and the texts that reached them; n_first is the length of a single
- * text. */
-static double pixel(const maker *m, size_t y, size_t x, size_t n_first)
+/* Sums up the texts that reach the positions of each pixel. A text reaches a cell if it reaches the later one
+ * of its two positions. So position t decides 2 k + 1 cells of a pixel on the diagonal that it is the k-th
+ * of, and one for each row of the other pixels. n_first is the length of a single text. */
+static void texts_sum(maker *m, size_t n_first)
 {
-    const size_t T = m->o.tokens_max;
-    double texts = 0;
-    for (size_t i = y * m->factor; i < (y + 1) * m->factor && i < T; i++)
-        for (size_t j = x * m->factor; j < (x + 1) * m->factor && j < T; j++) {
-            const size_t end = i > j ? i : j;
-            texts += n_first ? end < n_first : m->reached[end];
-        }
+    memset(m->along, 0, m->side * sizeof *m->along);
+    memset(m->corner, 0, m->side * sizeof *m->corner);
+    for (size_t t = 0; t < m->o.tokens_max; t++) {
+        const double texts = n_first ? t < n_first : m->reached[t];
+        m->along[t / m->factor] += texts;
+        m->corner[t / m->factor] += texts * (double)(2 * (t % m->factor) + 1);
+    }
+}
+
+/* The mean over one pixel's cells and the texts that reached them. */
+static double pixel(const maker *m, size_t y, size_t x)
+{
+    const size_t before = (y < x ? y : x) * m->factor, rest = m->o.tokens_max - before;
+    const double n_rows = (double)(rest < m->factor ? rest : m->factor);
+    const double texts = y == x ? m->corner[y] : n_rows * m->along[y > x ? y : x];
     return texts > 0 ? pixel_sum(m, y, x) / texts : NAN;
 }
 
@@ -165,9 +176,9 @@ static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsig
     memset(m->values, 0, m->cells * m->cells * sizeof *m->values);
     for (size_t part = 0; there && part < n_parts; part++)
         values_add(m, &array, number * n_parts + part);
-    const size_t n_first = k->single ? first_length(m) : 0;
+    texts_sum(m, k->single ? first_length(m) : 0);
     for (size_t p = 0; p < m->side * m->side; p++)
-        m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
+        m->pooled[p] = pixel(m, p / m->side, p % m->side);
     spread_find(m, &map);
     map.palette = map.ranges[HS__RANGE_ALL][0] < 0 ? HS_PALETTE_SIGNED : k->palette;
     for (size_t y = 0; y < m->side; y++)
@@ -195,8 +206,10 @@ static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
     m->pooled = malloc(m->side * m->side * sizeof *m->pooled);
     m->sorted = malloc(m->side * m->side * sizeof *m->sorted);
     m->reached = calloc(T, sizeof *m->reached);
+    m->along = malloc(m->side * sizeof *m->along);
+    m->corner = malloc(m->side * sizeof *m->corner);
     m->row = calloc(T, sizeof *m->row);
-    if (!m->values || !m->pooled || !m->sorted || !m->reached || !m->row)
+    if (!m->values || !m->pooled || !m->sorted || !m->reached || !m->along || !m->corner || !m->row)
         return HS_NO_MEMORY;
     hs_corpus_array reached;
     if (hs_corpus_array_find(stats, "reached", &reached))
@@ -212,6 +225,8 @@ static void maker_finish(maker *m)
     free(m->pooled);
     free(m->sorted);
     free(m->reached);
+    free(m->along);
+    free(m->corner);
     free(m->row);
 }
 
