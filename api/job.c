@@ -401,7 +401,8 @@ static size_t capture_bytes(const hs_job *job)
     const unsigned requested = hs__outputs_own(&job->analysis);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
-    return n_bytes + results_bytes(job) + hs__outputs_again_bytes(&m, job->again);
+    return n_bytes + results_bytes(job) + hs__outputs_prepare_bytes(&m) +
+           hs__outputs_again_bytes(&m, job->again);
 }
 
 /* Lets outputs that read one map after the other compute them again if --max-maps does not allow to keep
@@ -411,7 +412,7 @@ static void plan_again(hs_job *job)
 {
     hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
     if (job->analysis.stack == HS__STACK_CROSS)
-        repeating &= ~(HS__OUTPUT_BIT(contributions) |
+        repeating &= ~(HS__OUTPUT_BIT(contributions) | HS__OUTPUT_BIT(rollout) |
                        (job->analysis.head_distance == HS__DISTANCE_JS ? HS__OUTPUT_BIT(head_distances) : 0));
     if (!repeating || job->analysis.n_interventions > 0 ||
         capture_bytes(job) <= job->api->options.capture_bytes_max)

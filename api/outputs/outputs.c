@@ -68,6 +68,20 @@ static void flow_step(const hs__answer *a, const float *map, const float *before
                  after);
 }
 
+/* Computes the mean of a layer's maps. map: scratch for maps that are computed again. */
+static hs_status layer_mean(const hs__answer *a, size_t layer, float *map, float *ret_mean, hs_error *err)
+{
+    const size_t T = a->capture->n_tokens, n_heads = a->capture->n_heads;
+    for (size_t h = 0; h < n_heads && !hs__answer_cancelled(a); h++) {
+        const float *attention;
+        const hs_status st = hs__answer_attention_rows(a, layer, h, 0, T, map, &attention, err);
+        if (st)
+            return st;
+        hs_attention_mean_add(attention, h, n_heads, T * T, ret_mean);
+    }
+    return HS_OK;
+}
+
 /* Every layer is captured, and every head of it. */
 static hs_status prepare_rollout(hs__answer *a, hs_error *err)
 {
@@ -80,11 +94,13 @@ static hs_status prepare_rollout(hs__answer *a, hs_error *err)
         free(scratch);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the rollout");
     }
+    hs_status st = HS_OK;
     float *before = scratch, *mean = scratch + 2 * n;
     for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
         float *after = before == scratch ? scratch + n : scratch;
-        hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads, n,
-                          mean);
+        st = layer_mean(a, number, after, mean, err);
+        if (st)
+            break;
         hs_rollout_weights(mean, T);
         flow_step(a, mean, number ? before : NULL, scratch + 3 * n, after);
         if (a->analysis->layers[l] == number)
@@ -92,7 +108,25 @@ static hs_status prepare_rollout(hs__answer *a, hs_error *err)
         before = after;
     }
     free(scratch);
-    return HS_OK;
+    return st;
+}
+
+/* Returns the bytes of n_maps maps [T][K] and of a step's scratch. */
+static size_t flow_bytes(const hs__measures *m, size_t n_maps)
+{
+    return (n_maps * m->n_tokens * m->n_keys + hs_flow_scratch_floats(m->n_tokens)) * sizeof(float);
+}
+
+static size_t rollout_prepare_bytes(const hs__measures *m)
+{
+    return m->analysis->stack == HS__STACK_CROSS ? 0 : flow_bytes(m, m->analysis->n_layers + 3);
+}
+
+/* A map has the place of the step's result. */
+static size_t rollout_again_bytes(const hs__measures *m)
+{
+    (void)m;
+    return 0;
 }
 
 static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float *into)
@@ -165,18 +199,21 @@ static hs_status prepare_alti(hs__answer *a, hs_error *err)
     return st;
 }
 
-static size_t contributions_again_bytes(const hs__measures *m)
+static size_t contributions_prepare_bytes(const hs__measures *m)
 {
-    return m->analysis->n_layers * m->n_tokens * m->n_tokens * sizeof(float) +
-           hs_contributions_again_bytes(m->shape, m->n_tokens, m->n_threads);
+    return m->analysis->n_layers * m->n_tokens * m->n_keys * sizeof(float);
 }
 
-/* The maps of a step, and the results, which contributions count. */
-static size_t alti_again_bytes(const hs__measures *m)
+/* The maps of a step, and the results, which contributions count if they are requested. */
+static size_t alti_prepare_bytes(const hs__measures *m)
 {
-    const size_t n = m->n_tokens * m->n_tokens;
-    return contributions_again_bytes(m) +
-           ((3 + m->analysis->n_layers) * n + hs_flow_scratch_floats(m->n_tokens)) * sizeof(float);
+    const bool counted = m->analysis->outputs & HS__OUTPUT_BIT(contributions);
+    return flow_bytes(m, 3 + m->analysis->n_layers * (counted ? 1 : 2));
+}
+
+static size_t contributions_again_bytes(const hs__measures *m)
+{
+    return hs_contributions_again_bytes(m->shape, m->n_tokens, m->n_threads);
 }
 
 static const float *part_contributions(const hs__answer *a, size_t l, size_t h, float *into)
@@ -347,15 +384,18 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                             .part = part_rollout,
                             .range = HS__RANGE_UNIT,
                             .prepare = prepare_rollout,
+                            .prepare_bytes = rollout_prepare_bytes,
                             .every_head = true,
                             .every_layer = true,
-                            .own_of_cross = &hs__own_cross_rollout},
+                            .own_of_cross = &hs__own_cross_rollout,
+                            .again_bytes = rollout_again_bytes},
     [HS__OUTPUT_contributions] = {.taps = HS_CONTRIBUTIONS_TAPS,
                                   .choose_taps = choose_contribution_taps,
                                   .axes = {LAYER, TOKEN, KEY},
                                   .part = part_contributions,
                                   .range = HS__RANGE_UNIT,
                                   .prepare = prepare_contributions,
+                                  .prepare_bytes = contributions_prepare_bytes,
                                   .every_head = true,
                                   .unchanged_only = true,
                                   .again_bytes = contributions_again_bytes},
@@ -364,11 +404,12 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                          .part = part_alti,
                          .range = HS__RANGE_UNIT,
                          .prepare = prepare_alti,
+                         .prepare_bytes = alti_prepare_bytes,
                          .every_head = true,
                          .every_layer = true,
                          .unchanged_only = true,
                          .not_decoder = BETWEEN,
-                         .again_bytes = alti_again_bytes},
+                         .again_bytes = contributions_again_bytes},
     [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
                                   .choose_taps = choose_zeroing_taps,
                                   .axes = {LAYER, TOKEN, KEY},
@@ -498,6 +539,15 @@ size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again)
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         if (holds(again, i))
             n_bytes += rows[i].again_bytes(measures);
+    return n_bytes;
+}
+
+size_t hs__outputs_prepare_bytes(const hs__measures *measures)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(measures->analysis->outputs, i) && rows[i].prepare_bytes)
+            n_bytes += rows[i].prepare_bytes(measures);
     return n_bytes;
 }
 

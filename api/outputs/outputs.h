@@ -216,6 +216,8 @@ typedef struct hs__output {
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__output_range range;
     hs_status (*prepare)(hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
+    /* Returns the bytes that prepare takes, its results included; NULL: little. */
+    size_t (*prepare_bytes)(const hs__measures *measures);
     const char *hook; /* "attn.hook_pattern": TransformerLens's name within a block; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
@@ -231,8 +233,8 @@ typedef struct hs__output {
     unsigned (*choose_taps)(
         const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
     /* For outputs that read one map after the other: if maps do not fit, the pass keeps queries, keys and
-     * head outputs, and maps are computed again. Returns the bytes of the maps that are in memory meanwhile.
-     * NULL: the output needs its taps. */
+     * head outputs, and maps are computed again. Returns the bytes of those in memory meanwhile, beside
+     * prepare_bytes. NULL: the output needs its taps. */
     size_t (*again_bytes)(const hs__measures *measures);
 } hs__output;
 
@@ -247,6 +249,8 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outp
 hs__outputs hs__outputs_repeating(hs__outputs outputs);
 /* Returns an upper bound of the memory in which these do. */
 size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again);
+/* Returns an upper bound of the memory that the request's outputs take before their parts are read. */
+size_t hs__outputs_prepare_bytes(const hs__measures *measures);
 /* Returns those that read each head alone, so that a pass can show them its maps. */
 hs__outputs hs__outputs_observing(hs__outputs outputs);
 /* Returns an upper bound of the memory of their results. */

@@ -143,14 +143,20 @@ void hs_effective_attention(const float *attention, const float *values, size_t 
 
 /* ---- rollout ---- */
 HS_CLONES
+void hs_attention_mean_add(const float *attention, size_t h, size_t n_heads, size_t n, float *mean)
+{
+    if (h == 0)
+        memcpy(mean, attention, n * sizeof *mean);
+    for (size_t i = 0; i < n && h > 0; i++)
+        mean[i] += attention[i];
+    for (size_t i = 0; i < n && h + 1 == n_heads; i++)
+        mean[i] /= (float)n_heads;
+}
+
 void hs_attention_mean(const float *attentions, size_t n_heads, size_t n, float *ret_mean)
 {
-    memcpy(ret_mean, attentions, n * sizeof *ret_mean);
-    for (size_t h = 1; h < n_heads; h++)
-        for (size_t i = 0; i < n; i++)
-            ret_mean[i] += attentions[h * n + i];
-    for (size_t i = 0; i < n; i++)
-        ret_mean[i] /= (float)n_heads;
+    for (size_t h = 0; h < n_heads; h++)
+        hs_attention_mean_add(attentions + h * n, h, n_heads, n, ret_mean);
 }
 
 size_t hs_flow_scratch_floats(size_t n_tokens)

@@ -20,6 +20,9 @@ size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width);
 void hs_effective_attention(const float *attention, const float *values, size_t n_tokens, size_t n_keys,
                             size_t head_width, void *scratch, float *ret_attention);
 
+/* Adds head h's map of n numbers to the mean of n_heads, in the order of heads; the last one divides it. */
+void hs_attention_mean_add(const float *attention, size_t h, size_t n_heads, size_t n, float *mean);
+
 /* Computes the mean of n_heads maps of n numbers that lie one after another. */
 void hs_attention_mean(const float *attentions, size_t n_heads, size_t n, float *ret_mean);
 

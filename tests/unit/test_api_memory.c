@@ -258,6 +258,7 @@ static const char *const again[] = {
     AGAIN("\"head_distances\"", "\"layers\":[1,4],\"head_distance\":\"js\""),
     AGAIN("\"contributions\"", "\"layers\":[2,4]"),
     AGAIN("\"contributions\",\"alti\"", "\"layers\":[0,3]"),
+    AGAIN("\"rollout\"", "\"layers\":[1,4]"),
     AGAIN("\"effects\"", "\"layers\":[9,10],\"heads\":[1,2,3],\"predictions\":{\"positions\":[3,9]}"),
 };
 
@@ -307,15 +308,15 @@ START_TEST(a_refusal_says_what_one_head_takes)
     api_fixture f;
     hs_response response;
     char *body = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":\"all\",\"outputs\":"
-                           "[\"rollout\",\"similarities\"]}");
+                           "[\"effective_attentions\",\"similarities\"]}");
     api_open(&(hs_api_options){.capture_bytes_max = 1 << 20}, &f);
     const hs_request request = api_request(HS_ANALYZE, body);
     hs_api_handle(f.api, &request, &response);
     ck_assert_int_eq(response.status, 422);
     ck_assert_ptr_nonnull(strstr(response.body, "the limit is 1.0 MB"));
     ck_assert_ptr_nonnull(strstr(response.body, "Of 400 tokens one head takes 1.3 MB"));
-    ck_assert_ptr_nonnull(
-        strstr(response.body, "the maps of all heads are kept for similarities, rollout; --max-maps"));
+    ck_assert_ptr_nonnull(strstr(
+        response.body, "the maps of all heads are kept for similarities, effective_attentions; --max-maps"));
     hs_response_finish(&response);
     free(body);
     api_close(&f);
