@@ -107,6 +107,7 @@ START_TEST(sums_and_softmax_of_a_row)
         ck_assert_double_eq_tol(hs_log_sum_exact(logits, NULL, n), sum, 1e-12);
         ck_assert_double_eq_tol(hs_log_sum_exact(logits, inside, n), log_sum(logits, inside, n), 1e-12);
     }
+    ck_assert(hs_log_sum_exact((const float[]){0, 2000}, NULL, 2) == 2000); /* exp(2000) is infinite */
 }
 END_TEST
 
@@ -529,6 +530,9 @@ START_TEST(changes_are_relative)
     ck_assert_double_eq_tol(hs_relative_change(a, b, 3), 5, 1e-12);
     ck_assert_double_eq_tol(hs_relative_change(a, c, 3), 0.2, 1e-12);
     ck_assert(isnan(hs_relative_change(b, b, 2)));
+    const float ones[19] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, one[19] = {[18] = 1};
+    ck_assert_double_eq_tol(hs_relative_change(ones, one, 19), sqrt(18), 1e-12);
+    ck_assert_double_eq_tol(hs_relative_change(one, ones, 19), sqrt(18.0 / 19), 1e-12);
     ck_assert_float_eq_tol(hs__recovered(1, 2, 5), 0.25F, 1e-7F);
     ck_assert(isnan(hs__recovered(1, 2, 1)));
 }
