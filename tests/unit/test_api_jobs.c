@@ -349,7 +349,8 @@ START_TEST(formats_follow_accept_and_query)
         hs_request request = api_request(HS_ANALYZE, "{\"text\":\"a\"}");
         request.accept = cases[i].accept;
         request.query = cases[i].query;
-        request.content_type = "application/json; charset=\"UTF-8\"";
+        request.content_type =
+            i % 2 ? "application/json; charset=utf8" : "application/json; charset=\"UTF-8\"";
         hs_response response;
         hs_api_handle(f.api, &request, &response);
         ck_assert_int_eq(response.status, 200);

@@ -363,6 +363,7 @@ static const refusal refusals[] = {
     {.name = "unknown parameter", .query = "layers=all", .pointer = "/layers", .says = "'layers'"},
     {.name = "broken escape", .query = "format=np%7", .status = 406},
     {.name = "accepts images", .accept = "image/png", .status = 406},
+    {.name = "accepts a type as long as a range", .accept = "application/x", .status = 406},
     {.name = "accepts nothing we have", .accept = "*/*;q=0", .status = 406},
     {.name = "JSON excluded", .accept = "application/json;q=0", .operation = HS_TOKENIZE, .status = 406},
     {.name = "npz of tokens", .query = "format=npz", .operation = HS_TOKENIZE, .status = 406},

@@ -81,7 +81,8 @@ START_TEST(hsic_is_that_of_centred_maps)
         centre(maps[h], T, centred + h * T * T);
     for (size_t k = 0; k < n * n; k++)
         sums[k] = 100;
-    ck_assert(hs_heads_hsic_add_in(&(hs_head_rows){0}, n, 3, scratch, sums)); /* adds nothing, loads no rows */
+    ck_assert(
+        hs_heads_hsic_add_in(&(hs_head_rows){0}, n, 3, scratch, sums)); /* adds nothing, loads no rows */
     hs_heads_hsic_add((const float *const *)maps, n, T, scratch, sums);
     for (size_t k = bytes; k < (bytes / 64 + 2) * 64; k++)
         ck_assert_uint_eq(scratch[k], 0xa5);
