@@ -20,6 +20,7 @@
     X(deberta_v2)                                                                                            \
     X(eurobert)                                                                                              \
     X(gpt2)                                                                                                  \
+    X(gpt_neo)                                                                                               \
     X(gptj)                                                                                                  \
     X(gpt_neox)                                                                                              \
     X(opt)                                                                                                   \

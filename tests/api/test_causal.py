@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
+import family_gpt_neo  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_gptj  # noqa: E402
 import family_llama  # noqa: E402
@@ -22,14 +23,14 @@ import family_opt  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 MODELS = {
     "gpt2": (family_gpt2, {}), "gpt2_untied": (family_gpt2, family_gpt2.VARIANTS["untied_f16"]),
-    "neox": (family_gpt_neox, {}), "opt": (family_opt, {}), "opt_350m": (family_opt, family_opt.VARIANTS["350m"]),
+    "neox": (family_gpt_neox, {}), "neo": (family_gpt_neo, {}), "opt": (family_opt, {}), "opt_350m": (family_opt, family_opt.VARIANTS["350m"]),
     "gptj": (family_gptj, {}), "gptj_tied": (family_gptj, family_gptj.VARIANTS["tied_f16"]), "llama": (family_llama, {}),
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
-WINDOWS = {"mistral": [8] * 3, "phi3": [8] * 3, "gemma2": [8, None] * 2, "gemma3": [8] * 4}
+WINDOWS = {"neo": [None, 8, None], "mistral": [8] * 3, "phi3": [8] * 3, "gemma2": [8, None] * 2, "gemma3": [8] * 4}
 TEXT = "the war of the city was at the airport for many police"
 
 
@@ -258,6 +259,9 @@ def test_refusals(served):
     (family_gptj, {"rotary_dim": 13}, "rotary_dim must be an integer from 2 to 12; it is 13"),
     (family_gptj, {"rotary_dim": None}, "rotary_dim must be an integer from 2 to 12"),
     (family_gptj, {"rotary_dim": 7}, "of an even width; here it is 7"),
+    (family_gpt_neo, {"attention_layers": ["global", "local"]}, "attention_types names 2 layers; there are 3"),
+    (family_gpt_neo, {"attention_layers": ["global", "local", "wide"]}, 'must name "global" or "local" for each of the 3 layers'),
+    (family_gpt_neo, {"is_causal": False}, "is_causal must be true"),
     (family_opt, {"enable_bias": False}, "enable_bias must be true"),
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
     (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),

@@ -27,6 +27,7 @@ import family_electra  # noqa: E402
 import family_esm  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
+import family_gpt_neo  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_gptj  # noqa: E402
 import family_llama  # noqa: E402
@@ -44,6 +45,7 @@ MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
             "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
+            "gpt_neo": family_gpt_neo,
             "llama": family_llama, "gemma": family_gemma,
             "t5": family_t5, "bart": family_bart}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
@@ -400,7 +402,7 @@ def test_models_tells_the_family(folder_of, family):
     said = dict(zip(header.split(), row.split()))
     assert (said["NAME"], said["TYPE"], said["TOKENIZER"]) == (folder.name, config["model_type"], "WordPiece")
     assert set(said["POSITIONS"].split("+")) <= {"learned", "sinusoids", "rotary", "bias", "relative"} and said["MLM"] in ("yes", "no")
-    assert said["WINDOW"] == ("8" if family in ("modernbert", "gemma") else "-")
+    assert said["WINDOW"] == ("8" if family in ("modernbert", "gemma", "gpt_neo") else "-")
 
 
 PROTEINS = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B U Z O . - <null_1> <mask>".split()

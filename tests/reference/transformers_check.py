@@ -106,6 +106,8 @@ OPT_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn
                  max_position_embeddings=200, init_std=0.3, pad_token_id=0)
 GPTJ_SIZES = dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=300, n_positions=200, initializer_range=0.3,
                   pad_token_id=0)
+NEO_SIZES = dict(hidden_size=32, num_layers=2, num_heads=4, vocab_size=300, max_position_embeddings=200,
+                 initializer_range=0.3, pad_token_id=0)
 GEMMA_SIZES = {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 9, "query_pre_attn_scalar": 12}
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
@@ -122,6 +124,9 @@ SAVED = {
                       "type_vocab_size": 0},
     "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3, pad_token_id=0),
     "gpt2 unpadded": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "gpt_neo": {**NEO_SIZES, "attention_types": [[["global", "local"], 1]], "window_size": 9},
+    "gpt_neo local": {**NEO_SIZES, "attention_types": [[["local"], 2]], "window_size": 5, "intermediate_size": 40,
+                      "activation_function": "relu"},
     "gptj": GPTJ_SIZES,
     "gptj tied": {**GPTJ_SIZES, "n_inner": 40, "rotary_dim": 8, "tie_word_embeddings": True},
     "opt": OPT_SIZES,
@@ -182,7 +187,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
+CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
 
 
 def classes(name):
@@ -322,8 +327,8 @@ def saved_logits(folder, kind, ids):
     return [(expected[name][0].numpy(), np.array(found[name])) for name in names]
 
 
-def check_head(name, kind, n_classes, scratch):
-    """Largest difference between the program's logits and transformers' own, of what it saved."""
+def save_head(name, kind, n_classes, scratch):
+    """A random model with such a head, saved."""
     folder = checkpoint.write_random(scratch / "model")
     torch.manual_seed(len(name))
     model = kind(transformers.AutoConfig.for_model(name.split()[0], **SAVED[name], num_labels=n_classes))
@@ -331,21 +336,32 @@ def check_head(name, kind, n_classes, scratch):
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn_like(parameter)
     model.save_pretrained(folder)
+    return folder, model
+
+
+def logits_difference(name, kind, folder):
+    """Largest difference between the program's logits and transformers' own, of a text that ends with padding."""
     return max(difference(found, expected) / max(1, np.abs(expected).max())
                for expected, found in saved_logits(folder, kind, [2, *range(20, 40), 3] + [0, 0] * (name.split()[0] in CAUSAL)))
+
+
+def head_kinds(name):
+    """Classes with a head that transformers has for a model type, with numbers of classes."""
+    prefix = type(transformers.AutoConfig.for_model(name.split()[0])).__name__.removesuffix("Config")
+    for task, (_, _, numbers) in HEADS.items():
+        kind = getattr(transformers, f"{prefix}For{task}", None)
+        if kind and (name.split()[0] not in ENCODERS or task == "TokenClassification"):  # others read the decoder
+            yield kind, numbers
 
 
 def check_every_head():
     worst = n_checked = 0
     for name in SAVED:
-        prefix = type(transformers.AutoConfig.for_model(name.split()[0])).__name__.removesuffix("Config")
-        for task, (_, _, numbers) in HEADS.items():
-            kind = getattr(transformers, f"{prefix}For{task}", None)
-            if name.split()[0] in ENCODERS and kind and task != "TokenClassification":
-                continue  # these classes read the decoder
-            for n_classes in numbers if kind else ():
+        for kind, numbers in head_kinds(name):
+            for n_classes in numbers:
                 with tempfile.TemporaryDirectory() as scratch:
-                    found = check_head(name, kind, n_classes, Path(scratch))
+                    folder, _ = save_head(name, kind, n_classes, Path(scratch))
+                    found = logits_difference(name, kind, folder)
                 print(f"{name} {kind.__name__} {n_classes}: {found:.1e}")
                 worst, n_checked = np.maximum(worst, found), n_checked + 1
     return worst if n_checked else np.nan
@@ -477,6 +493,47 @@ def check_every_value():
     return worst
 
 
+# Values of keys that say what a head is. Those of id2label are numbers of classes.
+HEAD_VALUES = {"num_labels": [1, 3], "id2label": [1, 3], "problem_type": ["regression", "multi_label_classification", None, "x"],
+               "pad_token_id": [None, 3, 39, -1], "classifier_pooling": ["cls", "mean", "bos", "late", None, "x"],
+               "classifier_activation": ["relu", "tanh", None], "classifier_bias": [True, None], "classifier_dropout": [0.5, None],
+               "summary_type": ["first", "mean", None], "summary_use_proj": [False, True], "summary_activation": ["tanh", None],
+               "pooler_hidden_act": ["relu", "tanh"], "pooler_hidden_size": [16], "sentence_pooling": ["cls", "max"]}
+
+
+def keys_of_head(model):
+    """Keys that the classes read which the base model does not have."""
+    base = set(map(type, model.base_model.modules()))
+    kinds = {kind for kind in map(type, model.modules()) if kind not in base and kind.__module__.startswith("transformers.models")}
+    source = "".join(map(inspect.getsource, kinds))
+    return (set(re.findall(r"config(?:\.|, [\"'])(\w+)", source)) | HEAD_VALUES.keys()) - UNREAD_KEYS
+
+
+def check_every_head_value():
+    """As check_every_value for the keys that heads read: the program's logits are transformers' own, or one side refuses."""
+    worst = 0
+    for name in sorted({name.split()[0]: name for name in reversed(SAVED)}.values()):
+        for kind, numbers in head_kinds(name):
+            n_checked = n_refused = 0
+            with tempfile.TemporaryDirectory() as scratch:
+                folder, model = save_head(name, kind, numbers[-1], Path(scratch))
+                whole = json.loads((folder / "config.json").read_text())
+                for key in sorted(keys_of_head(model)):
+                    for value in HEAD_VALUES.get(key) or other_values(whole.get(key, getattr(model.config, key, None))):
+                        labels = {key: {str(i): f"L{i}" for i in range(value)}} if key == "id2label" else {key: value}
+                        (folder / "config.json").write_text(json.dumps({**whole, **labels}))
+                        try:
+                            found = logits_difference(name, kind, folder)
+                        except Exception:  # the program's exit status, or whatever the classes raise
+                            found = np.nan
+                        n_checked, n_refused = n_checked + (not np.isnan(found)), n_refused + np.isnan(found)
+                        worst = np.fmax(worst, found)
+                        if found > WRONG:
+                            print(f"{name} {kind.__name__} with {key} = {value!r}: {found:.1e}", flush=True)
+            print(f"{name} {kind.__name__}: {n_checked} values compared, {n_refused} refused", flush=True)
+    return worst
+
+
 # Adapters of PEFT: model type -> modules, and whether the scale has the root of the rank.
 ADAPTED = {"llama": (["q_proj", "v_proj", "o_proj", "down_proj"], False), "qwen2": (["k_proj", "gate_proj"], True),
            "gpt2": (["c_attn", "c_proj", "c_fc"], True), "gpt_neox": (["query_key_value", "dense"], False),
@@ -513,7 +570,7 @@ def main():
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     if sys.argv[1:] == ["--values"]:
-        sys.exit(not check_every_value() <= WRONG)
+        sys.exit(not np.maximum(check_every_value(), check_every_head_value()) <= WRONG)
     if sys.argv[1:] == ["--keys"]:
         sys.exit(not check_every_key() <= LIMIT)
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
