@@ -67,6 +67,13 @@ def test_every_kind_is_drawn(server, kind):
     assert root.get("width") == "85.00mm"
     sizes = [size for _, size in texts(svg)]
     assert sizes and min(sizes) >= 5
+    page_width, page_height = map(float, root.get("viewBox").split()[2:])
+    ends = []
+    for mark in (m for m in root.iter() if m.get("y")):
+        x, y, width, height = (float(mark.get(name, 0)) for name in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + width <= page_width and 0 <= y <= y + height <= page_height
+        ends.append(y + height)
+    assert 5 < page_height - max(ends) < 9
     assert draw(server, "pdf", {"kind": kind}, **more).startswith(b"%PDF-")
 
 
