@@ -184,6 +184,8 @@ hs_status hs__run_search(hs_runs *c, const char *id, hs__run_reader *reader, con
                          json_t **ret_answer, const char **ret_wrong, hs_error *err)
 {
     char state[16], path[HS__RUN_PATH_MAX];
+    *ret_answer = NULL;
+    *ret_wrong = NULL;
     pthread_mutex_lock(&c->lock);
     const hs_status st = state_get(c, id, state, err);
     pthread_mutex_unlock(&c->lock);

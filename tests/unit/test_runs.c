@@ -5,11 +5,13 @@
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/command_output.h"
+#include "tests/unit/faults.h"
 #include "tests/unit/moved_clock.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -635,6 +637,25 @@ static hs_status run_send(char ret_id[HS_RUN_ID_MAX + 1], hs_error *err)
     return st;
 }
 
+static void call_fail(size_t nth)
+{
+    faults_begin(nth, EIO);
+}
+
+/* What goes wrong once: an allocation, or a call to the system. */
+static const struct {
+    void (*begin)(size_t nth);
+    bool (*end)(void);
+    const char *what;
+} troubles[] = {{chaos_refuse, chaos_stop, "allocation"}, {call_fail, faults_end, "call"}};
+enum { N_TROUBLES = sizeof troubles / sizeof *troubles };
+
+/* Returns whether such a trouble explains the status. */
+static bool explains(int trouble, bool happened, hs_status st)
+{
+    return st == HS_OK || (happened && (st == HS_NO_MEMORY) == (trouble == 0));
+}
+
 /* A new run is queued or there is no trace of it, while another one is held. */
 START_TEST(an_upload_is_accepted_or_leaves_nothing)
 {
@@ -643,15 +664,15 @@ START_TEST(an_upload_is_accepted_or_leaves_nothing)
     held_run_request(held);
     for (size_t nth = 0; refused; nth += 1 + nth / 16) {
         hs_error err = {0};
-        chaos_refuse(nth);
+        troubles[_i].begin(nth);
         const hs_status st = run_send(id, &err);
-        refused = chaos_stop();
-        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: %s", nth, err.text);
+        refused = troubles[_i].end();
+        ck_assert_msg(explains(_i, refused, st), "%s %zu: %s", troubles[_i].what, nth, err.text);
         if (!st) {
             check_state(id, "queued");
             ck_assert_int_eq(hs__run_delete(runs, id, NULL), HS_OK);
         }
-        ck_assert_msg(folders() == 1, "allocation %zu: a folder stays", nth);
+        ck_assert_msg(folders() == 1, "%s %zu: a folder stays", troubles[_i].what, nth);
     }
     worker_release();
     end_await(held);
@@ -671,22 +692,23 @@ enum { N_CHANGES = sizeof changes / sizeof *changes };
 
 START_TEST(a_change_is_made_or_refused)
 {
+    const int change = _i % N_CHANGES, trouble = _i / N_CHANGES;
     char held[HS_RUN_ID_MAX + 1], id[HS_RUN_ID_MAX + 1];
     hs_error err = {0};
     bool refused = true;
     held_run_request(held);
     ck_assert_msg(run_send(id, &err) == HS_OK, "%s", err.text);
-    if (strcmp(changes[_i].before, "cancelled") == 0)
+    if (strcmp(changes[change].before, "cancelled") == 0)
         ck_assert_int_eq(hs__run_cancel(runs, id, NULL), HS_OK);
     for (size_t nth = 0; refused; nth += 1 + nth / 16) {
         err = (hs_error){0};
-        chaos_refuse(nth);
-        const hs_status st = changes[_i].make(runs, id, &err);
-        refused = chaos_stop();
-        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: %s", nth, err.text);
-        check_state(id, st ? changes[_i].before : changes[_i].after);
+        troubles[trouble].begin(nth);
+        const hs_status st = changes[change].make(runs, id, &err);
+        refused = troubles[trouble].end();
+        ck_assert_msg(explains(trouble, refused, st), "%s %zu: %s", troubles[trouble].what, nth, err.text);
+        check_state(id, st ? changes[change].before : changes[change].after);
         if (!st)
-            ck_assert_int_eq(changes[_i].undo(runs, id, NULL), HS_OK);
+            ck_assert_int_eq(changes[change].undo(runs, id, NULL), HS_OK);
     }
     worker_release();
     end_await(held);
@@ -707,9 +729,36 @@ START_TEST(a_thread_without_memory_is_refused)
 }
 END_TEST
 
-/* A server that cannot read its database for lack of memory neither replaces it nor moves runs aside. */
-START_TEST(a_start_without_memory_leaves_the_runs)
+/* A run is deleted, or the caller knows that it is not and the next start deletes it. */
+START_TEST(a_run_is_deleted_now_or_at_the_next_start)
 {
+    char held[HS_RUN_ID_MAX + 1], id[HS_RUN_ID_MAX + 1];
+    bool happened = true;
+    size_t n_left = 0;
+    held_run_request(held);
+    for (size_t nth = 0; happened; nth++) {
+        hs_error err = {0};
+        ck_assert_msg(run_send(id, &err) == HS_OK, "%s", err.text);
+        call_fail(nth);
+        const hs_status st = hs__run_delete(runs, id, &err);
+        happened = faults_end();
+        ck_assert_msg(st == HS_OK || (happened && st == HS_IO), "call %zu: %s", nth, err.text);
+        n_left += st != HS_OK;
+        ck_assert_msg(folders() == 1 + n_left, "call %zu: not all or nothing", nth);
+    }
+    ck_assert(n_left);
+    worker_release();
+    end_await(held);
+    ck_assert(hs__runs_close(runs));
+    runs_open("state", SPACE_MAX);
+    ck_assert_uint_eq(folders(), 1);
+}
+END_TEST
+
+/* A server that cannot read its folder or database neither replaces the latter nor moves runs aside. */
+START_TEST(a_start_that_fails_leaves_the_runs)
+{
+    const char *const what = troubles[_i].what;
     char id[HS_RUN_ID_MAX + 1], aside[100];
     bool refused = true;
     small_run(id);
@@ -719,14 +768,13 @@ START_TEST(a_start_without_memory_leaves_the_runs)
     for (size_t nth = 0; refused; nth += 1 + nth / 32) {
         hs_error err = {0};
         runs = NULL;
-        chaos_refuse(nth);
+        troubles[_i].begin(nth);
         const hs_status st = hs__runs_open(dir, 1, SPACE_MAX, &runs, &err);
-        refused = chaos_stop();
-        ck_assert_msg(st == HS_OK || (refused && st == HS_NO_MEMORY), "allocation %zu: status %d, %s", nth,
-                      (int)st, err.text);
+        refused = troubles[_i].end();
+        ck_assert_msg(explains(_i, refused, st), "%s %zu: status %d, %s", what, nth, (int)st, err.text);
         ck_assert(hs__runs_close(runs));
-        ck_assert_msg(access(aside, F_OK), "allocation %zu: something was moved aside: %s", nth, err.text);
-        ck_assert_msg(chaos_live() == live, "allocation %zu: something leaked", nth);
+        ck_assert_msg(access(aside, F_OK), "%s %zu: something was moved aside: %s", what, nth, err.text);
+        ck_assert_msg(chaos_live() == live, "%s %zu: something leaked", what, nth);
     }
     runs_open("state", SPACE_MAX);
     check_state(id, "done");
@@ -760,9 +808,10 @@ int main(void)
     tcase_add_loop_test(chaos, answers_are_whole_or_refused, 0, N_READS);
     tcase_add_loop_test(restarts, an_unreadable_database_is_named, 0, 2); /* a run, and the list */
     tcase_add_test(restarts, a_thread_that_cannot_go_on_says_why);
-    tcase_add_test(chaos, an_upload_is_accepted_or_leaves_nothing);
-    tcase_add_loop_test(chaos, a_change_is_made_or_refused, 0, N_CHANGES);
+    tcase_add_loop_test(chaos, an_upload_is_accepted_or_leaves_nothing, 0, N_TROUBLES);
+    tcase_add_loop_test(chaos, a_change_is_made_or_refused, 0, N_CHANGES * N_TROUBLES);
+    tcase_add_test(chaos, a_run_is_deleted_now_or_at_the_next_start);
     tcase_add_test(chaos, a_thread_without_memory_is_refused);
-    tcase_add_test(chaos, a_start_without_memory_leaves_the_runs);
+    tcase_add_loop_test(chaos, a_start_that_fails_leaves_the_runs, 0, N_TROUBLES);
     return tests_run(suite);
 }
