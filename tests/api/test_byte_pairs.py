@@ -19,16 +19,20 @@ from test_cli import on_a_terminal  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("byte_pairs") / "roberta"
-    family_roberta.write_random(folder, vocab=700)
+def roberta_with(folder, vocab, fixtures):
+    """Random weights of RoBERTa with the tokenizer of a unit test's fixtures."""
+    family_roberta.write_random(folder, vocab=vocab)
     for path in (*folder.glob("vocab.txt"), *folder.glob("tokenizer*")):
         path.unlink()
-    with lzma.open(ROOT / "tests" / "unit" / "tokenizer_bpe_oracle.xz") as fixtures:
-        n_bytes = struct.unpack("<II", fixtures.read(8))[1]
-        (folder / "tokenizer.json").write_bytes(fixtures.read(n_bytes))
+    with lzma.open(ROOT / "tests" / "unit" / fixtures) as file:
+        n_bytes = struct.unpack("<II", file.read(8))[1]
+        (folder / "tokenizer.json").write_bytes(file.read(n_bytes))
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return roberta_with(tmp_path_factory.mktemp("byte_pairs") / "roberta", 700, "tokenizer_bpe_oracle.xz")
 
 
 def run(*arguments, stdin=""):
@@ -81,14 +85,7 @@ def test_a_person_reads_text(folder, tmp_path):
 @pytest.fixture(scope="module")
 def causal(tmp_path_factory):
     """RoBERTa's weights with GPT-2's tokenizer, which adds no special tokens."""
-    folder = tmp_path_factory.mktemp("causal") / "gpt2"
-    family_roberta.write_random(folder, vocab=800)
-    for path in (*folder.glob("vocab.txt"), *folder.glob("tokenizer*")):
-        path.unlink()
-    with lzma.open(ROOT / "tests" / "unit" / "tokenizer_causal_oracle.xz") as fixtures:
-        n_bytes = struct.unpack("<II", fixtures.read(8))[1]
-        (folder / "tokenizer.json").write_bytes(fixtures.read(n_bytes))
-    return folder
+    return roberta_with(tmp_path_factory.mktemp("causal") / "gpt2", 800, "tokenizer_causal_oracle.xz")
 
 
 def test_no_special_tokens(causal):

@@ -244,13 +244,18 @@ def test_limits_leave_nothing_behind(start_server, tmp_path):
     assert server.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
 
 
+def megabytes_needed(start_server, state, *options):
+    """What a run with these options reserves, by a server that has less for it."""
+    server = start_server("--state", str(state), "--max-state", "1M")
+    answer = send(server, b'"a"\n', *options)
+    assert answer.status == 507 and server.get("/corpora").json() == NO_RUNS and not list((state / "runs").iterdir())
+    server.stop()
+    return int(re.search(r"takes up to (\d+) MB", answer.json()["detail"])[1])
+
+
 def test_space_is_reserved_for_all_files_of_a_run(start_server, tmp_path):
     state = tmp_path / "state"
-    server = start_server("--state", str(state), "--max-state", "1M")
-    answer = send(server, b'"a"\n')
-    assert answer.status == 507 and server.get("/corpora").json() == NO_RUNS and not list((state / "runs").iterdir())
-    needed = int(re.search(r"takes up to (\d+) MB", answer.json()["detail"])[1])
-    server.stop()
+    needed = megabytes_needed(start_server, state)
     server = start_server("--state", str(state), "--max-state", f"{needed * 3 // 2}M")
     first = send(server, body_of(texts(20000, seed=25)))
     assert first.status == 202 and send(server, b'"a"\n').status == 507
@@ -266,9 +271,7 @@ def test_space_is_reserved_for_all_files_of_a_run(start_server, tmp_path):
 
 
 def test_uploads_at_the_same_time_share_the_space(start_server, tmp_path):
-    server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
-    needed = int(re.search(r"takes up to (\d+) MB", send(server, b"", "", {"Content-Type": "text/plain"}).json()["detail"])[1])
-    server.stop()
+    needed = megabytes_needed(start_server, tmp_path / "state", "", {"Content-Type": "text/plain"})
     server = start_server("--state", str(tmp_path / "state"), "--max-state", f"{2 * needed + 8}M")
     last = b"a text\n"
     most = last * 1_000_000
@@ -331,9 +334,7 @@ def test_the_thread_that_reads_a_run_gives_way(start_server, tmp_path):
 
 
 def test_uploads_that_send_nothing_take_no_space_from_others(start_server, tmp_path):
-    server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
-    needed = int(re.search(r"takes up to (\d+) MB", send(server, b"", "", {"Content-Type": "text/plain"}).json()["detail"])[1])
-    server.stop()
+    needed = megabytes_needed(start_server, tmp_path / "state", "", {"Content-Type": "text/plain"})
     server = start_server("--state", str(tmp_path / "state"), "--max-state", f"{needed + 8}M")
     head = b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\n"
     with contextlib.ExitStack() as idle:
@@ -409,9 +410,7 @@ def test_no_run_is_deleted_because_the_database_does_not_know_it(start_server, t
 def test_a_run_cancelled_before_it_begins_gives_its_space_back(start_server, tmp_path):
     """Also after a restart."""
     state = ["--state", str(tmp_path / "state"), "--max-state"]
-    server = start_server(*state, "1M")
-    needed = int(re.search(r"takes up to (\d+) MB", send(server, b'"a"\n').json()["detail"])[1])
-    server.stop()
+    needed = megabytes_needed(start_server, tmp_path / "state")
     server = start_server(*state, f"{needed * 5 // 2}M")
     begun = send(server, body_of(texts(50000, seed=26))).headers["Location"]
     wait(server, begun, ("running",))

@@ -113,37 +113,31 @@ def test_nonsense_leaves_the_server_alone(server, line):
     assert server.get("/health").status == 200
 
 
-def test_slow_headers_are_cut_off(start_server):
-    server = start_server("--header-timeout", "1")
+def send_slowly(server, head, byte):
+    """Sends a byte now and then, which keeps no connection alive, until the server ends it."""
     with server.socket() as client:
         client.settimeout(0.2)
-        client.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
+        client.sendall(head)
         ended = False
-        while not ended:  # a byte now and then keeps no connection alive
+        while not ended:
             try:
-                client.sendall(b"a")
+                client.sendall(byte)
                 ended = client.recv(1) == b""
             except TimeoutError:
                 pass
             except ConnectionError:
                 ended = True
+
+
+def test_slow_headers_are_cut_off(start_server):
+    server = start_server("--header-timeout", "1")
+    send_slowly(server, b"GET /health HTTP/1.1\r\nX-Slow: ", b"a")
     server.wait_metric("connections_cut_off_total", lambda n: n == 1)
 
 
 def test_slow_body_is_cut_off(start_server):
     server = start_server("--body-timeout", "1")
-    with server.socket() as client:
-        client.settimeout(0.2)
-        client.sendall(HEADERS + b"Content-Length: 1000\r\n\r\n")
-        ended = False
-        while not ended:
-            try:
-                client.sendall(b" ")
-                ended = client.recv(1) == b""
-            except TimeoutError:
-                pass
-            except ConnectionError:
-                ended = True
+    send_slowly(server, HEADERS + b"Content-Length: 1000\r\n\r\n", b" ")
     server.wait_requests(lambda n: n == 1, method="POST", route="/analyze", status="408")
 
 

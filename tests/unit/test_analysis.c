@@ -186,6 +186,18 @@ static const struct hopeless_case {
     {"minus infinity", {0, -INFINITY, -INFINITY, -INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, 0}},
 };
 
+/* Returns a capture of one head's similarities [3][3]. */
+static hs_capture capture_of(float *s)
+{
+    static const uint16_t zero = 0;
+    return (hs_capture){.n_tokens = 3,
+                        .n_layers = 1,
+                        .n_heads = 1,
+                        .layers = &zero,
+                        .heads = &zero,
+                        .arrays[HS_TAP_SIMILARITY] = s};
+}
+
 START_TEST(maps_without_a_positive_element_have_no_pairs)
 {
     const struct hopeless_case *c = &hopeless_cases[_i];
@@ -194,13 +206,7 @@ START_TEST(maps_without_a_positive_element_have_no_pairs)
     hs_similarity_normalize(s, 3, NULL, hs_similarity_max(s, 3, NULL), normalized);
     for (size_t k = 0; k < 9; k++)
         ck_assert_msg(normalized[k] == 0, "%s", c->name);
-    const uint16_t zero = 0;
-    const hs_capture capture = {.n_tokens = 3,
-                                .n_layers = 1,
-                                .n_heads = 1,
-                                .layers = &zero,
-                                .heads = &zero,
-                                .arrays[HS_TAP_SIMILARITY] = s};
+    const hs_capture capture = capture_of(s);
     hs_pair *pairs = NULL;
     size_t n_pairs = 99;
     uint64_t total = 99;
@@ -215,13 +221,7 @@ END_TEST
 START_TEST(infinite_elements_are_survived)
 {
     float s[9] = {0, INFINITY, 2, INFINITY, 0, NAN, 2, NAN, 0};
-    const uint16_t zero = 0;
-    const hs_capture capture = {.n_tokens = 3,
-                                .n_layers = 1,
-                                .n_heads = 1,
-                                .layers = &zero,
-                                .heads = &zero,
-                                .arrays[HS_TAP_SIMILARITY] = s};
+    const hs_capture capture = capture_of(s);
     hs_pair *pairs;
     size_t n_pairs;
     uint64_t total;
