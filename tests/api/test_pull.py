@@ -420,6 +420,19 @@ def test_shards(pull, hub, cache):
     assert {p.name for p in snapshot.iterdir()} == set(hub.repositories["org/sharded"])
 
 
+def test_modules_of_a_sentence_encoder(pull, hub, cache):
+    modules = {"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"}
+    others = {"1", "1Pooling/config.json", "1_/config.json", "1_Pool2/config.json", "Pooling/config.json", "1_Pooling/README.md",
+              "1_Pooling/deep/config.json", f"1_{62 * 'a'}/config.json", "onnx/model.safetensors"}
+    hub.repositories["org/sentences"] = {**FILES, **{name: name.encode() for name in modules | others}}
+    snapshot = cache / "models--org--sentences" / "snapshots" / hub.COMMIT
+    for names in (set(), modules | {"modules.json"}):  # they are modules only if modules.json is there
+        hub.repositories["org/sentences"].update({"modules.json": b"modules.json"} if names else {})
+        assert pull("org/sentences").returncode == 0
+        assert {str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file()} == set(FILES) | names
+        assert all((snapshot / name).read_bytes() == name.encode() for name in names)
+
+
 def test_python_finds_what_was_pulled_and_the_reverse(pull, hub, cache, tmp_path, monkeypatch, headscope):
     hub_library = pytest.importorskip("huggingface_hub")
     monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
