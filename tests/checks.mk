@@ -21,8 +21,8 @@ coverage: packages-test packages-coverage
 	find build/coverage -name '*.gcda' -delete
 	-@$(MAKE) --no-print-directory $(COVERAGE) -k unit fuzz-smoke api-test
 	gcovr --root . --object-directory build/coverage $(FOLDERS:%=--filter '%/') --exclude-throw-branches -j $(JOBS) \
-	    --json-summary build/coverage/summary.json --html-details build/coverage/lines.html --print-summary
-	$(PYTHON) tests/coverage/table.py build/coverage/summary.json docs/explanation/reliability.md
+	    --json-summary build/coverage/summary.json --json build/coverage/lines.json --html-details build/coverage/lines.html --print-summary
+	$(PYTHON) tests/coverage/table.py build/coverage/summary.json build/coverage/lines.json docs/explanation/reliability.md
 
 ## make viewer-coverage lines of the viewer that its tests in node reach, into docs/explanation/reliability.md
 # The build has all of the viewer's lines, also those that no test loads.

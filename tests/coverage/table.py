@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the table of coverage into docs/explanation/reliability.md, between its markers.
+"""Writes the tables of coverage into docs/explanation/reliability.md, between their markers.
 
-    table.py SUMMARY.json DOCUMENT     SUMMARY.json: what gcovr --json-summary writes
+    table.py SUMMARY.json LINES.json DOCUMENT     what gcovr writes by --json-summary and by --json
+
+The second table sorts the branches that no test takes by the words of their line, the first kind that fits.
 """
+import collections
 import datetime
 import json
 import re
@@ -11,6 +14,15 @@ from pathlib import Path
 
 MODULES = ["model", "engine", "api", "server/base", "server/commands", "server/corpus", "server/http", "server/hub",
            "server/runs"]
+KINDS = {
+    "assertions": r"\bassert\(",
+    "refused memory": r"NO_?MEM|OUT_OF_MEMORY|no memory|[mc]alloc\(|realloc\(|strn?dup\(|hs_json_memory\(|posix_memalign|aligned_alloc",
+    "system calls": r"errno|E[A-Z]{4,}\b|HS_IO\b|HS_NO_SPACE|\b(open(at|dir)?|f(d?open|close|flush|gets|scanf|puts|error|sync)|close|p?read|p?write|"
+                    r"lseek(64)?|ftruncate|f?l?stat(at|vfs)?|access|flock|poll|rename|realpath|mkdir|unlink|mmap|sched_\w+|pthread_\w+|"
+                    r"set\w*id|getrandom|isatty|accept4?|bind|listen|socket|[gs]etsockopt|send(file|msg)?|recv|dup2?|pipe2?|fork)\(",
+    "other libraries": r"sqlite3_|SQLITE_|MHD_|\buv_|curl|CURL|json_\w+\(|ZSTD_|[di]n?flate\w*\(|HPDF_|cblas|dlopen|dlsym",
+    "failures passed on": r"\b(st|why|code|failed|ok|sound|err)\b",
+}
 BEGIN, END = "<!-- coverage: begin -->", "<!-- coverage: end -->"
 
 
@@ -27,9 +39,32 @@ def row(name, files):
     return f"| {name} | {percent('line')} | {percent('branch')} |"
 
 
+def kind(line):
+    return next((name for name, words in KINDS.items() if re.search(words, line)), "other conditions")
+
+
+def kinds(files):
+    """The rows of modules: how many branches of each kind no test takes."""
+    found = {m: collections.Counter() for m in MODULES}
+    for file in files:
+        if module(file["file"]):
+            source = Path(file["file"]).read_text().split("\n")
+            for line in file["lines"]:
+                missed = sum(not branch["count"] for branch in line["branches"])
+                found[module(file["file"])][kind(source[line["line_number"] - 1])] += missed
+    names = [*KINDS, "other conditions"]
+    return [["module", "never taken", *names]] + [[m, f"{counts.total():,}", *(counts[name] for name in names)]
+                                                  for m, counts in found.items() if counts]
+
+
 def machine():
     found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     return found[1] if found else "unknown machine"
+
+
+def tables(summary, lines):
+    head, *rest = ["| " + " | ".join(map(str, row)) + " |" for row in kinds(lines["files"])]
+    return "\n".join([table(summary), "", "Branches that no test takes, by kind:", "", head, "|---" * head.count(" | ") + "|---|", *rest])
 
 
 def table(summary):
@@ -41,11 +76,12 @@ def table(summary):
 
 
 def main():
-    summary, document = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    summary, lines = (json.loads(Path(name).read_text()) for name in sys.argv[1:3])
+    document, made = Path(sys.argv[3]), tables(summary, lines)
     text = document.read_text()
     before, rest = text.split(BEGIN)
-    document.write_text(f"{before}{BEGIN}\n{table(summary)}\n{END}{rest.split(END)[1]}")
-    print(table(summary))
+    document.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}")
+    print(made)
 
 
 if __name__ == "__main__":
