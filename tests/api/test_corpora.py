@@ -245,7 +245,7 @@ def test_limits_leave_nothing_behind(start_server, tmp_path):
 
 
 def megabytes_needed(start_server, state, *options):
-    """What a run with these options reserves, by a server that has less for it."""
+    """Returns the megabytes that a run with these options reserves. A server with less says so."""
     server = start_server("--state", str(state), "--max-state", "1M")
     answer = send(server, b'"a"\n', *options)
     assert answer.status == 507 and server.get("/corpora").json() == NO_RUNS and not list((state / "runs").iterdir())

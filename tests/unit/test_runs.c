@@ -642,7 +642,7 @@ static void call_fail(size_t nth)
     faults_begin(nth, EIO);
 }
 
-/* What goes wrong once: an allocation, or a call to the system. */
+/* A trouble that happens once: a refused allocation, or a call to the system that fails. */
 static const struct {
     void (*begin)(size_t nth);
     bool (*end)(void);
