@@ -259,6 +259,27 @@ typedef struct hs_start {
     const float *head_new; /* [T][d]; NULL: zeros */
 } hs_start;
 
+/* The keys and values of a text's first tokens in all blocks. A pass over the tokens behind them reads them,
+ * and adds those of its own tokens. So a token costs the rows of one token (the cache of keys and values of
+ * generation). Those of a decoder's memory are computed by the first pass. Not valid any more if a pass
+ * fails. */
+typedef struct hs_past {
+    size_t n_tokens; /* computed so far; 0 starts again */
+    size_t n_placed; /* those of them that count as positions */
+    size_t n_tokens_max, n_memory;
+    size_t step;  /* floats between rows: 2B, keys and values */
+    float *rows;  /* of block after block: [n_tokens_max], or of cross heads [n_memory] */
+    bool crosses; /* blocks alternate, as in the architecture */
+} hs_past;
+
+/* Returns the size in bytes of an hs_past. */
+size_t hs_past_bytes(const hs_architecture *architecture, size_t n_tokens_max, size_t n_memory);
+/* Creates it for up to n_tokens_max tokens, and a decoder's memory of n_memory ones (else 0). Fails with
+ * HS_NO_MEMORY. The caller destroys *ret_past. */
+HS_MUST_USE hs_status hs_past_create(const hs_architecture *architecture, size_t n_tokens_max,
+                                     size_t n_memory, hs_past **ret_past, hs_error *err);
+void hs_past_destroy(hs_past *past); /* NULL is fine */
+
 /* One text of a pass. */
 typedef struct hs_sequence {
     const int32_t *ids;   /* [n_tokens], each in [0, vocab_size) */
@@ -271,6 +292,8 @@ typedef struct hs_sequence {
                               the capture. */
     const float *memory;   /* [n_memory][H]: the states that a decoder's cross heads read; NULL for others */
     size_t n_memory;       /* 1 .. n_positions; neighbours with one memory share its keys and values */
+    hs_past *past; /* of a causal model, alone in its pass: the tokens are those behind it, and the capture
+                      keeps their LAST_STATE only. Else NULL */
 } hs_sequence;
 
 /* The maps of one head of one sequence of T tokens and K keys. */
@@ -306,6 +329,7 @@ typedef struct hs_plan {
     size_t first_block;          /* of the architecture's layers[]: where all sequences start */
     bool starts_behind_heads;    /* the heads of that block are given */
     bool starts_behind_output;   /* with them, the product that follows */
+    hs_past *past;               /* of the sequence, or NULL */
     size_t n_blocks;             /* blocks to compute: up to the last one that a capture selects */
     bool heads_only;             /* of the last block, compute nothing after its heads */
 } hs_plan;

@@ -105,11 +105,12 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
 {
     const size_t T = head->T, K = head->K, w = head->window, panel = kernels->panel;
     const size_t ahead = head->causal ? 0 : w; /* keys after a query that it sees */
+    const size_t position = head->past + first;
     strip s = {.first = first, .n = T - first < n_rows ? T - first : n_rows, .to = K};
     if (w > 0)
-        s.from = first > w ? (first - w) / panel * panel : 0;
+        s.from = position > w ? (position - w) / panel * panel : 0;
     if (w > 0 || head->causal) {
-        const size_t end = (first + s.n + ahead + panel - 1) / panel * panel;
+        const size_t end = (position + s.n + ahead + panel - 1) / panel * panel;
         s.to = end < K ? end : K;
     }
     const bool in_place = head->to[HS_TAP_ATTENTION] && !head->streams;
@@ -121,9 +122,9 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
 /* Finds the keys that query i sees. */
 static void keys_of(const hs__head *head, size_t i, size_t *ret_first, size_t *ret_end)
 {
-    const size_t K = head->K, w = head->window;
-    *ret_first = w > 0 && i > w ? i - w : 0;
-    *ret_end = head->causal ? i + 1 : w > 0 && K - i > w ? i + w + 1 : K;
+    const size_t K = head->K, w = head->window, position = head->past + i;
+    *ret_first = w > 0 && position > w ? position - w : 0;
+    *ret_end = head->causal ? position + 1 : w > 0 && K - position > w ? position + w + 1 : K;
 }
 
 static void fill(float *values, size_t from, size_t to, float value)
@@ -251,8 +252,8 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
     if (head->position_queries)
         position_to_content(kernels, scratch, head, s);
     for (size_t i = 0; i < s->n && head->bias; i++)
-        kernels->add_bias(1, s->to - s->from, head->bias + s->from - (s->first + i), s->values + i * s->ld,
-                          s->ld);
+        kernels->add_bias(1, s->to - s->from, head->bias + s->from - (head->past + s->first + i),
+                          s->values + i * s->ld, s->ld);
     scores_keep(head, s, head->to[HS_TAP_SCORES]);
 }
 
@@ -554,11 +555,13 @@ static void compute_similarities(const hs__kernels *kernels, const hs__sharing *
                            to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY]);
 }
 
-/* Rotates (a, b), the halves of a row, by the angles of its position. */
-static HS_CLONES void rotate(const hs__rotation *rotation, size_t T, size_t half, float *x, size_t ld)
+/* Rotates (a, b), the halves of a row, by the angles of its position, which is `past` for the first one. */
+static HS_CLONES void rotate(const hs__rotation *rotation, size_t past, size_t T, size_t half, float *x,
+                             size_t ld)
 {
     for (size_t t = 0; t < T; t++) {
-        const float *cosines = rotation->cosines + t * half, *sines = rotation->sines + t * half;
+        const float *cosines = rotation->cosines + (past + t) * half,
+                    *sines = rotation->sines + (past + t) * half;
         float *a = x + t * ld, *b = a + half;
         for (size_t m = 0; m < half; m++) {
             const float turned = a[m] * cosines[m] - b[m] * sines[m];
@@ -569,11 +572,12 @@ static HS_CLONES void rotate(const hs__rotation *rotation, size_t T, size_t half
 }
 
 /* Rotates pairs of neighbouring columns. */
-static HS_CLONES void rotate_interleaved(const hs__rotation *rotation, size_t T, size_t half, float *x,
-                                         size_t ld)
+static HS_CLONES void rotate_interleaved(const hs__rotation *rotation, size_t past, size_t T, size_t half,
+                                         float *x, size_t ld)
 {
     for (size_t t = 0; t < T; t++) {
-        const float *cosines = rotation->cosines + t * half, *sines = rotation->sines + t * half;
+        const float *cosines = rotation->cosines + (past + t) * half,
+                    *sines = rotation->sines + (past + t) * half;
         for (size_t m = 0; m < half; m++) {
             float *pair = x + t * ld + 2 * m;
             const float turned = pair[0] * cosines[m] - pair[1] * sines[m];
@@ -591,9 +595,9 @@ static void rows_position(const hs__head *head, const hs__packed_norm *norm, siz
         head->add_norm(1, head->D, row, NULL, norm->gamma, norm->beta, head->norm_eps, row);
     }
     if (head->rotation && head->rotation->interleaved)
-        rotate_interleaved(head->rotation, n, head->rotary_half, x, step);
+        rotate_interleaved(head->rotation, head->past, n, head->rotary_half, x, step);
     else if (head->rotation)
-        rotate(head->rotation, n, head->rotary_half, x, step);
+        rotate(head->rotation, head->past, n, head->rotary_half, x, step);
 }
 
 /* Copies the head's columns of n rows that are ld floats apart to ret [n][D], which may be NULL. */
@@ -609,7 +613,7 @@ void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs
     const size_t T = head->T, K = head->K, D = head->D, step = head->key_step;
     rows_position(head, head->query_norm, T, head->q, head->step);
     if (!head->keys_are_ready)
-        rows_position(head, head->key_norm, K, head->k, step);
+        rows_position(head, head->key_norm, K - head->past, head->k + head->past * step, step);
     rows_keep(head, T, head->q, head->step, head->to[HS_TAP_QUERY]);
     rows_keep(head, K, head->k, step, head->to[HS_TAP_KEY]);
     rows_keep(head, K, head->v, step, head->to[HS_TAP_VALUE]);

@@ -50,7 +50,7 @@ static void add_positions(const hs_engine *engine, const hs_sequence *sequence, 
     const hs_embedding *weights = &engine->architecture->embedding;
     const size_t offset = weights->position_offset;
     const size_t W = weights->positions_last ? engine->shape.hidden : weights->width;
-    size_t position = offset;
+    size_t position = offset + (sequence->past ? sequence->past->n_placed : 0);
     for (size_t i = 0; i < sequence->n_tokens; i++) {
         const bool padding = offset > 0 && !weights->counts_padding && (size_t)sequence->ids[i] == offset - 1;
         if (weights->position.data)
@@ -59,6 +59,8 @@ static void add_positions(const hs_engine *engine, const hs_sequence *sequence, 
             engine->kernels->add_bias(1, W, engine->sinusoids + (position - offset) * W, x + i * W, W);
         position += !padding;
     }
+    if (sequence->past)
+        sequence->past->n_placed = position - offset;
 }
 
 /* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
@@ -203,6 +205,36 @@ typedef struct row_start {
     size_t token, memory;
 } row_start;
 
+/* Returns the keys and values of the memory in the current block. */
+static float *memory_rows(const pass *p)
+{
+    return p->plan->past ? hs__past_rows(p->plan->past, p->block) : p->ws->memory_kv;
+}
+
+/* Returns true if an earlier pass has computed them. */
+static bool memory_is_ready(const pass *p)
+{
+    return p->plan->past && p->plan->past->n_tokens > 0;
+}
+
+/* Puts a head's keys and values behind those of the tokens before, and lets it read all. */
+static void past_join(const pass *p, size_t shared, hs__head *head)
+{
+    const hs_past *past = p->plan->past;
+    const size_t D = head->D, B = hs_shape_kv_width(&p->engine->shape);
+    float *k = hs__past_rows(past, p->block) + shared * D, *v = k + B;
+    for (size_t t = 0; t < head->T && !head->keys_are_ready; t++) {
+        const size_t to = (past->n_tokens + t) * past->step, from = t * head->key_step;
+        memcpy(k + to, head->k + from, D * sizeof *k);
+        memcpy(v + to, head->v + from, D * sizeof *v);
+    }
+    head->k = k;
+    head->v = v;
+    head->key_step = past->step;
+    head->past = past->n_tokens;
+    head->K = past->n_tokens + head->T;
+}
+
 /* Sets where q, k and v of a head begin in the rows of qkv and, in cross attention, of the memory. */
 static void operands_place(const pass *p, size_t index, row_start at, hs__head *head)
 {
@@ -214,7 +246,7 @@ static void operands_place(const pass *p, size_t index, row_start at, hs__head *
     if (p->cross) {
         head->key_step = 2 * B;
         head->q = qkv + index * D;
-        head->k = p->ws->memory_kv + at.memory * 2 * B + shared * D;
+        head->k = memory_rows(p) + at.memory * 2 * B + shared * D;
         head->v = head->k + B;
     } else if (p->engine->architecture->qkv_by_head) {
         head->q = qkv + index * 3 * D;
@@ -225,6 +257,8 @@ static void operands_place(const pass *p, size_t index, row_start at, hs__head *
         head->k = qkv + A + shared * D;
         head->v = qkv + A + B + shared * D;
     }
+    if (p->plan->past && !p->cross)
+        past_join(p, shared, head);
 }
 
 /* Returns the capture's position of the layer whose heads are computed, or -1. */
@@ -268,7 +302,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
         .cap = (float)architecture->score_cap,
-        .rotation = rotation_of(p, capture->n_tokens),
+        .rotation = rotation_of(p, capture->n_tokens + (p->plan->past ? p->plan->past->n_tokens : 0)),
         .window = p->layer->window,
         .streams = p->streams,
         .place = {sequence, p->index, index, p->cross},
@@ -627,7 +661,7 @@ static void memory_multiply(pass *p, hs__team *team)
 {
     p->first_row = 0;
     p->n_rows = p->plan->n_memory;
-    multiply(p, team, p->layer->memory, p->ws->memory, p->ws->memory_kv);
+    multiply(p, team, p->layer->memory, p->ws->memory, memory_rows(p));
 }
 
 /* Computes x = norm(x) after the last layer. */
@@ -719,7 +753,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
         enter_block(p, block);
         if (block == first && attends)
             run_between(p, team, NULL, p->layer);
-        if (p->cross && attends)
+        if (p->cross && attends && !memory_is_ready(p))
             memory_multiply(p, team);
         if (attends)
             attend(p, team);
@@ -813,6 +847,9 @@ static hs_status plan_check(const hs_engine *engine, const hs_workspace *ws, con
     if (plan->n_tokens > ws->tokens_max)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
                        ws->tokens_max);
+    if (plan->past && plan->past->n_tokens + plan->n_tokens > ws->tokens_max)
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu",
+                       plan->past->n_tokens + plan->n_tokens, ws->tokens_max);
     if (plan->n_memory > ws->tokens_max)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens of sources are more than the workspace's %zu",
                        plan->n_memory, ws->tokens_max);
@@ -858,7 +895,8 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
         start(&p);
     else
         embed(&p, &team);
-    memory_gather(&p);
+    if (!memory_is_ready(&p))
+        memory_gather(&p);
     enter_block(&p, plan->first_block);
     hs__patch_state(plan, p.index, engine->shape.hidden, p.ws->x);
     if (plan->first_block == 0)
@@ -867,6 +905,8 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
         keep_hidden_states(&p, (ptrdiff_t)p.index - 1);
     st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
+    if (plan->past && !st)
+        plan->past->n_tokens += plan->n_tokens;
     return st;
 }
 

@@ -166,9 +166,11 @@ typedef struct hs__head_place {
 } hs__head_place;
 
 /* One head of one sequence: T queries and K keys. q, k, v and context begin at the sequence's first row and
- * the head's first column. K is T except in cross attention, which has no mask and no positions. */
+ * the head's first column. K is past + T except in cross attention, which has no mask and no positions. The
+ * keys of the past are normed and rotated. */
 typedef struct hs__head {
     size_t T, K, D;
+    size_t past;  /* keys before those of the first query: its position */
     float *q;     /* [T][D] with `step` floats between rows; rotated in place */
     float *k, *v; /* [K][D] with `key_step` floats between rows; k is rotated in place */
     size_t step, key_step;
@@ -222,6 +224,8 @@ void hs__patch_output(const hs__head_place *place, size_t width, float *output, 
 /* Returns the rows of memory that sequence s adds to those of the sequences before it: none if it shares the
  * memory of the one before. */
 size_t hs__sequence_memory(const hs_sequence *sequences, size_t s);
+/* Returns the keys and values of a block. */
+float *hs__past_rows(const hs_past *past, size_t block);
 /* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
 bool hs__state_is_patched(const hs_plan *plan, size_t state);
 /* Applies the patches of this state to x [N][H], the rows of all sequences. */

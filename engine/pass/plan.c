@@ -405,6 +405,28 @@ size_t hs__sequence_memory(const hs_sequence *sequences, size_t s)
     return sequences[s].memory && !shared ? sequences[s].n_memory : 0;
 }
 
+/* Checks a past, whose sequence is alone and keeps nothing of heads: these have other keys than a capture. */
+static hs_status past_check(hs_plan *plan, hs_error *err)
+{
+    const hs_sequence *sequence = plan->sequences;
+    const hs_past *past = NULL;
+    for (size_t s = 0; s < plan->n_sequences; s++)
+        past = plan->sequences[s].past ? plan->sequences[s].past : past;
+    if (!past)
+        return HS_OK;
+    if (plan->n_sequences > 1 || plan->observer || !plan->architecture->causal || sequence->start ||
+        sequence->n_interventions > 0 || sequence->capture->taps != HS_KEEP(LAST_STATE))
+        return hs_fail(err, HS_INVALID,
+                       "behind the past of a causal text, a pass computes one sequence's last states only");
+    if (past->n_memory != sequence->n_memory || past->crosses != plan->architecture->crosses)
+        return hs_fail(err, HS_INVALID, "the past was made for another source or model");
+    if (past->n_tokens + sequence->n_tokens > past->n_tokens_max)
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the %zu that the past was made for",
+                       past->n_tokens + sequence->n_tokens, past->n_tokens_max);
+    plan->past = sequence->past;
+    return HS_OK;
+}
+
 /* Fails unless all sequences start in the same layer: the rows of all pass through the layers together. */
 static hs_status starts_check(hs_plan *plan, hs_error *err)
 {
@@ -464,7 +486,9 @@ hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *s
         plan.n_tokens += sequences[s].n_tokens;
         plan.n_memory += hs__sequence_memory(sequences, s);
     }
-    const hs_status st = starts_check(&plan, err);
+    hs_status st = starts_check(&plan, err);
+    if (!st)
+        st = past_check(&plan, err);
     if (st)
         return st;
     depth_find(&plan);
