@@ -134,6 +134,7 @@ typedef struct hs__job_text {
     hs_encoding encoding;
     hs_windows windows; /* of the whole text, if the request names one; n 0: it does not */
     size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
+    size_t n_given;     /* tokens before those that the model wrote; 0: it wrote none */
     int32_t *sentences; /* [T]; the block holds ends too */
     uint8_t *ends;      /* [T]: 1 where a sentence ends */
 } hs__job_text;
@@ -193,6 +194,15 @@ const hs__served_model *hs__job_model(const hs_job *job);
 /* Refuses the request for the job's error, or because there is no memory for something. */
 int hs__job_refuse(hs_job *job);
 int hs__job_refuse_memory(hs_job *job, const char *what);
+/* Takes n_bytes of the memory budget for the job's heads, or refuses. Gives them back. */
+int hs__job_reserve(hs_job *job, size_t n_bytes);
+void hs__job_release(hs_job *job);
+/* Lets the model write max_new_tokens. job->text is encoded, or of a decoder the text whose states it reads.
+ * The request is as if it had given ids then: the input's, or the decoder's. */
+int hs__job_write(hs_job *job);
+/* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
+hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);
+void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws);
 /* Returns the answer without its results. */
 hs__answer hs__job_describe(const hs_job *job);
 /* Returns the key of a sequence in the head cache. */

@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const hs__served_model *hs__job_model(const hs_job *job)
-{
-    return job->analysis.model;
-}
-
 /* ---- prompts ---- */
 
 /* Returns prompt and text side by side, owned by the caller; bytes NULL: no memory. */
@@ -78,17 +73,6 @@ hs_status hs_prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *promp
 }
 
 /* ---- prepare ---- */
-
-int hs__job_refuse(hs_job *job)
-{
-    return hs__refuse(&job->problem, hs__http_status(job->error.status), NULL, "%s", job->error.text);
-}
-
-int hs__job_refuse_memory(hs_job *job, const char *what)
-{
-    hs_fail(&job->error, HS_NO_MEMORY, "no memory for %s", what);
-    return hs__job_refuse(job);
-}
 
 static bool ends_sentence(const hs__analysis_request *analysis, const hs_encoding *encoding, size_t i)
 {
@@ -176,20 +160,24 @@ static hs_status target_encode(hs_job *job, const hs__served_model *decoder, con
                                   ret_target, &job->error);
 }
 
-/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads. */
-static int decoder_encode(hs_job *job, const hs__input *input, const hs__input *decoder_input,
-                          hs_encoding *source, hs_encoding *target)
+/* Encodes the text whose states a decoder reads. */
+static int read_text_encode(hs_job *job, const hs__input *input, hs_encoding *source)
 {
     const hs__served_model *model = hs__job_model(job);
     const size_t most = job->analysis.max_tokens, positions = model->encoder->shape->n_positions;
     size_t n_prompt;
-    hs_status st = encode_whole(job, hs_model_tokenizer(model->model), input,
-                                most < positions ? most : positions, source, &n_prompt, &job->error);
-    if (!st && check_tokens(job, source))
+    const hs_status st = encode_whole(job, hs_model_tokenizer(model->model), input,
+                                      most < positions ? most : positions, source, &n_prompt, &job->error);
+    return st ? hs__job_refuse(job) : check_tokens(job, source);
+}
+
+/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads. */
+static int decoder_encode(hs_job *job, const hs__input *input, const hs__input *decoder_input,
+                          hs_encoding *source, hs_encoding *target)
+{
+    if (read_text_encode(job, input, source))
         return job->problem.status;
-    if (!st)
-        st = target_encode(job, model, decoder_input, target);
-    return st ? hs__job_refuse(job) : 0;
+    return target_encode(job, hs__job_model(job), decoder_input, target) ? hs__job_refuse(job) : 0;
 }
 
 /* Adds the text whose states sequences [first, first + n) of a decoder read. */
@@ -284,11 +272,28 @@ static int text_encode(hs_job *job)
     return check_tokens(job, &text->encoding);
 }
 
+/* Encodes what the request gives and lets the model write more, which the request then has as ids. */
+static int text_write(hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    if (analysis->max_new_tokens == 0)
+        return 0;
+    if (analysis->model->encoder ? read_text_encode(job, &analysis->input, &job->encoder_text)
+                                 : text_encode(job))
+        return job->problem.status;
+    const int status = hs__job_write(job);
+    hs_encoding_finish(&job->encoder_text);
+    hs_encoding_finish(&job->text.encoding);
+    return status;
+}
+
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     hs__job_text *text = &job->text;
     const hs__served_model *reader = hs__target_model(analysis);
+    if (text_write(job))
+        return job->problem.status;
     if (reader != analysis->model && target_encode(job, reader, &analysis->decoder_input, &job->reader_text))
         return hs__job_refuse(job);
     if (analysis->model->encoder ? decoder_encode(job, &analysis->input, &analysis->decoder_input,
@@ -518,6 +523,7 @@ hs__answer hs__job_describe(const hs_job *job)
                          .source = hs__job_model(job)->encoder ? &job->encoder_text : NULL,
                          .reader = job->reader_text.n_tokens ? &job->reader_text : NULL,
                          .n_prompt = text->n_prompt,
+                         .n_given = text->n_given,
                          .sentences = text->sentences,
                          .ends = text->ends,
                          .masked = masked_tokens(analysis, &text->encoding),
@@ -565,29 +571,6 @@ static int check_reduced(hs_job *job)
     const hs__answer answer = hs__job_describe(job);
     return hs__reduced_check(&job->analysis, job->text.encoding.n_tokens, hs__answer_keys(&answer),
                              &job->problem);
-}
-
-/* Takes n_bytes of the memory budget for the job's heads, or refuses. */
-static int reserve(hs_job *job, size_t n_bytes)
-{
-    hs__budget *budget = &job->api->captures;
-    if (n_bytes == 0 || hs__budget_try(budget, n_bytes)) {
-        job->capture_bytes = n_bytes;
-        return 0;
-    }
-    job->crowded = job->request->beside;
-    if (job->crowded)
-        return hs__refuse(&job->problem, 503, NULL,
-                          "other requests use all memory for computing: send it again later");
-    const double start = hs_clock_ms();
-    const bool taken = hs__budget_take(budget, n_bytes, job->request->cancelled);
-    job->waited_ms = hs_clock_ms() - start;
-    if (taken) {
-        job->capture_bytes = n_bytes;
-        return 0;
-    }
-    hs_fail(&job->error, HS_CANCELLED, "cancelled");
-    return hs__job_refuse(job);
 }
 
 /* Chooses how many threads of a pass show maps, as many as fit beside n_kept bytes. Returns the bytes of
@@ -640,7 +623,7 @@ static int check_limits(hs_job *job)
     if (capture > options->capture_bytes_max)
         return refuse_maps(job, capture, hint);
     job->answer_bytes_max = answer;
-    if (reserve(job, capture))
+    if (hs__job_reserve(job, capture))
         return job->problem.status;
     job->over_budget = job->request->hold && !job->request->hold(job->request->hold_data, answer);
     if (job->over_budget)
@@ -648,22 +631,6 @@ static int check_limits(hs_job *job)
                           "no memory for %.1f MB more until clients read earlier answers: try again later",
                           (double)answer / 1e6);
     return 0;
-}
-
-hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
-{
-    return (hs__heads_key){.model = s->model->serial,
-                           .ids = s->encoding->ids,
-                           .types = s->encoding->types,
-                           .n_tokens = s->encoding->n_tokens,
-                           .interventions = s->interventions,
-                           .n_interventions = s->n_interventions,
-                           .source = s->source ? s->source->encoding : NULL,
-                           .source_interventions = s->source ? s->source->interventions : NULL,
-                           .n_source_interventions = s->source ? s->source->n_interventions : 0,
-                           .cross = s->selection->n_memory > 0,
-                           .patch_sources = job->source_encoder_texts,
-                           .source_of = job->analysis.source_of};
 }
 
 static int body_read(hs_job *job, bool tokens_only)
@@ -734,7 +701,8 @@ hs_job *hs_job_create(hs_api *api, const hs_request *request)
         prepare_tokenize(job);
     else
         hs__json_accepted(request->accept, &job->problem);
-    job->stage_ms[HS_STAGE_TOKENIZE] = hs_clock_ms() - start - job->waited_ms;
+    job->stage_ms[HS_STAGE_TOKENIZE] =
+        hs_clock_ms() - start - job->waited_ms - job->stage_ms[HS_STAGE_FORWARD];
     return job;
 }
 
@@ -758,8 +726,7 @@ void hs_job_destroy(hs_job *job)
     hs__analysis_request_finish(&job->analysis);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         free(job->own[kind]);
-    if (job->capture_bytes)
-        hs__budget_give_back(&job->api->captures, job->capture_bytes);
+    hs__job_release(job);
     free(job);
 }
 

@@ -127,27 +127,6 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_S
     return n;
 }
 
-/* ---- workspaces ---- */
-
-/* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
-static hs_workspace *workspace_take(hs_api *api, hs__served_model *served)
-{
-    pthread_mutex_lock(&api->lock);
-    while (served->n_free == 0)
-        pthread_cond_wait(&api->workspace_freed, &api->lock);
-    hs_workspace *ws = served->workspaces[--served->n_free]; /* the last one used: its pages are in memory */
-    pthread_mutex_unlock(&api->lock);
-    return ws;
-}
-
-static void workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws)
-{
-    pthread_mutex_lock(&api->lock);
-    served->workspaces[served->n_free++] = ws;
-    pthread_cond_broadcast(&api->workspace_freed);
-    pthread_mutex_unlock(&api->lock);
-}
-
 /* ---- run ---- */
 
 /* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
@@ -290,9 +269,9 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
     }
     if (st)
         return st;
-    hs_workspace *ws = workspace_take(api, model);
+    hs_workspace *ws = hs__workspace_take(api, model);
     st = pass_compute(parts, n, ws, control, sequences, err);
-    workspace_return(api, model, ws);
+    hs__workspace_return(api, model, ws);
     return st;
 }
 
@@ -343,7 +322,7 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
     sources_bind(job);
-    hs_workspace *ws = workspace_take(job->api, job->analysis.model);
+    hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
         const hs__own_passes *passes = hs__own_passes_by_kind[kind];
         if (!(own_pending(job) >> kind & 1))
@@ -354,7 +333,7 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
         else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
             hs__job_refuse(job);
     }
-    workspace_return(job->api, job->analysis.model, ws);
+    hs__workspace_return(job->api, job->analysis.model, ws);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 

@@ -142,6 +142,26 @@ const hs_engine *hs_served_engine(const hs_served_model *served)
     return served->engine;
 }
 
+/* ---- workspaces ---- */
+
+hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served)
+{
+    pthread_mutex_lock(&api->lock);
+    while (served->n_free == 0)
+        pthread_cond_wait(&api->workspace_freed, &api->lock);
+    hs_workspace *ws = served->workspaces[--served->n_free]; /* the last one used: its pages are in memory */
+    pthread_mutex_unlock(&api->lock);
+    return ws;
+}
+
+void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws)
+{
+    pthread_mutex_lock(&api->lock);
+    served->workspaces[served->n_free++] = ws;
+    pthread_cond_broadcast(&api->workspace_freed);
+    pthread_mutex_unlock(&api->lock);
+}
+
 /* ---- changes ---- */
 
 /* Creates a served model, or with `engine` of its decoder that one, and its workspaces. */

@@ -316,6 +316,27 @@ typedef struct hs_rotary {
     float *divisors;  /* [2][R / 2], owned; or NULL */
 } hs_rotary;
 
+#define HS_STOPS_MAX      32
+#define HS_SUPPRESSED_MAX 512
+
+/* How a model writes a text greedily: the keys of generation_config.json, or without that file of
+ * config.json, which transformers' generate obeys with do_sample false and num_beams 1. Ids are of the
+ * vocabulary. */
+typedef struct hs_generation {
+    char refusal[200]; /* names a key that is not obeyed; "": none */
+    int32_t start_id;  /* of a decoder's text; -1: not named */
+    int32_t stops[HS_STOPS_MAX];
+    size_t n_stops;
+    int32_t forced_first, forced_last; /* forced_bos_token_id, forced_eos_token_id; -1: none */
+    size_t min_length, min_new_tokens;
+    double repetition_penalty;             /* 1: none */
+    size_t no_repeat;                      /* no_repeat_ngram_size; 0: none */
+    int32_t suppressed[HS_SUPPRESSED_MAX]; /* suppress_tokens, then begin_suppress_tokens */
+    size_t n_suppressed, n_begin_suppressed;
+    int32_t bad_words[HS_SUPPRESSED_MAX]; /* bad_words_ids, each ended by -1 */
+    size_t n_bad_words;                   /* numbers in bad_words */
+} hs_generation;
+
 typedef struct hs_architecture {
     const char *family; /* model_type of HuggingFace's config.json; static */
     hs_shape shape;
@@ -347,6 +368,7 @@ typedef struct hs_architecture {
     hs_task_head task_head;     /* the one that config.json names */
     hs_task_head next_sentence; /* of checkpoints with BERT's pretraining heads */
     hs_sentence_head sentence;  /* of checkpoints with modules.json */
+    hs_generation generation;   /* of causal models and decoders */
 } hs_architecture;
 
 /* Returns how many blocks with attention a layer has. */

@@ -17,6 +17,7 @@
 typedef struct model_files {
     hs_bytes config, safetensors;
     hs_bytes adapter;             /* of an adapter's folder, whose base model has the others */
+    hs_bytes generation;          /* generation_config.json */
     hs_tokenizer_files tokenizer; /* its config is that of its own folder, else `config` above counts */
     const char *tokenizer_dir;    /* of another folder, or NULL */
 } model_files;
@@ -127,6 +128,24 @@ static hs_status digest_files(hs_model *model, const model_files *files, hs_erro
     return HS_OK;
 }
 
+/* Reads how a causal model or a decoder writes a text. A decoder whose config.json names no start token has
+ * that of the other file. */
+static void generation_build(hs_architecture *architecture, const model_files *files)
+{
+    hs_generation *generation = &architecture->generation;
+    const bool own = files->generation.data;
+    hs__generation_read(own ? &files->generation : &files->config,
+                        own ? "generation_config.json" : "config.json", architecture->shape.vocab_size,
+                        generation);
+    if (architecture->start_id < 0)
+        architecture->start_id = generation->start_id;
+    if (architecture->crosses && generation->start_id >= 0 && !*generation->refusal &&
+        generation->start_id != architecture->start_id)
+        snprintf(generation->refusal, sizeof generation->refusal,
+                 "generation_config.json: decoder_start_token_id is %d, and that of config.json is %d",
+                 generation->start_id, architecture->start_id);
+}
+
 /* Reads the decoder, if the family and the checkpoint have one. */
 static hs_status decoder_build(hs_model *model, const hs__family *family, const model_files *files,
                                hs_error *err)
@@ -134,7 +153,10 @@ static hs_status decoder_build(hs_model *model, const hs__family *family, const 
     if (!family->decoder || !hs__weights_exist(&model->shards, family->decoder))
         return HS_OK;
     const hs_status st = hs__decoder_configure(&files->config, family->decoder, &model->decoder, err);
-    return st ? st : hs__weights_bind(&model->shards, family->decoder, &model->decoder, err);
+    if (st)
+        return st;
+    generation_build(&model->decoder, files);
+    return hs__weights_bind(&model->shards, family->decoder, &model->decoder, err);
 }
 
 /* Creates the tokenizer of the decoder's texts, which target.spm cuts. */
@@ -174,6 +196,8 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
         st = decoder_build(model, family, files, err);
     if (st)
         return st;
+    if (architecture->causal)
+        generation_build(architecture, files);
     hs__shards_forget_headers(&model->shards);
     hs__shards_forget_headers(&model->adapter);
     st = tokenizer_build(model, files, err);
@@ -220,6 +244,7 @@ static void free_files(model_files *files)
         list[i].bytes->data = NULL;
     }
     free((void *)files->adapter.data);
+    free((void *)files->generation.data);
 }
 
 /* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return from the
@@ -269,6 +294,8 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     hs_status st = find_folder(dir, &files, base, &reason);
     if (!st)
         st = read_files(base, &files, &reason);
+    if (!st)
+        st = hs__file_read(base, "generation_config.json", true, &files.generation, &reason);
     if (!st) /* before the weights: a family that is not supported needs no advice on their files */
         st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)

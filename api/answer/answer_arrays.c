@@ -56,6 +56,9 @@ static void add_tokens(hs_arrays *arrays, const hs__answer *a)
     add_integers(arrays, "input_ids", e->ids, T);
     add_bytes(arrays, "token_type_ids", e->types, T);
     add_bytes(arrays, "special_tokens_mask", e->special, T);
+    int64_t *generated = a->n_given ? hs_arrays_add(arrays, "generated", HS_ELEMENT_I8, 1, T, 0) : NULL;
+    for (size_t i = 0; i < T && generated; i++)
+        generated[i] = i >= a->n_given;
     if (a->analysis->prompt)
         add_integer(arrays, "prompt_tokens", a->n_prompt);
     if (a->windows->n)

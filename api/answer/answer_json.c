@@ -121,6 +121,11 @@ static void write_special(hs_buffer *b, const hs__answer *a, size_t i)
     hs__json_integer(b, a->encoding->special[i]);
 }
 
+static void write_generated(hs_buffer *b, const hs__answer *a, size_t i)
+{
+    hs__json_integer(b, i >= a->n_given);
+}
+
 static void write_offsets(hs_buffer *b, const hs__answer *a, size_t i)
 {
     hs__json_range(b, a->encoding->starts[i], a->encoding->ends[i]);
@@ -205,6 +210,8 @@ static void write_tokens(hs_buffer *b, const hs__answer *a)
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
+    if (a->n_given)
+        write_each(b, a, "generated", T, write_generated);
     if (hs__input_of_rows(a->analysis)->ids)
         hs_buffer_text(b, ",\"offset_mapping\":null");
     else

@@ -46,6 +46,7 @@ typedef struct hs__answer {
     const hs_encoding *source;  /* of a decoder: the text whose states it reads; else NULL */
     const hs_encoding *reader;  /* what the decoder reads that effects of an encoder follow; else NULL */
     size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
+    size_t n_given;             /* tokens before those that the model wrote; 0: it wrote none */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
     const uint8_t *masked;      /* [T] or NULL */

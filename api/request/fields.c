@@ -229,6 +229,27 @@ static int read_max_tokens(const hs__reading *r)
                                    r->model->shape->n_positions);
 }
 
+static int read_max_new_tokens(const hs__reading *r)
+{
+    const hs__served_model *model = r->model;
+    const hs_architecture *architecture = model->architecture;
+    if (model->decoder)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "the encoder of %s writes no text: send stack \"decoder\" or \"cross\" with "
+                          "max_new_tokens",
+                          model->name);
+    if (!architecture->causal || !has_loss(architecture))
+        return hs__refuse(
+            r->problem, 422, r->pointer,
+            "%s writes no text: only causal models and decoders that predict the next token do; "
+            "task and stacks in %s show which models are",
+            model->name, model->list_command);
+    if (*architecture->generation.refusal)
+        return hs__refuse(r->problem, 422, r->pointer, "%s writes no text: %s", model->name,
+                          architecture->generation.refusal);
+    return hs__read_integer(r);
+}
+
 static int read_window(const hs__reading *r)
 {
     r->analysis->has_window = true;
@@ -413,6 +434,14 @@ static const hs__row rows[] = {
                .tokenize = true},
      .read = read_max_tokens,
      .offset = AT(max_tokens)},
+    {.field = {.name = "max_new_tokens",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "let the model write up to N tokens greedily, behind the text or as the target",
+               .low = 1,
+               .high = 128},
+     .read = read_max_new_tokens,
+     .offset = AT(max_new_tokens)},
     {.field = {.name = "window",
                .kind = HS_FIELD_INTEGER,
                .argument = "N",

@@ -528,6 +528,22 @@ static int check_input(const json_t *body, hs__problem *problem)
     return 0;
 }
 
+/* Refuses fields beside max_new_tokens. A target of text ends with the tokens that end a text, so that
+ * nothing can follow. */
+static int check_new_tokens(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    static const char *const names[] = {"text_target", "text_pair", "token_type_ids", "window"};
+    for (size_t i = 0; analysis->max_new_tokens > 0 && i < sizeof names / sizeof *names; i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof pointer, "/%s", names[i]);
+        if (json_object_get(analysis->body, names[i]))
+            return hs__refuse(problem, 422, pointer, "'%s' and 'max_new_tokens' exclude each other%s",
+                              names[i],
+                              i == 0 ? ": to let the model continue a target, send target_ids" : "");
+    }
+    return 0;
+}
+
 /* Refuses windows of a text that has none, and a stride without windows. */
 static int check_window(const hs__analysis_request *analysis, hs__problem *problem)
 {
@@ -589,11 +605,11 @@ static int check_decoder_input(const hs__analysis_request *analysis, hs__problem
     if (text && ids)
         return hs__refuse(problem, 422, "/target_ids",
                           "'text_target' and 'target_ids' exclude each other: send only one of them");
-    if (model->encoder && !text && !ids)
+    if (model->encoder && !text && !ids && !json_object_get(analysis->body, "max_new_tokens"))
         return hs__refuse(
             problem, 422, "/text_target",
             "the decoder has no text to read: send text_target, or target_ids, without the start "
-            "token");
+            "token, or max_new_tokens to let the model write it");
     if (model->encoder || (!text && !ids))
         return 0;
     if (model->decoder)
@@ -622,7 +638,7 @@ int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *probl
         analysis->prompt = NULL;
     if (hs__fields_read(analysis->model, analysis->body, analysis, problem))
         return problem->status;
-    return check_window(analysis, problem);
+    return check_new_tokens(analysis, problem) ? problem->status : check_window(analysis, problem);
 }
 
 static void input_finish(hs__input *input)

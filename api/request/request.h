@@ -237,6 +237,7 @@ typedef struct hs__analysis_request {
     const hs_prompt *prompt; /* of the model, before the text; NULL: none */
     hs__served_model *model; /* a reference of the job; its decoder if stack says so */
     size_t max_tokens;
+    size_t max_new_tokens; /* that the model writes behind its text; 0: none */
     bool has_window;       /* the text is cut into windows of max_tokens: hs_windows_plan */
     size_t window, stride; /* the number of the window to analyse; tokens that neighbours share */
     hs__outputs outputs;

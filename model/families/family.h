@@ -233,6 +233,11 @@ HS_MUST_USE hs_status hs__decoder_configure(const hs_bytes *config, const hs__fa
 /* Frees what hs__family_configure allocated. Zeroed is fine. */
 void hs__family_release(hs_architecture *architecture);
 
+/* Reads how the model writes a text from generation_config.json or config.json. If a key cannot be obeyed, or
+ * the file cannot be read, sets `refusal`: the model opens, and only generation is refused. */
+void hs__generation_read(const hs_bytes *file, const char *file_name, size_t vocab_size,
+                         hs_generation *ret_generation);
+
 /* Returns the names of the tensors of a task. */
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
 

@@ -294,6 +294,7 @@ static hs_status config_pull(pull *p, hs_error *err)
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
+        "generation_config.json",
         "config_sentence_transformers.json",
         "sentence_bert_config.json",
         "tokenizer.json",

@@ -72,7 +72,7 @@ def server(tmp_path_factory):
 
 
 # Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts and heads of tasks read them.
-OTHERS = "next_sentence|answer_|(start|end)_logits|loss|prompt|window|stack|source_tokens"
+OTHERS = "next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_tokens"
 # Outputs of the unchanged pass only, or that need a text to patch from.
 UNCHANGED = ("contributions", "alti", "value_zeroing", "patch_map")
 

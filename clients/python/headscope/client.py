@@ -106,6 +106,7 @@ class Client:
             target_ids            in place of text_target: its token ids without the start token
             model                 a name of models(); by default the first
             max_tokens            cuts the text to this many tokens, special ones included
+            max_new_tokens        lets the model write up to so many tokens, behind the text or as the decoder's target
             window                cuts a longer text into windows of max_tokens and answers this one, from 0
             stride                with window: tokens that neighbouring windows share
             split_special_tokens  True: "[MASK]" and others in the text are ordinary text

@@ -31,6 +31,7 @@ class AnalyzeFields(TypedDict, total=False):
     target_ids: Sequence[int]
     model: str
     max_tokens: int
+    max_new_tokens: int
     window: int
     stride: int
     split_special_tokens: bool
@@ -77,6 +78,7 @@ class AnswerArrays:
     input_ids: np.ndarray
     token_type_ids: np.ndarray
     special_tokens_mask: np.ndarray
+    generated: np.ndarray
     offset_mapping: np.ndarray
     sentence_ids: np.ndarray
     layers: np.ndarray
