@@ -25,6 +25,7 @@
     X(gpt_neox)                                                                                              \
     X(opt)                                                                                                   \
     X(llama)                                                                                                 \
+    X(smollm3)                                                                                               \
     X(mistral)                                                                                               \
     X(qwen2)                                                                                                 \
     X(qwen3)                                                                                                 \
@@ -58,7 +59,7 @@ static void append(char *text, size_t size, const char *more)
 
 static void refuse_type(hs__config *config, const char *type)
 {
-    char known[400] = "";
+    char known[600] = "";
     for (size_t i = 0; families[i]; i++)
         for (size_t k = 0; families[i]->types[k]; k++) {
             append(known, sizeof known, known[0] ? ", \"" : "\"");

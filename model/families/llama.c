@@ -113,6 +113,44 @@ static const hs__layout llama_layout = LAYOUT(llama_modules);
 const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), .tokens = &hs__score_head,
                                      .span = &hs__span_head};
 
+/* ---- SmolLM3 (Bakouch et al. 2025): Llama whose every fourth layer has no positions ---- */
+
+static const hs__shape_keys smollm3_keys = KEYS(.kv_heads_default = 4);
+static const hs__predictor_names tied_predictor = {.decoder = "lm_head"};
+
+/* Returns true if no_rope_layers gives the layer a 1: it is rotated, in spite of the key's name. Without the
+ * key, each layer but the `every`-th is. */
+static bool has_rotation(hs__config *config, const json_t *list, size_t every, size_t layer)
+{
+    const json_t *value = json_array_get(list, layer);
+    const json_int_t flag = json_integer_value(value);
+    if (!list || json_is_null(list))
+        return (layer + 1) % every != 0;
+    if (!json_is_integer(value) || flag < 0 || flag > 1)
+        hs__config_refuse(config, "no_rope_layers must have a 0 or a 1 for layer %zu", layer);
+    return flag == 1;
+}
+
+static void configure_smollm3(hs__config *config, hs_architecture *architecture)
+{
+    const size_t every = hs__config_size_or(config, "no_rope_layer_interval", 1, HS_LAYERS_MAX, 4);
+    const json_t *list = json_object_get(config->keys, "no_rope_layers");
+    const json_t *types = json_object_get(config->keys, "layer_types");
+    configure_layers(config, 1e-6, architecture);
+    hs__config_unused(config, "use_sliding_window");
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta", .base = 2e6}, architecture);
+    for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++) {
+        if (types && !json_is_null(types) && slides(config, types, i))
+            hs__config_refuse(config, "layer_types must name \"full_attention\" for each layer");
+        if (!has_rotation(config, list, every, i))
+            architecture->layers[i].rotation_base = 0;
+    }
+}
+
+const hs__family hs__family_smollm3 = {
+    FAMILY_OF("smollm3", llama_layout, smollm3_keys, tied_predictor, configure_smollm3),
+    .tokens = &hs__score_head, .span = &hs__span_head, .pads = true, .padding_id = 128004};
+
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
 static void configure_mistral(hs__config *config, hs_architecture *architecture)
@@ -235,7 +273,6 @@ static const hs__module gemma3_modules[] = {
 
 static const hs__layout gemma2_layout = {NAMES, .layers = gemma2_modules, .norms_around_one = true};
 static const hs__layout gemma3_layout = {NAMES, .layers = gemma3_modules, .norms_around_one = true};
-static const hs__predictor_names gemma_predictor = {.decoder = "lm_head"};
 
 /* Reads a cap of scores or logits; null means none. */
 static double read_cap(hs__config *config, const char *key, double otherwise)
@@ -293,10 +330,10 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_gemma2 = {
-    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, gemma_predictor, configure_gemma2),
+    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, tied_predictor, configure_gemma2),
     .tokens = &hs__score_head, .pads = true};
 const hs__family hs__family_gemma3 = {
-    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, gemma_predictor, configure_gemma3), .pads = true};
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, tied_predictor, configure_gemma3), .pads = true};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 

@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
+"""Llama, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
 part; a causal mask for all but EuroBERT."""
 
 import numpy as np
@@ -17,6 +17,8 @@ VARIANTS = {
     "llama_linear": dict(scaling={"rope_type": "linear", "factor": 4.0}),
     "llama_wide_heads_f16": dict(head_dim=20, n_heads=6, n_kv=3, dtype="F16"),
     "llama_base_only": dict(prefix="", headless=True),
+    "smollm3": dict(kind="smollm3", n_layers=4, tied=True),
+    "smollm3_listed_f16": dict(kind="smollm3", rotated=[0, 1, 0], dtype="F16"),
     "mistral": dict(kind="mistral", window=9),
     "mistral_whole_bf16": dict(kind="mistral", window=None, head_dim=8, dtype="BF16", n_shards=3),
     "mistral_layer_types": dict(kind="mistral", window=5, kinds=["full_attention", "sliding_attention", "full_attention"]),
@@ -38,7 +40,7 @@ NORMS = (("input", "post_attention"), ("post_attention", "post_feedforward"))
 
 def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, head_dim=None, hidden=48, ffn=70,
                  vocab=300, positions=200, theta=10000.0, scaling=None, old=False, window=None, first=0, kinds=None,
-                 fraction=1, tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
+                 fraction=1, rotated=None, tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
     weights, width = Weights(seed), head_dim or hidden // n_heads
     weights.table("embed_tokens", vocab, hidden)
     for number in range(n_layers):
@@ -82,6 +84,8 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
         config |= dict(use_sliding_window=window is not None, max_window_layers=first)
     if kinds:
         config["layer_types"] = kinds
+    if rotated:
+        config["no_rope_layers"] = rotated
     return save(folder, config, weights, dtype, n_shards)
 
 
@@ -118,21 +122,24 @@ def forward(folder, ids, types=None):
     fraction = rope.get("partial_rotary_factor") or config["partial_rotary_factor"]
     inverse = frequencies(int(config["head_dim"] * fraction), rope.get("rope_theta") or config["rope_theta"], rope)
 
-    def turned(name, x, n):
+    every_fourth = [int((i + 1) % 4 > 0) for i in range(config["num_hidden_layers"])]
+    rotated = config.get("no_rope_layers", every_fourth) if config["model_type"] == "smollm3" else None
+
+    def turned(name, x, n, number):
         norm = weights.get(name + "_norm.weight")
         if config["model_type"] == "olmo2":
             x = rms_norm(norm, x, eps)
         x = split_heads(x, n)
         if config["model_type"] == "qwen3":
             x = rms_norm(norm, x, eps)
-        return np.repeat(rotate(x, inverse), n_heads // n, axis=0)
+        return np.repeat(rotate(x, inverse) if rotated is None or rotated[number] else x, n_heads // n, axis=0)
 
     def layer(number, x):
         name = f"layers.{number}."
         first, second = (lambda x, part=part: rms_norm(weights[f"{name}{part}_layernorm.weight"], x, eps)
                          for part in NORMS[after])
         y = x if after else first(x)
-        q, k = (turned(f"{name}self_attn.{part}", dense(weights, f"{name}self_attn.{part}_proj", y), n)
+        q, k = (turned(f"{name}self_attn.{part}", dense(weights, f"{name}self_attn.{part}_proj", y), n, number)
                 for part, n in (("q", n_heads), ("k", n_kv)))
         v = np.repeat(split_heads(dense(weights, name + "self_attn.v_proj", y), n_kv), n_heads // n_kv, axis=0)
         mask = 0.0 if config["model_type"] == "eurobert" else causal_mask(len(x), windows(config)[number], config)

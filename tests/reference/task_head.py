@@ -19,9 +19,9 @@ SEQUENCE = {
     "deberta-v2": ("pooler.dense", "gelu", "classifier"),
     "modernbert": ("head.dense", "gelu", "classifier"),
     "eurobert": ("dense", "gelu", "classifier"),
-    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"), (None, None, "score")),
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"), (None, None, "score")),
 }
-SCORE_TOKENS = ("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
+SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
 NEXT_SENTENCE = ("base.pooler.dense", "tanh", "cls.seq_relationship")
 
 

@@ -150,6 +150,8 @@ SAVED = {
     "phi3 longrope": {**SIZES, "num_key_value_heads": 2, "original_max_position_embeddings": 160, "rope_parameters": {
         "rope_type": "longrope", "rope_theta": 500.0, "short_factor": [1, 1.5, 2], "long_factor": [2, 3, 5],
         "partial_rotary_factor": 0.75}},
+    "smollm3": {**SIZES, "num_key_value_heads": 2, "num_hidden_layers": 4},
+    "smollm3 listed": {**SIZES, "num_key_value_heads": 2, "no_rope_layers": [0, 1], "head_dim": 12, "tie_word_embeddings": False},
     "mistral": {**SIZES, "num_key_value_heads": 1, "sliding_window": 9},
     "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
@@ -187,7 +189,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
+CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
 
 
 def classes(name):
