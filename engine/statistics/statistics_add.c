@@ -644,13 +644,13 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
 }
 
 /* Sums the positive part of N, a vector's lanes apart. */
-static HS_CLONES void band_sum(const hs__stats_facts *facts, size_t stride, double *ret_near, double *ret_all)
+static HS_CLONES void band_sum(const hs__stats_facts *facts, double *ret_near, double *ret_all)
 {
     enum { LANES = 16 };
     const size_t T = facts->n_tokens;
     double near = 0, all = 0;
     for (size_t i = 0; i + 1 < T; i++) {
-        const float *row = facts->normalized_sum + i * stride;
+        const float *row = facts->normalized_sum + hs__stats_sums_row(T, i);
         float lanes[LANES] = {0};
         size_t j = i + 1;
         for (; j < T && (j <= i + HS_CORPUS_BAND || j % LANES); j++) {
@@ -674,21 +674,19 @@ static HS_CLONES void band_sum(const hs__stats_facts *facts, size_t stride, doub
 static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 {
     const hs__cells *cells = &stats->scratch->cells;
-    const size_t stride = stats->scratch->stride, at = l * 2 * cells->n * cells->n;
+    const size_t at = l * 2 * cells->n * cells->n;
     const hs__stats_facts *facts = &stats->scratch->facts[k];
-    hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, cells,
-                       stats->fields[HS__F_SIMILARITY] + at);
-    hs__stats_sums_add(facts->normalized_sum, stride, facts->n_tokens, cells,
-                       stats->fields[HS__F_NORMALIZED] + at);
+    hs__stats_sums_add(facts->similarity_sum, facts->n_tokens, cells, stats->fields[HS__F_SIMILARITY] + at);
+    hs__stats_sums_add(facts->normalized_sum, facts->n_tokens, cells, stats->fields[HS__F_NORMALIZED] + at);
     if (stats->scratch->texts[k].number == 0)
-        hs__stats_sums_add(facts->similarity_sum, stride, facts->n_tokens, cells,
+        hs__stats_sums_add(facts->similarity_sum, facts->n_tokens, cells,
                            stats->fields[HS__F_FIRST_SIMILARITY] + at);
     for (size_t t = 0; t < stats->header->n_thresholds; t++) {
         const size_t n = unique_focal_add(stats, k, t, l);
         if (t == stats->header->threshold_main)
             stats->scratch->layer.unique_focal = n;
     }
-    band_sum(facts, stride, &stats->scratch->layer.near, &stats->scratch->layer.all);
+    band_sum(facts, &stats->scratch->layer.near, &stats->scratch->layer.all);
     segmentation_add(stats, k, l);
 }
 

@@ -13,6 +13,14 @@ static inline size_t hs__stats_stride(size_t tokens_max)
     return (tokens_max + 63) / 64 * 64 + 64;
 }
 
+/* Returns where element 0 of row i would be among sums of T rows. They are packed: each begins with the
+ * vector of 16 that holds the diagonal, so that a head reads one stream of memory. */
+static inline size_t hs__stats_sums_row(size_t n_tokens, size_t i)
+{
+    const size_t width = (n_tokens + 15) / 16 * 16, before = i / 16; /* vectors of row i that are left out */
+    return i * width - 16 * (8 * before * (before - (before > 0)) + before * (i % 16)) - 16 * before;
+}
+
 /* Facts of a text, found before its maps are read; arrays are [stride]. */
 typedef struct hs__stats_facts {
     size_t n_tokens, part;
@@ -28,7 +36,7 @@ typedef struct hs__stats_facts {
     uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
     float *columns;         /* of the layer at hand: column sums over its heads */
     float *similarity_sum,
-        *normalized_sum; /* [T][stride], of the layer at hand: S and N, i < j, over its heads */
+        *normalized_sum; /* hs__stats_sums_row, of the layer at hand: S and N, i < j, over its heads */
 } hs__stats_facts;
 
 /* In the bytes of a pair within a sentence; a histogram has its bins of N once without and once with it. */
@@ -86,8 +94,7 @@ void hs__cells_fold(const hs__cells *cells, int64_t *strip, int64_t *row);
 void hs__stats_counts_move(uint8_t *counts, size_t stride, const hs__cells *cells, int64_t *field);
 
 /* Adds sums[i][j], i < j, to the whole and fraction words of a layer's field, [2][n][n]. */
-void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, const hs__cells *cells,
-                        int64_t *field);
+void hs__stats_sums_add(const float *sums, size_t n_tokens, const hs__cells *cells, int64_t *field);
 
 /* Adds a real number to a pair of words: integer and fraction. */
 static inline void hs__stats_fixed_add(int64_t fixed[2], double value)

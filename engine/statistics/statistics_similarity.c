@@ -169,15 +169,21 @@ static double columns_sum(const float *columns, const hs__stats_facts *facts, hs
     return sum;
 }
 
-/* Sum of A_ij with j - i = offset. */
-static double diagonal_sum(const float *attention, size_t n, ptrdiff_t offset)
+/* Sums A_ij for each j - i from -HS_PROFILE_REACH to HS_PROFILE_REACH. */
+static HS_CLONES void diagonals_sum(const float *attention, size_t n, double sums[2 * HS_PROFILE_REACH + 1])
 {
-    const size_t first = offset < 0 ? (size_t)-offset * n : (size_t)offset;
-    const size_t away = (size_t)(offset < 0 ? -offset : offset);
-    double sum = 0;
-    for (size_t k = 0; k + away < n; k++)
-        sum += (double)attention[first + k * (n + 1)];
-    return sum;
+    memset(sums, 0, (2 * HS_PROFILE_REACH + 1) * sizeof *sums);
+    for (size_t i = 0; i < n; i++) {
+        const float *row = attention + i * n;
+        const size_t first = i < HS_PROFILE_REACH ? HS_PROFILE_REACH - i : 0;
+        const size_t end = hs__min(2 * HS_PROFILE_REACH + 1, n - i + HS_PROFILE_REACH);
+        if (first == 0 && end == 2 * HS_PROFILE_REACH + 1)
+            for (size_t k = 0; k < 2 * HS_PROFILE_REACH + 1; k++)
+                sums[k] += (double)row[i + k - HS_PROFILE_REACH];
+        else
+            for (size_t k = first; k < end; k++)
+                sums[k] += (double)row[i + k - HS_PROFILE_REACH];
+    }
 }
 
 void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
@@ -188,10 +194,11 @@ void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts 
     row_sums rows, first;
     map_sum(head->attention, T, T, &rows);
     map_sum(head->attention, 1, T, &first);
-    for (ptrdiff_t k = -HS_PROFILE_REACH; k <= HS_PROFILE_REACH; k++) {
-        const size_t away = (size_t)(k < 0 ? -k : k);
-        ret_figures[HS__PROFILE_OFFSETS + HS_PROFILE_REACH + k] =
-            away < T ? diagonal_sum(head->attention, T, k) / (double)(T - away) : 0;
+    double *offsets = ret_figures + HS__PROFILE_OFFSETS;
+    diagonals_sum(head->attention, T, offsets);
+    for (size_t k = 0; k <= 2 * HS_PROFILE_REACH; k++) {
+        const size_t away = k < HS_PROFILE_REACH ? HS_PROFILE_REACH - k : k - HS_PROFILE_REACH;
+        offsets[k] = away < T ? offsets[k] / (double)(T - away) : 0;
     }
     const double *centre = ret_figures + HS__PROFILE_OFFSETS + HS_PROFILE_REACH;
     ret_figures[HS__PROFILE_SELF] = centre[0];
@@ -225,6 +232,19 @@ void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts 
 
 /* gcc's vectors, whatever the width of the CPU's registers. Unaligned in memory. */
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* Four elements: every CPU has vectors of 16 bytes. gcc splits comparisons of wider ones into elements. */
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t four_ints __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint8_t four_bytes __attribute__((vector_size(4), aligned(1), may_alias));
+
+/* Bytes that are counted at once. */
+#if defined(__x86_64__)
+enum { PIECE = 32 }; /* AVX2's */
+#else
+enum { PIECE = 16 };
+#endif
+typedef uint8_t piece __attribute__((vector_size(PIECE), aligned(1), may_alias));
 
 typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
 
@@ -296,8 +316,6 @@ static inline __attribute__((always_inline)) void values_read(const float *restr
                                                               bool first, float *restrict s,
                                                               float *restrict n, const row_places *places)
 {
-    float *restrict similarity_sum = places->similarity_sum;
-    float *restrict normalized_sum = places->normalized_sum;
     const float reciprocal = limits->reciprocal;
     for (size_t j = from; j <= limits->diagonal; j++)
         s[j] = 0;
@@ -305,23 +323,31 @@ static inline __attribute__((always_inline)) void values_read(const float *restr
            (n_tokens - limits->diagonal - 1) * sizeof *row);
     for (size_t j = n_tokens; j < limits->end; j++)
         s[j] = 0;
-    for (size_t j = from; j < limits->end; j++)
-        n[j] = s[j] * reciprocal;
-    for (size_t j = from; j < limits->end; j++)
-        similarity_sum[j] = first ? s[j] : similarity_sum[j] + s[j];
-    for (size_t j = from; j < limits->end; j++)
-        normalized_sum[j] = first ? n[j] : normalized_sum[j] + n[j];
+    for (size_t j = from; j < limits->end; j += HS__LANES / 2) {
+        const half similarity = *(const half *)(s + j), normalized = similarity * reciprocal;
+        half *similarity_sum = (half *)(places->similarity_sum + j),
+             *normalized_sum = (half *)(places->normalized_sum + j);
+        *(half *)(n + j) = normalized;
+        if (first) {
+            *similarity_sum = similarity;
+            *normalized_sum = normalized;
+        } else {
+            *similarity_sum += similarity;
+            *normalized_sum += normalized;
+        }
+    }
 }
 
 /* Counts the thresholds that each element reaches. */
 static inline __attribute__((always_inline)) void
 levels_count(const float *restrict s, size_t from, const row_limits *limits, uint8_t *restrict levels)
 {
-    memset(levels + from, 0, limits->end - from);
-    for (size_t t = 0; t < limits->n_thresholds; t++) {
-        const float cut = limits->cuts[t];
-        for (size_t j = from; j < limits->end; j++)
-            levels[j] = (uint8_t)(levels[j] + (s[j] >= cut));
+    for (size_t j = from; j < limits->end; j += HS__LANES / 4) {
+        const four values = *(const four *)(s + j);
+        four_ints counts = {0};
+        for (size_t t = 0; t < limits->n_thresholds; t++)
+            counts -= values >= limits->cuts[t];
+        *(four_bytes *)(levels + j) = __builtin_convertvector(counts, four_bytes);
     }
 }
 
@@ -329,10 +355,30 @@ levels_count(const float *restrict s, size_t from, const row_limits *limits, uin
 static inline __attribute__((always_inline)) void bins_find(const float *restrict n, size_t from, size_t end,
                                                             uint8_t *restrict bins)
 {
-    const float top = HS_CORPUS_BINS - 1;
-    for (size_t j = from; j < end; j++) {
-        const float scaled = n[j] * (float)HS_CORPUS_BINS, clipped = scaled < top ? scaled : top;
-        bins[j] = (uint8_t)((int32_t)(n[j] >= 0 ? clipped : -1) + 1);
+    const four top = (four){0} + (HS_CORPUS_BINS - 1);
+    for (size_t j = from; j < end; j += HS__LANES / 4) {
+        const four values = *(const four *)(n + j), scaled = values * HS_CORPUS_BINS;
+        const four_ints below = scaled < top;
+        const four clipped = (four)(((four_ints)scaled & below) | ((four_ints)top & ~below));
+        const four_ints found = (__builtin_convertvector(clipped, four_ints) + 1) & (values >= 0);
+        *(four_bytes *)(bins + j) = __builtin_convertvector(found, four_bytes);
+    }
+}
+
+/* Copies the levels, and marks the pairs of the row's sentence. */
+static inline __attribute__((always_inline)) void signal_mark(const uint8_t *restrict levels, size_t from,
+                                                              const row_limits *limits,
+                                                              uint8_t *restrict diagonal,
+                                                              uint8_t *restrict bins)
+{
+    const int32_t i = (int32_t)limits->diagonal, sentence_end = (int32_t)limits->sentence_end;
+    memcpy(diagonal + from, levels + from, limits->end - from);
+    for (size_t j = from; j < limits->sentence_end; j += HS__LANES / 4) {
+        const four_ints at = (four_ints){0, 1, 2, 3} + (int32_t)j;
+        const four_bytes signal =
+            __builtin_convertvector((at > i) & (at < sentence_end) & HS__SIGNAL, four_bytes);
+        *(four_bytes *)(diagonal + j) |= signal;
+        *(four_bytes *)(bins + j) |= signal;
     }
 }
 
@@ -357,15 +403,11 @@ static inline __attribute__((always_inline)) void row_read(const row_places *pla
                                                            bool first, row_values *values,
                                                            moment_floats *moments)
 {
-    const size_t from = limits->diagonal / HS__LANES * HS__LANES, i = limits->diagonal;
+    const size_t from = limits->diagonal / HS__LANES * HS__LANES;
     values_read(row, from, n_tokens, limits, first, values->s, values->n, places);
     levels_count(values->s, from, limits, places->levels);
     bins_find(values->n, from, limits->end, places->bins);
-    memcpy(places->diagonal + from, places->levels + from, limits->end - from);
-    for (size_t j = i + 1; j < limits->sentence_end; j++)
-        places->diagonal[j] |= HS__SIGNAL;
-    for (size_t j = i + 1; j < limits->sentence_end; j++)
-        places->bins[j] |= HS__SIGNAL;
+    signal_mark(places->levels, from, limits, places->diagonal, places->bins);
     values_add(values->n, from, limits->end, moments->all, moments->all_squares);
     const size_t signal_end = hs__lanes_ceil(limits->sentence_end);
     for (size_t j = limits->sentence_end; j < signal_end; j++)
@@ -387,12 +429,12 @@ static inline __attribute__((always_inline)) void rows_read(const hs__stats_map 
         const row_places places = {.levels = map->levels + at,
                                    .diagonal = map->diagonals + at - i,
                                    .bins = map->bins + at,
-                                   .similarity_sum = facts->similarity_sum + at,
-                                   .normalized_sum = facts->normalized_sum + at};
+                                   .similarity_sum = facts->similarity_sum + hs__stats_sums_row(T, i),
+                                   .normalized_sum = facts->normalized_sum + hs__stats_sums_row(T, i)};
         const row_limits limits = {
             i, (size_t)facts->sentence_ends[i], end, reciprocal, map->cuts, map->n_thresholds};
         row_read(&places, similarity + i * T, T, &limits, first, values, &floats);
-        *(bytes *)(places.levels + end) = (bytes){0};
+        *(bytes *)(places.levels + end) = *(bytes *)(places.diagonal + end) = (bytes){0};
         n_added += end / HS__LANES - i / HS__LANES;
         if (n_added >= FLOATS_MAX) {
             moments_flush(&floats, &moments);
@@ -470,60 +512,87 @@ static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
 
 /* ---- per threshold ---- */
 
-/* Counts of columns in bytes, over at most ROWS_MAX rows. */
-typedef struct column_counts {
-    uint8_t degrees[ROW_MAX], distances[ROW_MAX], signal[ROW_MAX];
-} column_counts;
+/* 1 for each byte below HS__SIGNAL that reaches a level. No function: it would return a vector. */
+#define REACHING(values, level) (((values) + (uint8_t)(HS__SIGNAL - (level))) >> 7)
 
-/* Counts the elements of a row that reach a level. */
-static inline __attribute__((always_inline)) void reaching_count(const uint8_t *restrict row, size_t n,
-                                                                 uint8_t level, uint8_t *restrict counts)
+static inline __attribute__((always_inline)) void wide_add(const piece *counts, uint32_t *restrict wide)
 {
-    for (size_t j = 0; j < n; j++)
-        counts[j] = (uint8_t)(counts[j] + (row[j] >= level));
+    for (size_t j = 0; j < PIECE; j++)
+        wide[j] += (*counts)[j];
 }
 
-/* Counts the same in a row of `diagonals`, and those of the same sentence. */
-static inline __attribute__((always_inline)) void moved_count(const uint8_t *restrict row, size_t n,
-                                                              uint8_t level, uint8_t *restrict all,
-                                                              uint8_t *restrict signal)
+/* Counts the pairs of PIECE tokens. */
+static inline __attribute__((always_inline)) void
+degrees_count(const uint8_t *levels, size_t stride, size_t n_rows, uint8_t level, uint32_t *degrees)
 {
-    for (size_t j = 0; j < n; j++)
-        all[j] = (uint8_t)(all[j] + ((row[j] & (HS__SIGNAL - 1)) >= level));
-    reaching_count(row, n, HS__SIGNAL | level, signal);
+    for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
+        piece counts = {0};
+        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
+            counts += REACHING(*(const piece *)(levels + i * stride), level);
+        wide_add(&counts, degrees);
+    }
 }
 
-static inline __attribute__((always_inline)) void wide_add(const uint8_t *restrict counts, size_t n,
-                                                           uint32_t *restrict wide)
+/* Counts the pairs of PIECE distances. */
+static inline __attribute__((always_inline)) void
+distances_count(const uint8_t *diagonals, size_t stride, size_t n_rows, uint8_t level, uint32_t *distances)
 {
-    for (size_t j = 0; j < n; j++)
-        wide[j] += counts[j];
+    for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
+        piece counts = {0};
+        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
+            counts += REACHING(*(const piece *)(diagonals + i * stride) & (HS__SIGNAL - 1), level);
+        wide_add(&counts, distances);
+    }
 }
 
-/* Degrees, distances and pairs within a sentence. */
-static HS_CLONES void pairs_count(hs__stats_map *map, size_t n_tokens)
+/* Counts those of the same sentence. */
+static inline __attribute__((always_inline)) uint64_t signal_count(const uint8_t *diagonals, size_t stride,
+                                                                   size_t n_rows, uint8_t level)
+{
+    uint64_t sum = 0;
+    for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
+        piece counts = {0};
+        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++) {
+            const piece row = *(const piece *)(diagonals + i * stride);
+            counts += REACHING(row & (HS__SIGNAL - 1), level) & (row >> 7);
+        }
+        uint32_t wide[PIECE] = {0};
+        wide_add(&counts, wide);
+        for (size_t j = 0; j < PIECE; j++)
+            sum += wide[j];
+    }
+    return sum;
+}
+
+/* Degrees, distances and pairs within a sentence, of which none is longer than n_longest tokens. Bytes of a
+ * row past its last pair are 0, so chunks may run over its end. */
+static HS_CLONES void pairs_count(hs__stats_map *map, size_t n_tokens, size_t n_longest)
 {
     const size_t stride = map->stride, T = n_tokens;
-    column_counts counts;
     memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
     memset(map->distances, 0, map->n_thresholds * stride * sizeof *map->distances);
     for (size_t t = 0; t < map->n_thresholds; t++) {
         const uint8_t level = (uint8_t)(t + 1);
         map->same_sentence[t] = 0;
-        for (size_t first = 0; first < T; first += ROWS_MAX) {
-            memset(counts.degrees, 0, T);
-            memset(counts.distances, 0, T);
-            memset(counts.signal, 0, T);
-            for (size_t i = first; i < hs__min(first + ROWS_MAX, T); i++) {
-                reaching_count(map->levels + i * stride, T, level, counts.degrees);
-                moved_count(map->diagonals + i * stride, T - i, level, counts.distances, counts.signal);
-            }
-            wide_add(counts.degrees, T, map->degrees + t * stride);
-            wide_add(counts.distances, T, map->distances + t * stride);
-            for (size_t j = 0; j < T; j++)
-                map->same_sentence[t] += counts.signal[j];
+        for (size_t j = 0; j < T; j += PIECE) {
+            const uint8_t *diagonals = map->diagonals + j;
+            degrees_count(map->levels + j, stride, T, level, map->degrees + t * stride + j);
+            distances_count(diagonals, stride, T - j, level, map->distances + t * stride + j);
+            if (j < n_longest)
+                map->same_sentence[t] += signal_count(diagonals, stride, T - j, level);
         }
     }
+}
+
+/* Returns the tokens of the longest sentence. */
+static size_t longest_sentence(const hs__stats_facts *facts)
+{
+    size_t longest = 0;
+    for (size_t i = 0, end; i < facts->n_tokens; i = end) {
+        end = (size_t)facts->sentence_ends[i];
+        longest = end - i > longest ? end - i : longest;
+    }
+    return longest;
 }
 
 /* ---- the lower half ---- */
@@ -586,7 +655,7 @@ void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__s
     map->moments[0][1] = lanes_sum(&moments.all) - map->moments[1][1];
     map->moments[0][2] = lanes_sum(&moments.all_squares) - map->moments[1][2];
     levels_mirror(map->levels, map->stride, T);
-    pairs_count(map, T);
+    pairs_count(map, T, longest_sentence(facts));
 }
 
 HS_CLONES
@@ -726,17 +795,17 @@ static HS_CLONES void sums_row_add(const float *values, size_t from, size_t n, i
     }
 }
 
-void hs__stats_sums_add(const float *sums, size_t stride, size_t n_tokens, const hs__cells *cells,
-                        int64_t *field)
+void hs__stats_sums_add(const float *sums, size_t n_tokens, const hs__cells *cells, int64_t *field)
 {
     const size_t n = cells->n;
     for (size_t i = 0; i < n_tokens; i++) {
+        const float *row = sums + hs__stats_sums_row(n_tokens, i);
         int64_t *whole = field + i / cells->step * n, *fraction = whole + n * n;
         if (cells->step == 1) {
-            sums_row_add(sums + i * stride, i + 1, n_tokens, whole, fraction);
+            sums_row_add(row, i + 1, n_tokens, whole, fraction);
             continue;
         }
-        sums_row_add(sums + i * stride, i + 1, n_tokens, cells->strips[0], cells->strips[1]);
+        sums_row_add(row, i + 1, n_tokens, cells->strips[0], cells->strips[1]);
         if ((i + 1) % cells->step && i + 1 < n_tokens)
             continue;
         hs__cells_fold(cells, cells->strips[0], whole);
