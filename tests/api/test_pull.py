@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hub import Hub, etag
+from hub import Hub, etag, git_sha1
 
 MINI = Path(__file__).parents[2] / "model" / "mini"
 FILES = {name: (MINI / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json",
@@ -291,6 +291,15 @@ def test_answers_of_a_hub_that_is_none(pull, hub, cache, path, answer, said):
     done = pull()
     assert done.returncode == 1 and said in done.stderr, done.stderr
     assert not (folder(cache) / "refs").exists() and not list(cache.rglob("*evil*"))
+
+
+def test_an_endpoint_with_slashes_and_a_weak_tag(pull, hub, cache):
+    """As a proxy in front of the hub may have them."""
+    tag = git_sha1(FILES["config.json"])
+    hub.instead[CONFIG] = (200, FILES["config.json"], {"ETag": f'W/"{tag}" '})
+    done = pull(HF_ENDPOINT=hub.url + "//", HF_TOKEN="")
+    assert done.returncode == 0, done.stderr
+    assert os.readlink(folder(cache) / "snapshots" / hub.COMMIT / "config.json") == f"../../blobs/{tag}"
 
 
 def test_a_token_that_the_hub_does_not_know(pull):
