@@ -17,7 +17,7 @@ MODULES = ["model", "engine", "api", "server/base", "server/commands", "server/c
 KINDS = {
     "assertions": r"\bassert\(",
     "refused memory": r"NO_?MEM|OUT_OF_MEMORY|no memory|[mc]alloc\(|realloc\(|strn?dup\(|hs_json_memory\(|posix_memalign|aligned_alloc",
-    "system calls": r"errno|E[A-Z]{4,}\b|HS_IO\b|HS_NO_SPACE|\b(open(at|dir)?|f(d?open|close|flush|gets|scanf|puts|error|sync)|close|p?read|p?write|"
+    "system calls": r"errno|\bE[A-Z]{4,}\b|HS_IO\b|HS_NO_SPACE|\b(open(at|dir)?|f(d?open|close|flush|gets|scanf|puts|error|sync)|close|p?read|p?write|"
                     r"lseek(64)?|ftruncate|f?l?stat(at|vfs)?|access|flock|poll|rename|realpath|mkdir|unlink|mmap|sched_\w+|pthread_\w+|"
                     r"set\w*id|getrandom|isatty|accept4?|bind|listen|socket|[gs]etsockopt|send(file|msg)?|recv|dup2?|pipe2?|fork)\(",
     "other libraries": r"sqlite3_|SQLITE_|MHD_|\buv_|curl|CURL|json_\w+\(|ZSTD_|deflate\w*\(|inflate\w*\(|HPDF_|cblas|dlopen|dlsym",
