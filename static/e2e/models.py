@@ -41,7 +41,7 @@ def main(target):
         task_head.add(folder, task, len(labels), id2label=dict(enumerate(labels)))
     encoder(target / "encoder")
     vocabulary = (MINI / "vocab.txt").read_text().splitlines()
-    causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=1024)
+    causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=2560)
     short = family_gpt2.write_random(target / "short", n_layers=2, n_heads=4, vocab=len(vocabulary), positions=32)
     for folder in (causal, short):
         shutil.copy(MINI / "vocab.txt", folder)

@@ -153,6 +153,14 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   const [[row]] = (await ask(request, home, { model: "causal", text, max_tokens: 700, layers: [1], heads: [2], outputs: ["sliced_attentions"],
     rows: [9, 10], columns: [5, 6] })).sliced_attentions;
   await expect(page.getByRole("list", { name: "Heads, strongest first" })).toContainText(String(Number(row[0][0].toPrecision(3))));
+  // A head of a still longer one has pooled maps, and a window around the pinned cell.
+  const longer = text.repeat(3);
+  await open(page, home, `view=head&model=causal&max=2100&layer=1&head=2&pin=2090.300&text=${encodeURIComponent(longer)}`);
+  await expect(page.locator(".plate:visible")).toHaveCount(4);
+  await expect(page.locator(".plate:visible").last()).toContainText("tokens 1972–2099 by 256–383");
+  await settled(page);
+  expect(requests.filter(maps)).toHaveLength(2); // the sample's, and the head of the shorter text
+  expect(await colours(page, ".plate canvas")).toBeGreaterThan(5);
 });
 
 test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {

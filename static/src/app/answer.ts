@@ -35,7 +35,7 @@ export interface Answer {
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
   pooled: Pooled | null; // of a long text
-  part: Float32Array | null; // [l][h][rows][columns] of attentions or of similarities
+  parts: Record<"attention" | "similarity", Float32Array | null>; // [l][h][rows][columns]
   summary: Summary[][] | null; // [l][h]
   timing: Timing;
   bytes: number;
@@ -44,8 +44,8 @@ export interface Answer {
 // The overview of a long text has these in place of its maps.
 export interface Pooled {
   side: number; // blocks along a map
-  attention: Uint16Array; // [l][h][side][side], f2: the largest element of each block
-  similarity: Uint16Array; // the same
+  attention: Uint16Array | Float32Array; // [l][h][side][side], f2 or f4: the largest element of each block
+  similarity: Uint16Array | Float32Array; // the same
   profiles: Record<string, ArrayLike<number>>; // [l][h] by name; offsets [l][h][17]
 }
 
@@ -96,7 +96,10 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
     pooled: pooledOf(tensors),
-    part: (map("sliced_attentions") ?? map("sliced_similarities")) as Float32Array | null,
+    parts: {
+      attention: map("sliced_attentions") as Float32Array | null,
+      similarity: map("sliced_similarities") as Float32Array | null,
+    },
     summary: summaryOf(tensors),
     timing,
     bytes: bytes.byteLength,
@@ -111,8 +114,8 @@ function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
   );
   return {
     side: similarity.shape.at(-1) ?? 0,
-    attention: attention.data as Uint16Array,
-    similarity: similarity.data as Uint16Array,
+    attention: attention.data as Pooled["attention"],
+    similarity: similarity.data as Pooled["similarity"],
     profiles: Object.fromEntries(profiles) as Pooled["profiles"],
   };
 }

@@ -155,8 +155,10 @@ export class App {
 
   // One head in single precision. Until the model's shape is known, the overview's entry, which has no answer then.
   exactly(requested: Requested, { layer, head }: Selection, measures: Measures = PLAIN): Entry {
-    const known = this.shape(this.known(requested), requested.model);
-    return known && layer >= 0
+    const answer = this.known(requested);
+    const known = this.shape(answer, requested.model);
+    const waits = !answer && this.tokensOf(requested) !== null; // its maps may be too large
+    return known && layer >= 0 && !waits
       ? this.cache.want(headRequest(requested, layer, head, measures))
       : this.overview(requested);
   }

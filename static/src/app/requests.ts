@@ -91,6 +91,37 @@ export const fineAttentionRequest = (state: Requested, layers: number[]): Analyz
 
 export type Range = readonly [from: number, to: number]; // the end excluded
 
+const HEAD_BLOCKS_MOST = 512; // rows and columns of one head's pooled map
+
+const ofHead = (state: Requested, layer: number, head: number): AnalyzeRequest => ({
+  ...inputOf(state),
+  layers: [layer],
+  heads: head === SUM ? "all" : [head],
+  ...(head === SUM ? { reduce: "sum" as const } : {}),
+  dtype: "f4",
+});
+
+export const poolOf = (tokens: number): number => Math.ceil(tokens / HEAD_BLOCKS_MOST);
+
+// One head of a text whose maps are too large for a page: its pooled maps, and a window of them.
+export const pooledHeadRequest = (state: Requested, layer: number, head: number, tokens: number): AnalyzeRequest => ({
+  ...ofHead(state, layer, head),
+  outputs: ["max_pooled_attentions", "max_pooled_similarities"],
+  pool: poolOf(tokens),
+});
+export const windowRequest = (
+  state: Requested,
+  layer: number,
+  head: number,
+  rows: Range,
+  columns: Range,
+): AnalyzeRequest => ({
+  ...ofHead(state, layer, head),
+  outputs: ["sliced_attentions", "sliced_similarities"],
+  rows: [...rows],
+  columns: [...columns],
+});
+
 // Some rows and columns of all heads' maps, of a text whose whole maps are too large.
 export const attentionPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest =>
   wholeRequest(state, "all", "all", ["sliced_attentions"], { rows: [...rows], columns: [...columns] });

@@ -13,6 +13,7 @@ import { AttentionMaps } from "./attention";
 import { Deriver, type Derived } from "./derived";
 import { isScore, type Known } from "./figures";
 import { KnownHeads } from "./known";
+import { isTooLong } from "./pooled";
 
 const HEADS_MOST = 8; // kept of one answer
 
@@ -48,8 +49,10 @@ class Heads {
 
   // The chosen head, exact if its answer is here. Until then from the overview's bytes, with plain measures only.
   head(measures: Measures = PLAIN): { head: Head | null; entry: Entry; selection: Selection } {
-    const { answer } = this.app.overview();
+    const overview = this.app.overview();
+    const { answer } = overview;
     const selection = this.app.selection(answer);
+    if (isTooLong(answer)) return { head: null, entry: overview, selection };
     const entry = this.app.exactly(this.app.state, selection, measures);
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
     const map = answer && isPlain(measures) && this.attention(answer, selection.layer)?.[selection.head];

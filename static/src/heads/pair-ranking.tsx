@@ -35,8 +35,9 @@ function partsBetween(app: App, overview: Answer, a: Group, b: Group): (number |
   return overview.layers.map((_, l) =>
     overview.heads.map((_head, h) => {
       const most = overview.summary?.[l]?.[h]?.max_similarity ?? 0;
-      if (!answer?.part || (tie === "similar" && most <= 0)) return null;
-      const sum = partAt(answer.part, answer, l, h).reduce((total, v) => total + v, 0);
+      const part = answer?.parts[tie === "similar" ? "similarity" : "attention"];
+      if (!answer || !part || (tie === "similar" && most <= 0)) return null;
+      const sum = partAt(part, answer, l, h).reduce((total, v) => total + v, 0);
       return tie === "similar" ? sum / (from.length * to.length * most) : sum / from.length;
     }),
   );

@@ -7,7 +7,14 @@ import { REACH, type Profile } from "./patterns";
 import { fromHalves, signedBytes } from "./similarity";
 
 export const isLong = (overview: Answer | null | undefined): boolean => Boolean(overview?.pooled);
+// True if one head's whole maps are too large for a page.
+export const isTooLong = (overview: Answer | null | undefined): boolean =>
+  isLong(overview) && overview!.encoding.ids.length > WHOLE_MOST;
+export const WHOLE_MOST = 2048; // tokens: 17 MB a map
+
 export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of at most ${LONG} tokens. Set “Tokens at most” to see the beginning of this one.`;
+
+export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The view Head shows longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
 
 // Square maps of blocks, by layer * heads + head, in the bytes of whole maps.
 export interface SmallMaps {
@@ -24,8 +31,8 @@ export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
     layers.flatMap((_, l) => heads.map((_head, h) => fromHalves(partAt(stack, overview, l, h))));
   return {
     side: pooled.side,
-    attention: parts(pooled.attention).map((map) => Uint8Array.from(map, (v) => Math.round(255 * v))),
-    similarity: parts(pooled.similarity).map(signedBytes),
+    attention: parts(pooled.attention as Uint16Array).map((map) => Uint8Array.from(map, (v) => Math.round(255 * v))),
+    similarity: parts(pooled.similarity as Uint16Array).map(signedBytes),
   };
 });
 

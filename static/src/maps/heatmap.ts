@@ -11,6 +11,7 @@ export interface HeatmapContent {
   n: number;
   labels: readonly string[];
   faint: readonly boolean[]; // labels to draw faintly: special tokens
+  columns?: Pick<HeatmapContent, "labels" | "faint">; // if they are others than those of the rows
   indices: Uint8Array; // [n][n] colour indices
   lut: Lut;
   middle: number; // the index of the value 0
@@ -304,7 +305,7 @@ export class Heatmap {
   private columnLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
     this.drawLabel(
       g,
-      content,
+      content.columns ?? content,
       t,
       strong,
       () => {
@@ -318,7 +319,7 @@ export class Heatmap {
   // A strong label replaces its neighbours, which would otherwise show beneath it.
   private drawLabel(
     g: CanvasRenderingContext2D,
-    content: HeatmapContent,
+    content: Pick<HeatmapContent, "labels" | "faint">,
     t: number,
     strong: boolean,
     place: () => void,

@@ -69,7 +69,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     headOutputs: outputs && (dtype === "f2" ? toHalves(outputs) : outputs),
     distances: null,
     pooled: null,
-    part: null,
+    parts: { attention: null, similarity: null },
     summary,
     timing: {},
     bytes: 0,

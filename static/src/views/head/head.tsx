@@ -30,8 +30,10 @@ import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
+import { LongHead } from "./long-head";
 import { Plates, QUANTITIES } from "./plates";
 import { headsOf } from "../../heads/heads";
+import { isTooLong } from "../../heads/pooled";
 import { pinnedIn } from "../../maps/axis";
 // Overlays of maps without similarities.
 const OVERLAYS_OF_ATTENTION = [
@@ -70,6 +72,7 @@ export function HeadView() {
         )}
       </Controls>
       {statusOf(app, entry, head !== null)}
+      {entry.answer && isTooLong(entry.answer) && <LongHead overview={entry.answer} selection={selection} />}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
         {quantities.map((quantity) => (

@@ -11,6 +11,7 @@ import type { Axis, Head } from "../../maps/analysis";
 import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
 import type { Theme } from "../../app/theme";
 import { headsOf } from "../../heads/heads";
+import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
 import { hueOf, HUES } from "../../maps/colour";
 import {
   countAbove,
@@ -33,7 +34,7 @@ import { useApp } from "../../ui/context";
 import { Button, Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
-import { statusOf } from "../../ui/status";
+import { statusOf, StatusLine } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { Histogram } from "./histogram";
@@ -51,6 +52,7 @@ export function PairsView() {
       </div>
       <Filters />
       {statusOf(app, entry, head !== null)}
+      {isTooLong(entry.answer) && <StatusLine>{WHOLE_ONLY}</StatusLine>}
       {head && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
       {head && <Body head={head} answer={entry.answer} selection={selection} />}
     </section>

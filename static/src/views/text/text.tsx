@@ -13,7 +13,7 @@ import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
-import { isLong } from "../../heads/pooled";
+import { isLong, isTooLong, WHOLE_ONLY } from "../../heads/pooled";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
@@ -25,7 +25,7 @@ import { useApp } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
 import { useResize } from "../../ui/resize";
-import { statusOf } from "../../ui/status";
+import { statusOf, StatusLine } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { moveFocus } from "../../ui/arrows";
@@ -111,6 +111,7 @@ export function TextView() {
         <LineHeads heads={lines} shown={selection} />
       )}
       {statusOf(app, entry, head !== null)}
+      {isTooLong(entry.answer) && <StatusLine>{WHOLE_ONLY}</StatusLine>}
       {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
     </section>
   );
