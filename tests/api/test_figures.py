@@ -256,6 +256,14 @@ def test_similarity_goes_to_both_sides_of_0(server):
             assert any(bar[k][0] == colour for k in range(max(0, at - 1), min(255, at + 2))), (i, j)
 
 
+def test_similarity_that_is_nowhere_below_0_goes_to_one_side(server):
+    fields = {"text": "The cat sat.", "layers": [0], "heads": [0, 1]}
+    values = attentions(server, "similarities", **fields)
+    said = words(draw(server, "svg", {"show": "similarity", "labels": "none"}, **fields))
+    assert values.min() == 0 and f"{values.max():.3g}" in said
+    assert not any(word.startswith("-") for word in said)
+
+
 @pytest.mark.parametrize("scale, share, middle, name", [
     ("linear", lambda x: x, 0.5, "linear"), ("square_root", np.sqrt, 0.25, "square root"),
     ("log", lambda x: np.maximum(0, 1 + np.log10(np.maximum(x, 1e-30)) / 4), 0.01, "log, four decades"),
