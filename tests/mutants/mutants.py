@@ -40,7 +40,8 @@ BUILT = "build/plain"
 API = {
     "engine/statistics": ["reference_corpus", "inference", "syntax", "corpus_labels", "signal_noise"],
     "engine/analysis": ["attributions", "distances", "head_scores", "methods", "experiments", "patching"],
-    "api": ["answer", "formats", "figures", "patching", "target", "predictions", "classes", "embedding", "methods", "lines"],
+    "api": ["answer", "formats", "figures", "patching", "target", "predictions", "classes", "embedding", "methods", "lines",
+            "stacks", "prompts", "causal"],
     "model/tokenizer": ["byte_pairs", "prompts", "families"],
     "model": ["families", "causal", "model_names"],
     "server/corpus": ["examples", "corpus_labels", "search", "comparison", "corpus", "corpus_pruning", "corpus_windows",
