@@ -140,10 +140,10 @@ int hs__job_write(hs_job *job)
         return job->problem.status;
     const double start = hs_clock_ms();
     int32_t *ids = malloc(n_max * sizeof *ids);
-    if (ids)
-        given_copy(job, ids);
-    const hs_status st = ids ? write_ids(job, ids, n_given, n_max, &n)
-                             : hs_fail(&job->error, HS_NO_MEMORY, "no memory for the tokens");
+    if (!ids)
+        return hs__job_refuse_memory(job, "the tokens");
+    given_copy(job, ids);
+    const hs_status st = write_ids(job, ids, n_given, n_max, &n);
     hs__job_release(job);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
     if (st) {
