@@ -48,7 +48,7 @@ static void id_add(hs__config *config, const char *key, const json_t *value, id_
 {
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     const bool exists = id >= 0 && (size_t)id < list->vocab_size;
-    if (list->n == list->n_max)
+    if (list->n >= list->n_max)
         hs__config_refuse(config, "%s has more than %zu token ids", key, list->n_max);
     else if (exists)
         list->ids[list->n++] = (int32_t)id;
@@ -90,6 +90,8 @@ static void read_bad_words(hs__config *config, size_t vocab_size, hs_generation 
     static const char *const key = "bad_words_ids";
     const json_t *words = json_object_get(config->keys, key);
     id_list list = {g->bad_words, 0, HS_SUPPRESSED_MAX - 1, vocab_size, false};
+    if (words && !json_is_array(words) && !json_is_null(words))
+        hs__config_refuse(config, "%s must be lists of token ids", key);
     for (size_t i = 0; i < json_array_size(words); i++) {
         const json_t *word = json_array_get(words, i);
         if (!json_is_array(word) || json_array_size(word) == 0)

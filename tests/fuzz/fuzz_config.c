@@ -1,10 +1,36 @@
 /* fuzz_config.c - config.json of any content is refused, or gives an architecture within the limits that the
- * engine relies on. */
+ * engine relies on. So does what it says about writing a text. */
 #include "model/families/family.h"
 #include "tests/fuzz/fuzz.h"
 
+enum { VOCAB_SIZE = 300 };
+
+static void ids_check(const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        require(ids[i] >= 0 && ids[i] < VOCAB_SIZE);
+}
+
+static void generation_check(const hs_bytes *file)
+{
+    hs_generation g;
+    hs__generation_read(file, "generation_config.json", VOCAB_SIZE, &g);
+    if (*g.refusal)
+        return;
+    require(g.n_stops <= HS_STOPS_MAX && g.n_suppressed + g.n_begin_suppressed <= HS_SUPPRESSED_MAX);
+    ids_check(g.stops, g.n_stops);
+    ids_check(g.suppressed, g.n_suppressed + g.n_begin_suppressed);
+    require(g.forced_first < VOCAB_SIZE && g.forced_last < VOCAB_SIZE && g.start_id < VOCAB_SIZE);
+    require(g.n_bad_words <= HS_SUPPRESSED_MAX);
+    for (size_t i = 0; i < g.n_bad_words; i++) /* no word is empty */
+        require(g.bad_words[i] < VOCAB_SIZE && (g.bad_words[i] >= 0 || (i > 0 && g.bad_words[i - 1] >= 0)));
+    require(g.n_bad_words == 0 || g.bad_words[g.n_bad_words - 1] == -1);
+    require(g.repetition_penalty > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    generation_check(&(hs_bytes){data, size});
     const hs__family *family = NULL;
     hs_architecture architecture = {0};
     hs_error err = {0};

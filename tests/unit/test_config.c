@@ -773,6 +773,63 @@ START_TEST(every_size_is_limited)
 }
 END_TEST
 
+/* Files that say how to write a text, and their refusals, or NULL. */
+static const struct {
+    const char *text, *refusal;
+} generations[] = {
+    {"{}", NULL},
+    {"{\"eos_token_id\":[],\"suppress_tokens\":[],\"bad_words_ids\":[],\"stop_strings\":null}", NULL},
+    {"{\"eos_token_id\":[1,300,-1],\"begin_suppress_tokens\":null,\"guidance_scale\":1}", NULL},
+    {"", "not valid JSON"},
+    {"[]", "not a JSON object"},
+    {"{\"eos_token_id\":\"a\"}", "eos_token_id must have token ids from 0 to 299"},
+    {"{\"eos_token_id\":[[1]]}", "eos_token_id must have token ids"},
+    {"{\"eos_token_id\":1.5}", "eos_token_id must have token ids"},
+    {"{\"forced_eos_token_id\":300}", "forced_eos_token_id must have token ids"},
+    {"{\"bad_words_ids\":[[]]}", "bad_words_ids must be lists of token ids"},
+    {"{\"bad_words_ids\":[5]}", "bad_words_ids must be lists of token ids"},
+    {"{\"bad_words_ids\":\"a\"}", "bad_words_ids must be lists of token ids"},
+    {"{\"bad_words_ids\":[[null]]}", "bad_words_ids must have token ids"},
+    {"{\"bad_words_ids\":[[4,300]]}", "bad_words_ids must have token ids"},
+    {"{\"repetition_penalty\":0}", "repetition_penalty must be a number"},
+    {"{\"min_length\":-1}", "min_length must be a number"},
+    {"{\"stop_strings\":[\".\"]}", "stop_strings is not supported for writing a text"},
+};
+
+static void read_generation(const char *text, hs_generation *ret_generation)
+{
+    hs__generation_read(&(hs_bytes){text, strlen(text)}, "generation_config.json", 300, ret_generation);
+}
+
+START_TEST(generation_keys)
+{
+    hs_generation generation;
+    read_generation(generations[_i].text, &generation);
+    if (generations[_i].refusal)
+        ck_assert_msg(strstr(generation.refusal, generations[_i].refusal), "%s\n gave: %s",
+                      generations[_i].text, generation.refusal);
+    else
+        ck_assert_str_eq(generation.refusal, "");
+}
+END_TEST
+
+/* Bad words of one id take two numbers each: 256 fill the list. */
+START_TEST(bad_words_are_limited)
+{
+    char text[2048] = "{\"bad_words_ids\":[[7]";
+    hs_generation generation;
+    for (size_t n = 2; n <= HS_SUPPRESSED_MAX / 2 + 3; n++) {
+        strcat(text, ",[7]");
+        char file[sizeof text + 2];
+        snprintf(file, sizeof file, "%s]}", text);
+        read_generation(file, &generation);
+        ck_assert_uint_le(generation.n_bad_words, HS_SUPPRESSED_MAX);
+        ck_assert_int_eq(*generation.refusal != '\0', n > HS_SUPPRESSED_MAX / 2);
+    }
+    ck_assert(strstr(generation.refusal, "bad_words_ids has more than 511 token ids"));
+}
+END_TEST
+
 START_TEST(a_long_name_is_cut_between_characters)
 {
     char name[801] = "", config[2048];
@@ -816,6 +873,8 @@ int main(void)
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);
+    tcase_add_loop_test(tests, generation_keys, 0, sizeof generations / sizeof *generations);
+    tcase_add_test(tests, bad_words_are_limited);
     tcase_add_test(tests, a_long_name_is_cut_between_characters);
     Suite *suite = suite_create("config");
     suite_add_tcase(suite, tests);
