@@ -149,6 +149,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   // The sample text's maps are whole, this text's are not.
   expect(requests.filter(maps)).toEqual([["attentions"]]);
   expect(requests.some((names) => names.includes("max_pooled_attentions"))).toBe(true);
+  await expect(view(page, "Overview")).toContainText("square root, 0 to 1; largest of 6 × 6");
   await open(page, home, `view=head&model=causal&max=700&layer=1&head=2&pin=9.5&ties=1&tie=to&text=${encodeURIComponent(text)}`);
   const [[row]] = (await ask(request, home, { model: "causal", text, max_tokens: 700, layers: [1], heads: [2], outputs: ["sliced_attentions"],
     rows: [9, 10], columns: [5, 6] })).sliced_attentions;

@@ -36,6 +36,10 @@ export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
   };
 });
 
+// The tokens along a block of the maps; 1 for whole ones.
+export const blockOf = ({ pooled, encoding }: Answer): number =>
+  pooled?.side ? Math.ceil(encoding.ids.length / pooled.side) : 1;
+
 // The rows and columns of the maps at hand, and those of them that are shown. Blocks are shown with all their tokens.
 export function extentOf(overview: Answer, withSpecial: boolean): { T: number; tokens: readonly number[] } {
   const small = smallMapsOf(overview);

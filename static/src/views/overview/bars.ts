@@ -19,23 +19,29 @@ const SIGNED_ROOTS: Tick[] = [
   { at: 1, label: "1" },
 ];
 
-// range: of the figure, where there is one.
-export function overviewBars({ state, theme }: App, figure: Figure | null, range: [number, number] | null): Bar[] {
+// range: of the figure, where there is one. pool: tokens along a block of pooled maps; 1 for whole ones.
+export function overviewBars(
+  { state, theme }: App,
+  figure: Figure | null,
+  range: [number, number] | null,
+  pool: number,
+): Bar[] {
   const { show, map, small, center } = state;
+  const pooled = pool > 1 ? `; largest of ${pool} × ${pool}` : "";
   const bars: Bar[] = [];
   if (show !== "similarity")
     bars.push({
       lut: lutOf(map, "attention", theme),
       label: "Attention",
       ticks: ROOTS,
-      words: `square root, 0 to 1${small ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
+      words: `square root, 0 to 1${pooled}${small ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
     });
   if (show !== "attention")
     bars.push({
       lut: lutOf(map, "signed", theme),
       label: center ? "Centred similarity" : "Similarity",
       ticks: SIGNED_ROOTS,
-      words: "square root, of each head’s largest |S|",
+      words: `square root, of each head’s largest |S|${pooled}`,
     });
   if (figure && range)
     bars.push({

@@ -15,6 +15,7 @@ import { StateSelect } from "../../ui/state-controls";
 import { Toolbar } from "../../ui/toolbar";
 import { useResize } from "../../ui/resize";
 import { statusOf } from "../../ui/status";
+import { blockOf } from "../../heads/pooled";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
 import { canRest, Enlarged, restingIn, type Pointed } from "./enlarged";
@@ -118,7 +119,7 @@ export function OverviewView() {
         </p>
         {answer && (
           <div class="legend">
-            {overviewBars(app, figure, captions.range).map((bar) => (
+            {overviewBars(app, figure, captions.range, blockOf(answer)).map((bar) => (
               <ColourBar key={bar.label} {...bar} />
             ))}
           </div>
