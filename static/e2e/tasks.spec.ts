@@ -162,6 +162,14 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await settled(page);
   expect(requests.filter(maps)).toHaveLength(2); // the sample's, and the head of the shorter text
   expect(await colours(page, ".plate canvas")).toBeGreaterThan(5);
+  await expect(page.getByRole("group", { name: "Zoom" })).toHaveCount(0);
+  const { file, bytes } = await saved(page, "CSV");
+  expect(file).toContain("head-l1-h2-window");
+  expect(bytes.toString().match(/^2090,300,.*/m)?.[0].split(",").slice(0, 4)).toEqual(["2090", "300", expect.any(String), expect.any(String)]);
+  await open(page, home, `view=compare&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
+  await expect(view(page, "Compare")).toContainText("This view reads a head’s whole maps");
+  await settled(page);
+  expect(requests.filter(maps)).toHaveLength(2);
 });
 
 test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {

@@ -122,6 +122,21 @@ export const windowRequest = (
   columns: [...columns],
 });
 
+// Both in one answer, to save them.
+export const savedWindowRequest = (
+  state: Requested,
+  layer: number,
+  head: number,
+  tokens: number,
+  rows: readonly number[],
+  columns: readonly number[],
+): AnalyzeRequest => {
+  const ends = (each: readonly number[]): Range => [each[0] ?? 0, (each.at(-1) ?? 0) + 1];
+  const pooled = pooledHeadRequest(state, layer, head, tokens);
+  const part = windowRequest(state, layer, head, ends(rows), ends(columns));
+  return { ...pooled, ...part, outputs: [...(pooled.outputs ?? []), ...(part.outputs ?? [])] };
+};
+
 // Some rows and columns of all heads' maps, of a text whose whole maps are too large.
 export const attentionPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest =>
   wholeRequest(state, "all", "all", ["sliced_attentions"], { rows: [...rows], columns: [...columns] });

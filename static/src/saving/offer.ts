@@ -16,8 +16,10 @@ export const tellOffer = (): void => changed();
 // A view that is left offers nothing more.
 export const withdraw = (): void => void (make = () => null);
 
-export function useExport(next: Make): void {
+// owns: false if a part of the view offers files in its place.
+export function useExport(next: Make, owns = true): void {
   useLayoutEffect(() => {
+    if (!owns) return;
     make = next;
     changed();
   });

@@ -2,9 +2,10 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
-import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
+import { mayBeLong, savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
+import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { MapTrio, Pair } from "../../maps/map-trio";
@@ -17,7 +18,7 @@ import { useApp } from "../../ui/context";
 import { Facts, Select } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
-import { statusOf } from "../../ui/status";
+import { statusOf, StatusLine } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
@@ -33,7 +34,8 @@ const WORDING = {
 
 interface Sides {
   first: Entry;
-  second: Entry | null; // null: not chosen yet
+  second: Entry | null; // null: not chosen yet, or too long
+  tooLong: boolean; // the whole maps of a side are too large for a page
   selections: readonly [Selection, Selection];
   other: Requested; // the second side's state
 }
@@ -45,13 +47,21 @@ function sidesOf(app: App): Sides {
   const selections = [first, secondSelection(app, other, first)] as const;
   const { against, text2 } = state;
   const missing = (against === "text" && text2 === "") || (against === "model" && app.models.length < 2);
+  const sides = !missing && (against === "text" || against === "model") ? [state, other] : [state];
+  if (sides.some((side) => hasTooLong(app, side)))
+    return { first: app.overview(), second: null, tooLong: true, selections, other };
   return {
     first: app.exactly(state, selections[0]),
     second: missing ? null : app.exactly(other, selections[1]),
+    tooLong: false,
     selections,
     other,
   };
 }
+
+// Asks for the overview of a text that may be long only: its head waits for it anyway.
+const hasTooLong = (app: App, side: Requested): boolean =>
+  mayBeLong(side, app.model(side.model)?.max_tokens) && isTooLong(app.overview(side).answer);
 
 // Another text is shown by the same head; another head or model has a choice of its own.
 function secondSelection(app: App, other: Requested, first: Selection): Selection {
@@ -85,7 +95,8 @@ export function CompareView() {
         <Cosine other={sides.other} />
       )}
       <Pickers sides={sides} />
-      {waiting ? statusOf(app, waiting) : !second && <NoSecond />}
+      {sides.tooLong && <StatusLine>{WHOLE_ONLY}</StatusLine>}
+      {waiting ? statusOf(app, waiting) : !second && !sides.tooLong && <NoSecond />}
       <TrioPlates trio={trio} pair={pair} heading={heading} />
       {pair && <PairFacts pair={pair} />}
       {ranked && !ranked.comparable && (

@@ -48,9 +48,10 @@ export function HeadView() {
   const { state } = app;
   const plates = useMemo(() => new Plates(app), [app]);
   const { head, entry, selection } = headsOf(app).head(state);
+  const tooLong = isTooLong(entry.answer);
   useLayoutEffect(() => plates.update(head));
   const pinned = head && pinnedIn(head, state);
-  useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null));
+  useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null), !tooLong);
   const alike = (): void => app.go("overview", { seek: `like ${selection.layer}·${selection.head}`, only: "all" });
   const typical = (): void => app.go("corpus", { ...selection, typical: true });
   const shown = head && plates.of(head);
@@ -59,9 +60,9 @@ export function HeadView() {
     <section class="view head" aria-label="Head">
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={quantities} play />
-        <Zoom plates={plates} />
+        {!tooLong && <Zoom plates={plates} />}
       </div>
-      <Controls>
+      <Controls scaleOnly={tooLong}>
         {head && selection.head !== SUM && !isFile(state.model) && (
           <>
             <Button onClick={alike}>Heads like this one</Button>
@@ -72,7 +73,7 @@ export function HeadView() {
         )}
       </Controls>
       {statusOf(app, entry, head !== null)}
-      {entry.answer && isTooLong(entry.answer) && <LongHead overview={entry.answer} selection={selection} />}
+      {entry.answer && tooLong && <LongHead overview={entry.answer} selection={selection} />}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
         {quantities.map((quantity) => (
@@ -121,8 +122,15 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
   );
 }
 
-function Controls({ children }: { children: ComponentChildren }) {
+// Pooled maps and their windows follow the scale only.
+function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: ComponentChildren }) {
   const { state } = useApp();
+  if (scaleOnly)
+    return (
+      <Toolbar terms={["head", "scale"]}>
+        <StateSegmented field="scale" />
+      </Toolbar>
+    );
   const more = (
     <>
       <StateSelect field="diag" />

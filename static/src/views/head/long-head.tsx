@@ -2,8 +2,8 @@
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { pooledHeadRequest, poolOf, windowRequest, type Range } from "../../app/requests";
-import { titleOf, type Selection } from "../../app/selection";
+import { pooledHeadRequest, poolOf, savedWindowRequest, windowRequest, type Range } from "../../app/requests";
+import { nameOf, titleOf, type Selection } from "../../app/selection";
 import { PairRanking } from "../../heads/pair-ranking";
 import { ALL_TOKENS, axisOf } from "../../maps/axis";
 import type { Axis } from "../../maps/analysis";
@@ -12,6 +12,9 @@ import { Plate } from "../../maps/plate";
 import { format } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";
+import type { Exportable } from "../../saving/export";
+import { useExport } from "../../saving/offer";
+import { madeOf } from "../../saving/provenance";
 import { useApp } from "../../ui/context";
 import { statusOf, StatusLine } from "../../ui/status";
 import { QUANTITIES } from "./plates";
@@ -159,6 +162,7 @@ export function LongHead({ overview, selection }: { overview: Answer; selection:
   const near = app.cache.want(windowRequest(state, layer, head, rows, columns));
   const pooled = useMemo(() => whole.answer && pooledPart(whole.answer, poolOf(T)), [whole.answer]);
   const part = useMemo(() => near.answer && windowPart(near.answer, rows, columns), [near.answer]);
+  useExport(() => (pooled && part && near.answer ? partExport(app, part, axis, near.answer, selection) : null));
   useLayoutEffect(() => {
     pooledMaps.update(pooled, axis);
     windowMaps.update(part, axis);
@@ -177,6 +181,25 @@ export function LongHead({ overview, selection }: { overview: Answer; selection:
       {pair && <PairRanking axis={axis} pair={pair} />}
     </>
   );
+}
+
+// The table has the window's cells; the arrays also have the pooled maps.
+function partExport(app: App, part: Part, axis: Axis, answer: Answer, { layer, head }: Selection): Exportable {
+  const { rows, columns, attention, similarity } = part;
+  const request = savedWindowRequest(app.state, layer, head, axis.n, rows, columns);
+  const cell = (i: number, j: number, at: number): (string | number)[] => [
+    ...[i, j],
+    ...[i, j].map((t) => axis.labels[t] ?? ""),
+    ...[attention, similarity].map((map) => map[at] ?? NaN),
+  ];
+  return {
+    ...madeOf(app, answer, `head-${nameOf({ layer, head })}-window`, request),
+    rows: () => [
+      ["i", "j", "token_i", "token_j", "attention", "similarity"],
+      ...rows.flatMap((i, y) => columns.map((j, x) => cell(i, j, y * columns.length + x))),
+    ],
+    figure: false,
+  };
 }
 
 function pooledPart({ pooled, encoding }: Answer, width: number): Part | null {
