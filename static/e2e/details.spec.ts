@@ -44,8 +44,8 @@ test("compare: a symmetric difference is listed once", async ({ watched: page, h
 test("a file dropped anywhere leaves the page where it is", async ({ watched: page, home }) => {
   for (const fragment of [`view=text&${query}`, "view=corpus"]) {
     await open(page, home, fragment);
-    await drawn(page);
     if (fragment === "view=corpus") await expect(page.getByRole("form", { name: "New run" })).toBeVisible(); // the view is loaded
+    await drawn(page); // and takes files from then on
     const kept = await page.evaluate(() =>
       ["dragover", "drop"].map((kind) => {
         const dataTransfer = new DataTransfer();
