@@ -1,5 +1,6 @@
 """Writes checkpoints for the browser tests into a folder. Most are mini with a random task head or as a sentence encoder.
-Two are random causal models with mini's vocabulary, one of them for 32 tokens."""
+Three are random models with mini's vocabulary: two causal ones, one of them for 32 tokens, and an encoder-decoder one,
+which writes no token twice."""
 
 import json
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/reference"))
 import family_gpt2  # noqa: E402
+import family_t5  # noqa: E402
 import task_head  # noqa: E402
 
 MINI = ROOT / "model/mini"
@@ -43,7 +45,10 @@ def main(target):
     vocabulary = (MINI / "vocab.txt").read_text().splitlines()
     causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=2560)
     short = family_gpt2.write_random(target / "short", n_layers=2, n_heads=4, vocab=len(vocabulary), positions=32)
-    for folder in (causal, short):
+    writer = family_t5.write_random(target / "writer", seed=3, decoder=True, vocab=len(vocabulary))
+    (writer / "generation_config.json").write_text(json.dumps(
+        {"no_repeat_ngram_size": 1, "suppress_tokens": list(range(200))}))
+    for folder in (causal, short, writer):
         shutil.copy(MINI / "vocab.txt", folder)
 
 

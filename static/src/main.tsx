@@ -8,6 +8,7 @@ import { App } from "./app/app";
 import { escapeBidi } from "./app/bidi";
 import { embedded } from "./app/embed";
 import { CHECKSUM, missingIn } from "./app/missing";
+import { refusalOf, stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
@@ -26,6 +27,7 @@ import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
 import { Glossary, Help, openHelp } from "./ui/help";
 import { Panel } from "./ui/panel";
+import { NotOfStack } from "./ui/not-of-stack";
 import { TokenGate } from "./ui/token-gate";
 import { Tour } from "./views/overview/tour";
 import "./styles.css";
@@ -61,7 +63,7 @@ function Printed() {
   const app = useApp();
   const { view, text } = app.state;
   if (!isOfText(view)) return null;
-  const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))} · `;
+  const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))}${stackNote(app.state)} · `;
   const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
   return <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted}`}</p>;
 }
@@ -115,7 +117,7 @@ function render(): void {
   const root = roots[view];
   const stage = document.getElementById("stage");
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
-  const View = missingOf(app.state) ? NotOfFile : viewOf(view).component;
+  const View = missingOf(app.state) ? NotOfFile : refusalOf(app.state) ? NotOfStack : viewOf(view).component;
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   withdraw(); // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before

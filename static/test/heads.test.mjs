@@ -198,7 +198,7 @@ test("attention from half precision is written with the digits that it has", () 
 test("the pointer says S 0 on the diagonal, as picture and table do, and names the output's own square", () => {
   const axis = { n: 2, labels: ["a", "b"], positions: [0, 1], keys: ["a", "b"], sentences: [0, 0] };
   const head = {
-    axis, attention: [1, 0, 0.5, 0.5], weighted: null, similarity: [0, 2, 2, 0], normalized: [0, 1, 1, 0], own: [3, 4],
+    axis, columns: axis, attention: [1, 0, 0.5, 0.5], weighted: null, similarity: [0, 2, 2, 0], normalized: [0, 1, 1, 0], own: [3, 4],
   };
   assert.match(describeCell(head, [1, 1]), / {3}S 0 \(diagonal\) {3}‖O‖² 4\.00$/);
   assert.match(describeCell({ ...head, own: null }, [1, 1]), / {3}S 0 \(diagonal\)$/);
@@ -336,7 +336,7 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
   const small = smallMapsOf(overview);
   assert.deepEqual(small.attention.map((map) => [...map]), [[0, 255, 128, 0], [255, 255, 0, 0]]); // prettier-ignore
   assert.deepEqual(small.similarity.map((map) => [...map]), [[0, 127, 127, -127], [0, 127, 127, 0]]); // prettier-ignore
-  assert.deepEqual(extentOf(overview, false), { T: 2, tokens: [0, 1] });
+  assert.deepEqual(extentOf(overview, false), { T: 2, tokens: [0, 1], columns: [0, 1] });
   const [first, second] = profilesOf(overview);
   assert.deepEqual([first.shares.previous, second.shares.previous], [0.5, 0.25]);
   assert.deepEqual([first.evenness, second.evenness, second.offsets[0]], [1, 0, 17]);

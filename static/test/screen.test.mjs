@@ -221,11 +221,16 @@ test("crowded maps show the strongest cell of each pixel, of either sign", () =>
   indices[2 * n + 5] = 0;
   indices[6 * n + 6] = 130;
   indices[7 * n + 7] = 129;
-  const whole = strongest(indices, n, { x: 0, y: 0, span: n }, 4, 128);
+  const whole = strongest({ indices, n, middle: 128 }, { x: 0, y: 0, span: n }, 4);
   assert.equal(whole[1 * 4 + 2], 0);
   assert.equal(whole[3 * 4 + 3], 130);
   assert.equal(whole.filter((v) => v !== 128).length, 2);
-  assert.deepEqual([...strongest(indices, n, { x: 4, y: 2, span: 4 }, 2, 128)], [0, 128, 128, 128]);
+  assert.deepEqual([...strongest({ indices, n, middle: 128 }, { x: 4, y: 2, span: 4 }, 2)], [0, 128, 128, 128]);
+  // Two rows of eight cells fill the same square.
+  const flat = { indices: indices.subarray(0, 2 * n), n: 2, m: n, unit: [4, 1], middle: 128 };
+  flat.indices[n + 3] = 7;
+  const wide = strongest(flat, { x: 0, y: 0, span: n }, 4);
+  assert.deepEqual([wide.length, wide.indexOf(7), wide.lastIndexOf(7)], [16, 13, 13]);
 });
 
 test("viewport: zoom keeps the point, stays inside, reveals cells", () => {

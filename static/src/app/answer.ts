@@ -1,5 +1,5 @@
 // A safetensors answer of POST /analyze as the viewer uses it.
-import type { AnalyzeAnswer, HeadSummary } from "../../../build/openapi";
+import type { AnalyzeAnswer, HeadSummary, Tokens } from "../../../build/openapi";
 import { isCausal } from "./model-facts";
 import { readable } from "./token-labels";
 import { parseSafetensors, type Tensor } from "./safetensors";
@@ -9,10 +9,11 @@ export interface Encoding {
   tokens: string[]; // as people read them
   types: number[];
   special: boolean[];
-  offsets: [number, number][]; // code points of text, or of text_pair for type 1
+  offsets: [number, number][]; // code points of text, or of text_pair for type 1; -1 -1: it has no place there
   sentences: number[];
   words: (number | null)[];
   causal: boolean; // a token attends to itself and those before it only
+  generated: boolean[]; // the model wrote the token
 }
 
 // One head in figures, as the service names them; the token itself is known from its position.
@@ -25,12 +26,13 @@ export interface Answer {
   truncated: boolean;
   windows: number; // of the text, of which this is one; 0: the request names none
   centred: boolean; // similarities are of outputs without their mean; headOutputs are as they are
-  encoding: Encoding;
+  encoding: Encoding; // of the rows
+  source: Encoding | null; // of the columns, U, of cross heads; else they are the rows' T
   layers: number[];
   heads: number[];
-  attentions: Float32Array | Uint16Array | Uint8Array | null; // [l][h][T][T]
+  attentions: Float32Array | Uint16Array | Uint8Array | null; // [l][h][T][U]
   similarities: Float32Array | Uint8Array | null; // [l][h][T][T]
-  weightedNorms: Float32Array | Uint16Array | null; // [l][h][T][T], f4 or f2
+  weightedNorms: Float32Array | Uint16Array | null; // [l][h][T][U], f4 or f2
   hiddenStates: Float32Array | Uint16Array | null; // [1 + l][T][H], f4 or f2
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
@@ -85,8 +87,10 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
       offsets: inTwos(list("offset_mapping")),
       sentences: list("sentence_ids"),
       words: list("word_ids").map((w) => (w < 0 ? null : w)),
-      causal: isCausal(model),
+      causal: isCausal(model) || metadata.stack === "decoder",
+      generated: Array.from((map("generated") ?? []) as BigInt64Array, Boolean),
     },
+    source: null,
     layers: list("layers"),
     heads: list("heads"),
     attentions: map("attentions") as Answer["attentions"],
@@ -105,6 +109,19 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     bytes: bytes.byteLength,
   };
 }
+
+// The tokens of a text alone.
+export const encodingOf = (answer: Tokens): Encoding => ({
+  ids: answer.input_ids,
+  tokens: answer.tokens.map((token) => readable(token, answer.model)),
+  types: answer.token_type_ids,
+  special: answer.special_tokens_mask.map(Boolean),
+  offsets: (answer.offset_mapping ?? []) as [number, number][],
+  sentences: answer.sentence_ids,
+  words: answer.word_ids,
+  causal: false,
+  generated: [],
+});
 
 function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
   const [attention, similarity] = ["attentions", "similarities"].map((of) => tensors.get(`max_pooled_${of}`));
@@ -135,6 +152,12 @@ const FIGURES = [
   "separator_attention",
   "snr_dprime",
 ] as const;
+
+export const NO_FIGURES = {
+  ...Object.fromEntries(FIGURES.map((name) => [name, null])),
+  high_pairs: NaN,
+  focal_position: null,
+} as unknown as Summary;
 
 // The figures come as one [l][h] array each, NaN where a figure has no meaning.
 function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {

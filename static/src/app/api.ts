@@ -1,8 +1,8 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
-import type { AnalyzeRequest, Model, Models, Problem as ProblemBody } from "../../../build/openapi";
+import type { AnalyzeRequest, Model, Models, Problem as ProblemBody, Tokens } from "../../../build/openapi";
 import { learnModels } from "./model-facts";
 import { readableAnswer } from "./token-labels";
-import { readAnswer, type Answer, type JsonAnswer, type Timing } from "./answer";
+import { encodingOf, readAnswer, type Answer, type Encoding, type JsonAnswer, type Timing } from "./answer";
 import { authorization, tellRefusal } from "./token";
 
 export type { Model };
@@ -80,13 +80,35 @@ export async function analyze(
   signal: AbortSignal,
   onprogress: (progress: Progress) => void,
 ): Promise<Answer> {
+  const source = request.stack === "cross" ? sourceOf(request) : null;
   const response = await postJson("analyze", request, "application/x-safetensors", signal);
   const timing = timingOf(response.headers.get("Server-Timing") ?? "");
   performance.mark("answer-begins");
   const bytes = await collect(response, onprogress);
   performance.mark("answer-complete");
   await listed;
-  return readAnswer(bytes, timing);
+  const answer = readAnswer(bytes, timing);
+  return source ? { ...answer, source: await source } : answer;
+}
+
+// The answer for cross heads names the columns' tokens only. Their other fields are requested once a text.
+let lastSource: { body: string; encoding: Promise<Encoding> } | null = null;
+
+function sourceOf({ text, text_pair, prompt_name, model, max_tokens, split_special_tokens }: AnalyzeRequest) {
+  const request = { text, text_pair, prompt_name, model, max_tokens, split_special_tokens };
+  const body = JSON.stringify(request);
+  if (lastSource?.body !== body) {
+    const encoding = tokenize(request);
+    encoding.catch(() => (lastSource = null)); // asked again
+    lastSource = { body, encoding };
+  }
+  return lastSource.encoding;
+}
+
+async function tokenize(request: object): Promise<Encoding> {
+  const answer = (await (await postJson("tokenize", request)).json()) as Tokens;
+  await listed;
+  return encodingOf(answer);
 }
 
 // As analyze(), for lists of tokens, which come as JSON.

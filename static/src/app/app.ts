@@ -2,12 +2,13 @@
 // their answers make a drawing.
 import { Address } from "./address";
 import type { Answer, JsonAnswer } from "./answer";
-import type { Model } from "./api";
+import { Problem, type Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
 import { PLAIN, type Measures } from "./measures";
 import {
   headRequest,
+  LONG,
   mayBeLong,
   overviewRequest,
   secondState,
@@ -17,8 +18,20 @@ import {
 } from "./requests";
 import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, isFile, readJson, withinFile } from "./sources";
+import { CROSS_TOO_LONG, stackOf, withinStack } from "./stacks";
 import { INITIAL, leavesFirst, type State, type View } from "./state";
 import type { Theme } from "./theme";
+
+// Pooled maps are not made of cross heads.
+const isLongCross = ({ encoding, source }: Answer): boolean =>
+  Math.max(encoding.ids.length, source?.ids.length ?? 0) > LONG;
+
+const refused = (entry: Entry, detail: string): Entry => ({
+  ...entry,
+  status: "failed",
+  answer: null,
+  problem: new Problem(422, "Too long", detail, "/max_tokens"),
+});
 
 export class App {
   models: Model[] = [];
@@ -42,7 +55,7 @@ export class App {
   }
 
   get state(): State {
-    return withinFile(this.address.state);
+    return withinStack(withinFile(this.address.state));
   }
 
   set(patch: Partial<State>, step: boolean | "merge" = false): void {
@@ -97,6 +110,7 @@ export class App {
     const tokens = this.tokensOf(requested);
     const entry = tokens && this.cache.want(tokens);
     if (entry && !entry.answer) return entry;
+    if (entry?.answer?.source && isLongCross(entry.answer)) return refused(entry, CROSS_TOO_LONG);
     return this.cache.want(overviewRequest(requested, INITIAL.tau, entry?.answer?.encoding.ids.length));
   }
 
@@ -144,7 +158,7 @@ export class App {
   }
 
   shape(answer: Answer | null, model: string): Shape | null {
-    return shapeOf(answer, this.models, model);
+    return shapeOf(answer, this.model(model), stackOf({ ...this.state, model }));
   }
 
   selection(answer: Answer | null, chosen: Selection = this.state, model: string = this.state.model): Selection {

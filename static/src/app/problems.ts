@@ -2,11 +2,13 @@
 
 import { capital } from "./words";
 
-export type FieldName = "text" | "pair" | "model" | "max" | "tau" | "atau";
+export type FieldName = "text" | "pair" | "target" | "write" | "model" | "max" | "tau" | "atau";
 
 const FIELDS: Record<string, FieldName> = {
   "/text": "text",
   "/text_pair": "pair",
+  "/text_target": "target",
+  "/max_new_tokens": "write",
   "/model": "model",
   "/max_tokens": "max",
   "/threshold": "tau",
@@ -16,14 +18,19 @@ const FIELDS: Record<string, FieldName> = {
 const LABELS: Record<FieldName, string> = {
   text: "Text",
   pair: "Second segment",
+  target: "Target text",
+  write: "New tokens at most",
   model: "Model",
   max: "Tokens at most",
   tau: "Similarity τ",
   atau: "Attention τ",
 };
 
+const NO_TARGET = "The decoder has no text to read. Type the target text, or let the model write it.";
+
 // The problem in the words of the page: a field has the name of its control.
 export function inWords({ detail, pointer }: { detail: string; pointer: string }, label = labelOf(pointer)): string {
+  if (pointer === "/text_target" && detail.startsWith("the decoder has no text")) return NO_TARGET;
   const named = label && detail.startsWith(`${pointer.slice(1)} `) ? label + detail.slice(pointer.length - 1) : detail;
   return capital(named);
 }

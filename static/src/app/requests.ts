@@ -2,6 +2,7 @@
 import type { AnalyzeRequest, Model } from "../../../build/openapi";
 import { measuredRequest, PLAIN, type Measures } from "./measures";
 import { SUM } from "./selection";
+import { isCross, stackOf, targetOf, writtenOf } from "./stacks";
 import type { State } from "./state";
 
 export type { AnalyzeRequest };
@@ -12,6 +13,9 @@ type Input = Pick<
   | "text_pair"
   | "prompt_name"
   | "model"
+  | "stack"
+  | "text_target"
+  | "max_new_tokens"
   | "max_tokens"
   | "window"
   | "split_special_tokens"
@@ -24,12 +28,16 @@ type Input = Pick<
 export type Requested = State & Pick<AnalyzeRequest, "interventions">;
 
 function inputOf(state: Requested): Input {
+  const [stack, target, written] = [stackOf(state), targetOf(state), writtenOf(state)];
   return {
     text: state.text,
     ...(state.interventions ? { interventions: state.interventions } : {}),
     ...(state.pair ? { text_pair: state.pair } : {}),
     ...(state.model ? { model: state.model } : {}),
     ...(state.prompt ? { prompt_name: state.prompt.slice(1) } : {}),
+    ...(stack === "encoder" ? {} : { stack }),
+    ...(target ? { text_target: target } : {}),
+    ...(written ? { max_new_tokens: written } : {}),
     ...(state.max ? { max_tokens: state.max } : {}),
     ...(state.window < 0 ? {} : { window: state.window }),
     ...(state.literal ? { split_special_tokens: true } : {}),
@@ -42,8 +50,9 @@ export const LONG = 512; // tokens: the maps of longer texts are pooled
 const BLOCKS_MOST = 128; // rows and columns of a pooled map, about the pixels of a thumbnail
 
 // True if only the service can say whether a text is long: it has more characters than a short one has tokens.
-export const mayBeLong = ({ text, pair, max }: State, limit = Infinity): boolean =>
-  text.length + pair.length > LONG && Math.min(max || Infinity, limit) > LONG;
+export const mayBeLong = (state: State, limit = Infinity): boolean =>
+  Math.max(state.text.length + state.pair.length, targetOf(state).length) + writtenOf(state) > LONG &&
+  Math.min(state.max || Infinity, limit) > LONG;
 
 // The tokens alone.
 export const tokensRequest = (state: State): AnalyzeRequest => ({
@@ -59,14 +68,14 @@ const pooledOutputs = (tokens: number): Pick<AnalyzeRequest, "outputs" | "pool">
 });
 
 // Every head's outputs, which give its similarities, and its figures: the first request of the overview. For a long text
-// pooled maps and profiles take the place of what the page would make maps and profiles of.
+// pooled maps and profiles take the place of what the page would make maps and profiles of. Cross heads have no figures.
 export function overviewRequest(state: Requested, threshold: number, tokens = 0): AnalyzeRequest {
   const long = tokens > LONG;
   return {
     ...inputOf(state),
     layers: "all",
     heads: "all",
-    ...(long ? pooledOutputs(tokens) : { outputs: ["head_outputs", "summary"] }),
+    ...(long ? pooledOutputs(tokens) : { outputs: isCross(state) ? ["head_outputs"] : ["head_outputs", "summary"] }),
     dtype: "f2",
     threshold,
   };
@@ -284,11 +293,12 @@ export function savedRequest(
   half = false,
 ): AnalyzeRequest {
   const summed = head === SUM;
+  const [hasOutputs, hasFigures] = [!summed, !isCross(state)];
   return {
     ...inputOf(state),
     layers,
     heads: head === "all" || summed ? "all" : typeof head === "number" ? [head] : [...head],
-    outputs: summed ? (outputs ?? []).filter((name) => name !== "head_outputs") : outputs,
+    outputs: outputs?.filter((name) => (name !== "head_outputs" || hasOutputs) && (name !== "summary" || hasFigures)),
     ...(summed ? { reduce: "sum" as const } : {}),
     threshold: state.tau,
     attention_threshold: state.atau,

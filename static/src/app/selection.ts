@@ -17,10 +17,10 @@ export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head 
 export const titleOf = ({ layer, head }: Selection): string =>
   `Layer ${layer} · ${head === SUM ? "all heads" : `head ${head}`}`;
 
-// The numbers of layers and heads, from the answer or from the server's list; null before either is here.
-export function shapeOf(answer: Answer | null, models: readonly Model[], model: string): Shape | null {
+// The numbers of layers and heads, from the answer or from what the server's list says; null before either is here.
+export function shapeOf(answer: Answer | null, model: Model | undefined, stack = "encoder"): Shape | null {
   if (answer) return { layers: answer.layers.length, heads: answer.heads.length };
-  const known = model ? models.find(({ name }) => name === model) : models[0];
+  const known = model?.stacks[stack] ?? model;
   return known ? { layers: known.num_layers, heads: known.num_heads } : null;
 }
 

@@ -8,6 +8,11 @@ import { SUM } from "./selection";
 export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 export type View = (typeof VIEWS)[number];
 
+export const STACKS = ["encoder", "decoder", "cross"] as const; // of an encoder-decoder model
+export type Stack = (typeof STACKS)[number];
+
+export const WRITTEN_MOST = 128; // tokens that a model writes
+
 const ROWS = new Map<keyof State, Field<unknown>>(); // in the order of links
 export const INITIAL = {} as State;
 
@@ -25,6 +30,14 @@ const FIELDS = {
   text: text(EXAMPLES[0].text),
   pair: text(),
   model: text(), // "": the server's first, until the server has named it
+  // For models that write: whose heads are shown, what the decoder reads, and how many tokens the model writes at most.
+  stack: oneOf(STACKS, "encoder", "Heads of", {
+    encoder: "the encoder",
+    decoder: "the decoder",
+    cross: "cross, target to text",
+  }),
+  target: text(),
+  write: integer(0, 0, WRITTEN_MOST),
   sha: text(), // the beginning of its checksum when the link was made
   max: integer(0, 0, 1 << 20), // tokens; 0: the service’s default, which no model refuses
   window: integer(-1, -1, 262143), // of a text longer than max, counted from 0; -1: the text is cut off

@@ -4,7 +4,7 @@
 // whole character is written out, ⟨E2⟩, until it meets the rest of it in a merged word.
 import { tokenizerOf } from "./model-facts";
 
-const SPACE = "␣";
+export const SPACE = "␣";
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
 // The characters that represent bytes.

@@ -20,7 +20,7 @@ export class AttentionMaps {
 
   // A layer's maps, one a head, and orders its profiles; null until they are here, and for long texts.
   of(overview: Answer, l: number, state: Requested): Uint8Array[] | null {
-    const { layers, heads, encoding, pooled } = overview;
+    const { layers, heads, source, pooled } = overview;
     if (pooled) return null; // a long text's whole maps are too large
     const later = [...layers.keys()].slice(l);
     const block = this.blocks(overview).get(l) ?? this.together(overview, later, BLOCK_BYTES).get(l) ?? [l];
@@ -29,15 +29,18 @@ export class AttentionMaps {
     if (!answer) return null;
     const stack = answer.attentions as Uint8Array;
     const at = block.indexOf(l);
-    const size = heads.length * encoding.ids.length ** 2;
-    this.deriver.profiles(overview, l, stack.subarray(at * size, (at + 1) * size));
+    const size = stack.length / answer.layers.length;
+    // Cross heads have no profile: no token of the target is one of the text.
+    if (!source) this.deriver.profiles(overview, l, stack.subarray(at * size, (at + 1) * size));
     return heads.map((_, h) => partAt(stack, answer, at, h));
   }
 
   // Divides layers that have no request yet among as few as possible.
   together(overview: Answer, layers: readonly number[], bytes = VISIBLE_BYTES): Blocks {
     const blocks = this.blocks(overview);
-    const most = Math.max(1, Math.floor(bytes / (overview.heads.length * overview.encoding.ids.length ** 2)));
+    const { heads, encoding, source } = overview;
+    const cells = encoding.ids.length * (source ?? encoding).ids.length;
+    const most = Math.max(1, Math.floor(bytes / (heads.length * cells)));
     const free = layers.filter((l) => !blocks.has(l));
     for (let from = 0; from < free.length; from += most) {
       const block = free.slice(from, from + most);

@@ -6,6 +6,7 @@ import type { Entry } from "../app/cache";
 import { isPlain, PLAIN, type Measures } from "../app/measures";
 import { perObject } from "../app/per-object";
 import { scoresRequest, type Requested } from "../app/requests";
+import { stackOf } from "../app/stacks";
 import { SUM, type Selection } from "../app/selection";
 import type { Head } from "../maps/analysis";
 import { headOf, roughHeadOf } from "../maps/axis";
@@ -43,6 +44,7 @@ class Heads {
   // Scores of causal models, and of others if a head's score is requested.
   private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
     const { sort, tint, only } = this.app.state;
+    if (stackOf(this.app.state) !== "encoder") return undefined; // the service scores no others
     if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;
     return this.app.jsonCache.want(scoresRequest(this.app.state)).answer?.head_scores;
   }

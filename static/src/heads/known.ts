@@ -1,7 +1,8 @@
 // The figures of each head at the threshold of now, with its profile once its map was here, and its sample pattern.
 import type { HeadScore } from "../../../build/openapi";
-import type { Answer, Summary } from "../app/answer";
+import { NO_FIGURES, type Answer, type Summary } from "../app/answer";
 import type { Cache } from "../app/cache";
+import { perObject } from "../app/per-object";
 import { summaryRequest } from "../app/requests";
 import { INITIAL, type State } from "../app/state";
 import type { Deriver } from "./derived";
@@ -11,6 +12,11 @@ import type { Strengths } from "./patterns";
 import { SamplePatterns } from "./sample";
 
 type Scores = readonly (readonly HeadScore[])[]; // [l][h]
+
+// Cross heads have none.
+const withoutFigures = perObject(({ layers, heads }: Answer): Summary[][] =>
+  layers.map(() => heads.map(() => ({ ...NO_FIGURES }))),
+);
 
 const COMMIT_MS = 250; // the server counts exactly once the slider has rested this long
 
@@ -57,8 +63,8 @@ export class KnownHeads {
 
   private counted(overview: Answer, state: State): Summary[][] {
     const { tau } = state;
-    const summary = overview.summary ?? [];
-    if (tau === INITIAL.tau) return summary;
+    const summary = overview.summary ?? withoutFigures(overview);
+    if (tau === INITIAL.tau || !overview.summary) return summary;
     const request = summaryRequest(state);
     const exact = this.committed === tau ? this.cache.want(request).answer : this.cache.peek(request);
     if (exact?.summary) return exact.summary;

@@ -137,18 +137,18 @@ function paintHead(
   maps: Maps,
 ): void {
   const { state, theme } = app;
-  const { T, tokens: shown } = extentOf(answer, state.special);
+  const { T, tokens: shown, columns } = extentOf(answer, state.special);
   const { causal } = answer.encoding;
-  const size = Math.min(shown.length, Math.round(SIDE * devicePixelRatio));
+  const size = Math.min(Math.max(shown.length, columns.length), Math.round(SIDE * devicePixelRatio));
   canvas.width = size;
   canvas.height = size * quantities.length;
   canvas.style.height = `${SIDE * quantities.length}px`;
   quantities.forEach((quantity, n) => {
     const map = maps[n];
     if (!map || !size) return;
-    const lut = lutOf(state.map, quantity === "attention" ? "attention" : "signed", theme);
-    canvas
-      .getContext("2d")
-      ?.putImageData(paint(pool(map, T, size, shown, causal && quantity === "attention"), lut), 0, n * size);
+    const ofAttention = quantity === "attention";
+    const lut = lutOf(state.map, ofAttention ? "attention" : "signed", theme);
+    const small = pool(map, T, size, shown, causal && ofAttention, ofAttention ? columns : shown);
+    canvas.getContext("2d")?.putImageData(paint(small, lut, size), 0, n * size);
   });
 }

@@ -40,12 +40,19 @@ export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
 export const blockOf = ({ pooled, encoding }: Answer): number =>
   pooled?.side ? Math.ceil(encoding.ids.length / pooled.side) : 1;
 
-// The rows and columns of the maps at hand, and those of them that are shown. Blocks are shown with all their tokens.
-export function extentOf(overview: Answer, withSpecial: boolean): { T: number; tokens: readonly number[] } {
+export interface Extent {
+  T: number;
+  tokens: readonly number[];
+  columns: readonly number[]; // of attention: the same array, or tokens of another text
+}
+
+// The rows of the maps at hand, and those of them and of the columns that are shown. Blocks are shown with all their tokens.
+export function extentOf(overview: Answer, withSpecial: boolean): Extent {
   const small = smallMapsOf(overview);
-  return small
-    ? { T: small.side, tokens: [...Array(small.side).keys()] }
-    : { T: overview.encoding.ids.length, tokens: visibleTokens(overview, withSpecial) };
+  const { encoding, source } = overview;
+  const tokens = small ? [...Array(small.side).keys()] : visibleTokens(overview, withSpecial);
+  const columns = source ? visibleTokens({ encoding: source }, withSpecial) : tokens;
+  return { T: small ? small.side : encoding.ids.length, tokens, columns };
 }
 
 // The profiles by layer * heads + head, as far as the service counts them: they know no sentences.

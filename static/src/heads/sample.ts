@@ -5,6 +5,7 @@ import type { Cache } from "../app/cache";
 import { SAMPLE } from "../app/examples";
 import { attentionRequest } from "../app/requests";
 import { isFile } from "../app/sources";
+import { stackOf } from "../app/stacks";
 import type { State } from "../app/state";
 import { keep, kept } from "../app/storage";
 import type { Deriver } from "./derived";
@@ -13,7 +14,8 @@ import type { Strengths } from "./patterns";
 type Heads = readonly Strengths[]; // by layer * heads + head
 
 const NONE: Heads = [];
-const KEY = "headscope-patterns-1-"; // and the model's checksum; another number for another sample or count
+const OF_DECODER = { target: SAMPLE, write: 0 }; // it reads the sample, too
+const KEY = "headscope-patterns-1-"; // and the model's checksum, and its decoder; another number for another sample or count
 
 export class SamplePatterns {
   private readonly known = new Map<string, Heads>();
@@ -26,16 +28,19 @@ export class SamplePatterns {
   // Returns none until the sample is counted. It is requested once the maps on screen are made, or if labels choose them.
   of(overview: Answer, state: State): Heads {
     const { sha256, layers, heads } = overview;
+    const stack = stackOf(state);
+    if (stack === "cross") return NONE; // no token of one text is one of the other
+    const of = stack === "encoder" ? sha256 : `${sha256}-${stack}`;
     const count = layers.length * heads.length;
-    const known = this.known.get(sha256) ?? read(sha256, count) ?? this.count(overview, state, count);
-    if (known) this.known.set(sha256, known);
+    const known = this.known.get(of) ?? read(of, count) ?? this.count(overview, state, of, count);
+    if (known) this.known.set(of, known);
     return known ?? NONE;
   }
 
-  private count(overview: Answer, state: State, count: number): Heads | null {
+  private count(overview: Answer, state: State, of: string, count: number): Heads | null {
     const choose = state.only !== "all" || state.seek !== "";
     if (!choose && !this.deriver.hasMade(overview)) return null;
-    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, window: -1, literal: false };
+    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, window: -1, literal: false, ...OF_DECODER };
     const plain = isFile(state.model) ? state : sample; // a file has one text
     const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
     if (!answer) return null;
@@ -45,16 +50,16 @@ export class SamplePatterns {
     const made = this.deriver.of(answer).profiles.filter((profile) => profile !== undefined);
     if (made.length < count) return null;
     const heads = made.map(({ shares, evenness, chance }): Strengths => ({ shares, evenness, chance }));
-    keep("localStorage", KEY + overview.sha256, JSON.stringify(heads, rounded));
+    keep("localStorage", KEY + of, JSON.stringify(heads, rounded));
     return heads;
   }
 }
 
 const rounded = (_: string, value: unknown): unknown => (typeof value === "number" ? Number(value.toFixed(4)) : value);
 
-function read(sha256: string, count: number): Heads | null {
+function read(of: string, count: number): Heads | null {
   try {
-    const heads = JSON.parse(kept("localStorage", KEY + sha256) ?? "null") as Heads | null;
+    const heads = JSON.parse(kept("localStorage", KEY + of) ?? "null") as Heads | null;
     return heads?.length === count && heads.every(({ shares, chance }) => shares && chance) ? heads : null;
   } catch {
     return null;

@@ -15,24 +15,25 @@ const ROW = 24,
 
 export function TwoSided({ head }: { head: Head }) {
   const app = useApp();
-  const { axis, attention } = head;
+  const { axis, columns, attention } = head;
   const [seen, setSeen] = useState(-1);
   const pinned = axis.groups.findIndex((group) => group.includes(app.state.pin[0] ?? -1));
   const chosen = seen >= 0 ? seen : pinned;
   const targets = (i: number): string =>
-    topTargets(attention, axis.n, i)
-      .map(({ j, value }) => `${axis.labels[j]} ${axis.positions[j]}: ${percent(value)}`)
+    topTargets(attention, columns.n, i)
+      .map(({ j, value }) => `${columns.labels[j]} ${columns.positions[j]}: ${percent(value)}`)
       .join(", ");
   const pin = (i: number): void => {
-    const [best] = topTargets(attention, axis.n, i);
-    const [from, to] = [axis.groups[i]?.[0], best && axis.groups[best.j]?.[0]];
+    const [best] = topTargets(attention, columns.n, i);
+    const [from, to] = [axis.groups[i]?.[0], best && columns.groups[best.j]?.[0]];
     if (from !== undefined && to !== undefined) app.pin(i === pinned ? [] : [from, to]);
   };
-  const best = chosen < 0 ? [] : topTargets(attention, axis.n, chosen).map(({ j }) => j);
+  const best = chosen < 0 ? [] : topTargets(attention, columns.n, chosen).map(({ j }) => j);
   const y = (t: number): number => (t + 0.5) * ROW;
   const lines = Array.from({ length: axis.n }, (_, i) => i).flatMap((i) =>
-    Array.from({ length: axis.n }, (_, j) => ({ i, j, value: attention[i * axis.n + j] ?? 0 })),
+    Array.from({ length: columns.n }, (_, j) => ({ i, j, value: attention[i * columns.n + j] ?? 0 })),
   );
+  const high = Math.max(axis.n, columns.n) * ROW;
   return (
     <>
       <StatusLine>
@@ -58,13 +59,7 @@ export function TwoSided({ head }: { head: Head }) {
             </li>
           ))}
         </ol>
-        <svg
-          viewBox={`0 0 ${WIDE} ${axis.n * ROW}`}
-          width={WIDE}
-          height={axis.n * ROW}
-          preserveAspectRatio="none"
-          aria-hidden="true"
-        >
+        <svg viewBox={`0 0 ${WIDE} ${high}`} width={WIDE} height={high} preserveAspectRatio="none" aria-hidden="true">
           {lines
             .filter(({ i, value }) => value >= FAINT && (chosen < 0 || i === chosen))
             .map(({ i, j, value }) => (
@@ -77,7 +72,7 @@ export function TwoSided({ head }: { head: Head }) {
             ))}
         </svg>
         <ol aria-hidden="true">
-          {axis.labels.map((label, j) => (
+          {columns.labels.map((label, j) => (
             <li key={j} class={best.includes(j) ? "held" : ""}>
               {label}
             </li>

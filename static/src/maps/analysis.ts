@@ -15,6 +15,7 @@ export interface Axis {
   types: number[];
   offsets: [number, number][];
   causal: boolean; // entries attend to themselves and those before them only
+  generated: boolean[]; // the model wrote it
   positions: number[]; // what distances are counted in: token positions, or entries for words
 }
 
@@ -23,9 +24,10 @@ export const labelsOf = ({ labels, positions }: Axis, withPositions: boolean): r
   withPositions ? labels.map((label, k) => `${label} ${positions[k]}`) : labels;
 
 export interface Head {
-  axis: Axis;
-  attention: Float32Array; // [n][n]
-  weighted: Float32Array | null; // [n][n], attention weighed by norms, if requested
+  axis: Axis; // of the rows, n
+  columns: Axis; // of attention, m: the same object, or of cross heads the tokens of the text
+  attention: Float32Array; // [n][m]
+  weighted: Float32Array | null; // [n][m], attention weighed by norms, if requested
   similarity: Float32Array; // [n][n], diagonal 0
   own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; known of plain similarities only
   normalized: Float32Array; // [n][n], diagonal 0
@@ -50,12 +52,15 @@ export function normalize(similarity: ArrayLike<number>, n: number, maximum: num
   return out;
 }
 
+// True for a cross head: its rows are of one text, its columns of another.
+export const isRectangular = ({ axis, columns }: Pick<Head, "axis" | "columns">): boolean => axis !== columns;
+
 // c: column sums divided by their maximum.
-export function columnProfile(attention: ArrayLike<number>, n: number): Float64Array {
-  const sums = new Float64Array(n);
-  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) sums[j]! += attention[i * n + j]!;
+export function columnProfile(attention: ArrayLike<number>, columns: number): Float64Array {
+  const sums = new Float64Array(columns);
+  for (let k = 0; k < attention.length; k++) sums[k % columns]! += attention[k]!;
   const top = maximumOf(sums);
-  if (top > 0) for (let j = 0; j < n; j++) sums[j]! /= top;
+  if (top > 0) for (let j = 0; j < columns; j++) sums[j]! /= top;
   return sums;
 }
 

@@ -44,25 +44,34 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
     types: first.map((t) => encoding.types[t]!),
     offsets: groups.map((g) => [encoding.offsets[g[0]!]![0], encoding.offsets[g.at(-1)!]![1]]),
     causal: encoding.causal,
+    generated: groups.map((g) => g.some((t) => encoding.generated[t])),
     positions: lens.words ? first.map((_, k) => k) : first,
   };
 }
 
 type Merge = "attention" | "mean";
 
-// Attention to a word is the sum over its tokens, from a word their mean (Clark et al. 2019); similarities
-// are means.
-export function project(map: ArrayLike<number>, T: number, axis: Axis, merge: Merge, unit = 1): Float32Array {
-  const out = new Float32Array(axis.n * axis.n);
-  if (axis.n === T) {
+// A [T][U] map upon its axes. Attention to a word is the sum over its tokens, from a word their mean (Clark et al. 2019);
+// similarities are means.
+export function project(
+  map: ArrayLike<number>,
+  T: number,
+  axis: Axis,
+  merge: Merge,
+  unit = 1,
+  columns = axis,
+): Float32Array {
+  const U = T ? map.length / T : 0;
+  const out = new Float32Array(axis.n * columns.n);
+  if (axis.n === T && columns.n === U) {
     for (let k = 0; k < out.length; k++) out[k] = map[k]! * unit;
     return out;
   }
-  axis.groups.forEach((rows, i) => {
-    axis.groups.forEach((columns, j) => {
+  axis.groups.forEach((from, i) => {
+    columns.groups.forEach((to, j) => {
       let sum = 0;
-      for (const r of rows) for (const c of columns) sum += map[r * T + c]!;
-      out[i * axis.n + j] = (sum * unit) / (rows.length * (merge === "mean" ? columns.length : 1));
+      for (const r of from) for (const c of to) sum += map[r * U + c]!;
+      out[i * columns.n + j] = (sum * unit) / (from.length * (merge === "mean" ? to.length : 1));
     });
   });
   return out;
@@ -90,19 +99,21 @@ function headFrom(
   unit: number,
   S: ArrayLike<number>,
   outputs: Float32Array | null,
-  encoding: Encoding,
+  { encoding, source }: Pick<Answer, "encoding" | "source">,
   lens: Lens,
   weighted: ArrayLike<number> | null,
 ): Omit<Head, "exact"> {
   const axis = axisOf(encoding, lens);
+  const columns = source ? axisOf(source, lens) : axis;
   const T = encoding.ids.length;
   const similarity = clearDiagonal(project(S, T, axis, "mean"), axis.n);
   // Special tokens alone are no text: they make no pairs.
   const maximum = axis.special.every(Boolean) ? NaN : similarityMaximum(similarity, axis.n);
   return {
     axis,
-    attention: project(attention, T, axis, "attention", unit),
-    weighted: weighted && project(weighted, T, axis, "attention"),
+    columns,
+    attention: project(attention, T, axis, "attention", unit, columns),
+    weighted: weighted && project(weighted, T, axis, "attention", 1, columns),
     similarity,
     own: outputs ? ownSimilarity(outputs, T, axis) : null,
     normalized: normalize(similarity, axis.n, maximum),
@@ -113,9 +124,9 @@ function headFrom(
 // The exact answer for one head (f4, one layer, one head or their sum).
 export function headOf(answer: Answer, lens: Lens): Head {
   const outputs = answer.headOutputs as Float32Array | null;
-  const { attentions, similarities, encoding } = answer;
+  const { attentions, similarities } = answer;
   const weighted = answer.weightedNorms as Float32Array | null;
-  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens, weighted), exact: true };
+  return { ...headFrom(attentions!, 1, similarities!, outputs, answer, lens, weighted), exact: true };
 }
 
 // The same head from the overview, drawn at once while the exact answer is on its way.
@@ -124,18 +135,24 @@ export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, 
   const outputs = overview.headOutputs && outputsAt(overview, l, h); // none: of a file without them
   const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
   const own = overview.centred ? null : outputs;
-  return { ...headFrom(attention, 1 / 255, S, own, overview.encoding, lens, null), exact: false };
+  return { ...headFrom(attention, 1 / 255, S, own, overview, lens, null), exact: false };
 }
 
 // The token positions of entries; a merged word has that of its first token.
 export const tokensOf = (axis: Axis, entries: readonly number[]): number[] =>
   entries.map((t) => axis.groups[t]?.[0] ?? 0);
 
+// A cell of a head's attention as two token positions.
+export const pinOf = (
+  { axis, columns }: Pick<Head, "axis" | "columns">,
+  [i, j]: readonly [number, number],
+): number[] => [...tokensOf(axis, [i]), ...tokensOf(columns, [j])];
+
 // The axis entry a token belongs to, or -1 where it is hidden.
 export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));
 
 // The pinned cell, if the head has both of its tokens.
-export function pinnedIn({ axis }: Head, { pin }: Pick<State, "pin">): [number, number] | null {
-  const [row = -1, column = -1] = pin.map((t) => entryOf(axis, t));
+export function pinnedIn({ axis, columns }: Head, { pin }: Pick<State, "pin">): [number, number] | null {
+  const [row = -1, column = -1] = pin.map((t, k) => entryOf(k ? columns : axis, t));
   return row >= 0 && column >= 0 ? [row, column] : null;
 }

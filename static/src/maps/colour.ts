@@ -163,9 +163,9 @@ export function lutOf(map: MapName, quantity: Quantity, theme: Theme): Lut {
   return lut;
 }
 
-// A square of colours by their indices, a pixel each.
-export function imageOf(indices: Uint8Array, side: number, lut: Lut): ImageData {
-  const image = new ImageData(side, side);
+// A map's colours by their indices, a pixel each.
+export function imageOf(indices: Uint8Array, width: number, lut: Lut): ImageData {
+  const image = new ImageData(width, indices.length / width);
   const rgba = new Uint32Array(image.data.buffer);
   for (let k = 0; k < rgba.length; k++) rgba[k] = lut[indices[k]!]!;
   return image;

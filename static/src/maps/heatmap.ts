@@ -1,4 +1,4 @@
-// A square map on canvas: labelled axes at every zoom, wheel and pinch zoom, pan, linked cross-hair,
+// A map on a square canvas: labelled axes at every zoom, wheel and pinch zoom, pan, linked cross-hair,
 // overlays. Two canvases: the map below, redrawn when data or viewport change; the cross-hair above, redrawn
 // while the pointer moves.
 import { perFrame } from "../app/frame";
@@ -8,11 +8,13 @@ import { labelStep, type Viewport } from "./viewport";
 import { imageOf, type Lut } from "./colour";
 
 export interface HeatmapContent {
-  n: number;
+  n: number; // rows
+  m?: number; // columns, if they are not n
+  unit?: readonly [high: number, wide: number]; // of a cell, in the viewport's; else 1 × 1
   labels: readonly string[];
   faint: readonly boolean[]; // labels to draw faintly: special tokens
   columns?: Pick<HeatmapContent, "labels" | "faint">; // if they are others than those of the rows
-  indices: Uint8Array; // [n][n] colour indices
+  indices: Uint8Array; // [n][m] colour indices
   lut: Lut;
   middle: number; // the index of the value 0
   lower?: boolean; // nothing is above the diagonal: those cells are left blank
@@ -36,36 +38,37 @@ interface Palette {
   page: string;
 }
 
+type Cells = Pick<HeatmapContent, "n" | "m" | "unit" | "indices" | "middle">;
+
 // The value furthest from the middle of the cells that fall on each pixel of the window.
 export function strongest(
-  indices: Uint8Array,
-  n: number,
+  { indices, n, m = n, unit: [high, wide] = [1, 1], middle }: Cells,
   { x, y, span }: { x: number; y: number; span: number },
   side: number,
-  middle: number,
 ): Uint8Array {
   const out = new Uint8Array(side * side).fill(middle);
-  const pixel = (t: number, from: number): number => Math.floor(((t + 0.5 - from) * side) / span);
-  const [top, left] = [Math.floor(y), Math.floor(x)];
-  const [bottom, right] = [Math.min(n, Math.ceil(y + span)), Math.min(n, Math.ceil(x + span))];
-  const columns = Int32Array.from({ length: right - left }, (_, k) => pixel(left + k, x));
+  const pixel = (middleOf: number, from: number): number => Math.floor(((middleOf - from) * side) / span);
+  const [top, left] = [Math.floor(y / high), Math.floor(x / wide)];
+  const [bottom, right] = [Math.min(n, Math.ceil((y + span) / high)), Math.min(m, Math.ceil((x + span) / wide))];
+  const columns = Int32Array.from({ length: right - left }, (_, k) => pixel((left + k + 0.5) * wide, x));
   for (let i = top; i < bottom; i++) {
-    const row = pixel(i, y);
+    const row = pixel((i + 0.5) * high, y);
     if (row < 0 || row >= side) continue;
     for (let j = left; j < right; j++) {
       const column = columns[j - left]!;
       if (column < 0 || column >= side) continue;
       const at = row * side + column,
-        value = indices[i * n + j]!;
+        value = indices[i * m + j]!;
       if (Math.abs(value - middle) > Math.abs(out[at]! - middle)) out[at] = value;
     }
   }
   return out;
 }
 
-function coloured(indices: Uint8Array, side: number, lut: Lut): OffscreenCanvas {
-  const canvas = new OffscreenCanvas(side, side);
-  canvas.getContext("2d")!.putImageData(imageOf(indices, side, lut), 0, 0);
+function coloured(indices: Uint8Array, width: number, lut: Lut): OffscreenCanvas {
+  const image = imageOf(indices, width, lut);
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  canvas.getContext("2d")!.putImageData(image, 0, 0);
   return canvas;
 }
 
@@ -169,8 +172,14 @@ export class Heatmap {
   private get end(): number {
     return this.margin + this.plot;
   }
-  private get cell(): number {
-    return this.plot / this.viewport.span;
+  // The sides of a cell, in the viewport's units and in CSS pixels.
+  private get unit(): Record<"x" | "y", number> {
+    const [y, x] = this.content?.unit ?? [1, 1];
+    return { x, y };
+  }
+  private get cell(): Record<"x" | "y", number> {
+    const [{ x, y }, of] = [this.unit, this.plot / this.viewport.span];
+    return { x: x * of, y: y * of };
   }
 
   private begin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
@@ -187,6 +196,7 @@ export class Heatmap {
     const g = this.begin(this.base);
     if (!content || !content.n) return;
     const { x, y, span } = this.viewport;
+    const { unit } = this;
     g.save();
     g.beginPath();
     g.rect(this.margin, this.margin, this.plot, this.plot);
@@ -194,7 +204,10 @@ export class Heatmap {
     g.imageSmoothingEnabled = false;
     if (content.lower) this.clipLower(g, content.n);
     if (this.crowded) g.drawImage(this.pooled(content), this.margin, this.margin, this.plot, this.plot);
-    else g.drawImage(this.image(content), x, y, span, span, this.margin, this.margin, this.plot, this.plot);
+    else {
+      const part = [x / unit.x, y / unit.y, span / unit.x, span / unit.y] as const;
+      g.drawImage(this.image(content), ...part, this.margin, this.margin, this.plot, this.plot);
+    }
     this.drawMarks(g, content);
     g.restore();
     g.strokeStyle = this.palette.line;
@@ -215,22 +228,21 @@ export class Heatmap {
 
   // Several cells share a device pixel.
   private get crowded(): boolean {
-    return this.cell * this.fineness < 1;
+    return Math.min(this.cell.x, this.cell.y) * this.fineness < 1;
   }
 
-  private image({ n, indices, lut }: HeatmapContent): OffscreenCanvas {
-    return (this.pixels ??= coloured(indices, n, lut));
+  private image({ n, m = n, indices, lut }: HeatmapContent): OffscreenCanvas {
+    return (this.pixels ??= coloured(indices, m, lut));
   }
 
   // Each pixel shows the cell furthest from 0, as thumbnails do: a thin line survives.
-  private pooled({ n, indices, lut, middle }: HeatmapContent): OffscreenCanvas {
-    const { x, y, span } = this.viewport;
+  private pooled(content: HeatmapContent): OffscreenCanvas {
     const side = Math.floor(this.plot * this.fineness);
-    return coloured(strongest(indices, n, { x, y, span }, side, middle), side, lut);
+    return coloured(strongest(content, this.viewport, side), side, content.lut);
   }
 
   private at(index: number, axis: "x" | "y"): number {
-    return this.margin + (index - this.viewport[axis]) * this.cell;
+    return this.margin + index * this.cell[axis] - (this.viewport[axis] * this.plot) / this.viewport.span;
   }
 
   private drawMarks(g: CanvasRenderingContext2D, content: HeatmapContent): void {
@@ -240,8 +252,8 @@ export class Heatmap {
       g.globalAlpha = 0.3;
       g.beginPath(); // one path: crossings are not filled twice
       for (const t of content.mask) {
-        g.rect(this.at(t, "x"), this.margin, Math.max(1, this.cell), end);
-        g.rect(this.margin, this.at(t, "y"), end, Math.max(1, this.cell));
+        g.rect(this.at(t, "x"), this.margin, Math.max(1, this.cell.x), end);
+        g.rect(this.margin, this.at(t, "y"), end, Math.max(1, this.cell.y));
       }
       g.fill();
       g.globalAlpha = 1;
@@ -264,30 +276,33 @@ export class Heatmap {
     }
     if (content.cells) {
       g.strokeStyle = this.palette.ink;
-      const side = Math.max(3, this.cell);
-      const inset = (side - this.cell) / 2;
+      const { cell } = this;
+      const [wide, high] = [Math.max(3, cell.x), Math.max(3, cell.y)];
       g.beginPath();
       for (const [i, j] of content.cells) {
-        const px = this.at(j, "x") - inset,
-          py = this.at(i, "y") - inset;
-        if (px > -side && py > -side && px < end && py < end) g.rect(px, py, side, side);
+        const px = this.at(j, "x") - (wide - cell.x) / 2,
+          py = this.at(i, "y") - (high - cell.y) / 2;
+        if (px > -wide && py > -high && px < end && py < end) g.rect(px, py, wide, high);
       }
       g.stroke();
     }
   }
 
   private drawLabels(g: CanvasRenderingContext2D, content: HeatmapContent): void {
-    const step = labelStep(this.cell, LABEL);
+    const steps = { x: labelStep(this.cell.x, LABEL), y: labelStep(this.cell.y, LABEL) };
+    const most = Math.max(steps.x, steps.y);
     this.note.textContent =
-      (step > 1 ? `One token in ${step} is named. ` : "") +
+      (most > 1 ? `One token in ${most} is named. ` : "") +
       (this.crowded ? "Each pixel shows the strongest of its cells." : "");
-    const { x, y, span } = this.viewport;
-    const each = (from: number, draw: (t: number) => void): void => {
-      for (let t = Math.ceil(from / step) * step; t < Math.min(content.n, from + span); t += step)
+    const { n, m = n } = content;
+    const each = (axis: "x" | "y", count: number, draw: (t: number) => void): void => {
+      const [unit, step] = [this.unit[axis], steps[axis]];
+      const [from, span] = [Math.floor(this.viewport[axis] / unit), this.viewport.span / unit];
+      for (let t = Math.ceil(from / step) * step; t < Math.min(count, from + span); t += step)
         if (t + 0.5 >= from && t + 0.5 <= from + span) draw(t);
     };
-    each(Math.floor(y), (t) => this.rowLabel(g, content, t, false));
-    each(Math.floor(x), (t) => this.columnLabel(g, content, t, false));
+    each("y", n, (t) => this.rowLabel(g, content, t, false));
+    each("x", m, (t) => this.columnLabel(g, content, t, false));
   }
 
   private fit(g: CanvasRenderingContext2D, text: string): string {
@@ -344,12 +359,13 @@ export class Heatmap {
 
   // Clears the labels that a strong label of t would cover in part.
   private clearLabels(g: CanvasRenderingContext2D, t: number, align: "left" | "right"): void {
-    const step = labelStep(this.cell, LABEL),
+    const cell = this.cell[align === "left" ? "x" : "y"],
+      step = labelStep(cell, LABEL),
       reach = LABEL + 3,
       width = this.margin - 5;
     g.fillStyle = this.palette.page;
-    for (let other = Math.ceil((t - reach / this.cell) / step) * step; (other - t) * this.cell <= reach; other += step)
-      g.fillRect(align === "left" ? -2 : -width, (other - t) * this.cell - 7, width + 2, 14);
+    for (let other = Math.ceil((t - reach / cell) / step) * step; (other - t) * cell <= reach; other += step)
+      g.fillRect(align === "left" ? -2 : -width, (other - t) * cell - 7, width + 2, 14);
   }
 
   private drawOverlay(): void {
@@ -357,7 +373,7 @@ export class Heatmap {
     const g = this.begin(this.overlay);
     const content = this.content;
     if (!content) return;
-    const inside = (c: Cell | null): c is Cell => c !== null && c[0] < content.n && c[1] < content.n;
+    const inside = (c: Cell | null): c is Cell => c !== null && c[0] < content.n && c[1] < (content.m ?? content.n);
     if (inside(this.picked)) this.crossHair(g, content, this.picked, 0.55);
     if (inside(this.hovered)) this.crossHair(g, content, this.hovered, 1);
   }
@@ -365,7 +381,7 @@ export class Heatmap {
   private crossHair(g: CanvasRenderingContext2D, content: HeatmapContent, [row, column]: Cell, alpha: number): void {
     const x = this.at(column, "x"),
       y = this.at(row, "y"),
-      side = this.cell;
+      { x: wide, y: high } = this.cell;
     g.save();
     g.beginPath();
     g.rect(this.margin, this.margin, this.plot, this.plot);
@@ -374,14 +390,14 @@ export class Heatmap {
     g.strokeStyle = this.palette.ink;
     g.lineWidth = 1;
     g.beginPath();
-    const [left, right, top, bottom] = [x - 0.5, x + side + 0.5, y - 0.5, y + side + 0.5];
-    for (const px of side > 6 ? [left, right] : [x + side / 2]) {
+    const [left, right, top, bottom] = [x - 0.5, x + wide + 0.5, y - 0.5, y + high + 0.5];
+    for (const px of wide > 6 ? [left, right] : [x + wide / 2]) {
       g.moveTo(px, this.margin);
       g.lineTo(px, top - 2);
       g.moveTo(px, bottom + 2);
       g.lineTo(px, this.end);
     }
-    for (const py of side > 6 ? [top, bottom] : [y + side / 2]) {
+    for (const py of high > 6 ? [top, bottom] : [y + high / 2]) {
       g.moveTo(this.margin, py);
       g.lineTo(left - 2, py);
       g.moveTo(right + 2, py);
@@ -392,21 +408,26 @@ export class Heatmap {
     g.globalAlpha = alpha;
     g.strokeStyle = this.palette.accent;
     g.lineWidth = 2;
-    const box = Math.max(side, 5),
-      inset = (box - side) / 2;
-    g.strokeRect(x - inset, y - inset, box, box);
+    const [boxWide, boxHigh] = [Math.max(wide, 5), Math.max(high, 5)];
+    g.strokeRect(x - (boxWide - wide) / 2, y - (boxHigh - high) / 2, boxWide, boxHigh);
     g.restore();
-    if (y + side > this.margin && y < this.end) this.rowLabel(g, content, row, true);
-    if (x + side > this.margin && x < this.end) this.columnLabel(g, content, column, true);
+    if (y + high > this.margin && y < this.end) this.rowLabel(g, content, row, true);
+    if (x + wide > this.margin && x < this.end) this.columnLabel(g, content, column, true);
+  }
+
+  // Rows and columns.
+  private get count(): { n: number; m: number } {
+    const { n, m = n } = this.content ?? { n: 0 };
+    return { n, m };
   }
 
   private cellAt(clientX: number, clientY: number): Cell | null {
     const box = this.overlay.getBoundingClientRect();
-    const column = Math.floor(this.viewport.x + (clientX - box.left - this.margin) / this.cell);
-    const row = Math.floor(this.viewport.y + (clientY - box.top - this.margin) / this.cell);
-    const n = this.content?.n ?? 0;
+    const column = Math.floor((clientX - box.left - this.at(0, "x")) / this.cell.x);
+    const row = Math.floor((clientY - box.top - this.at(0, "y")) / this.cell.y);
+    const { n, m } = this.count;
     const inside = (at: number): boolean => at >= this.margin && at < this.end;
-    return inside(clientX - box.left) && inside(clientY - box.top) && row >= 0 && column >= 0 && row < n && column < n
+    return inside(clientX - box.left) && inside(clientY - box.top) && row >= 0 && column >= 0 && row < n && column < m
       ? [row, column]
       : null;
   }
@@ -486,7 +507,7 @@ export class Heatmap {
   }
 
   private key(e: KeyboardEvent): void {
-    const n = this.content?.n ?? 0;
+    const { n, m } = this.count;
     if (!n || e.altKey || e.ctrlKey || e.metaKey) return;
     const steps: Record<string, Cell> = {
       ArrowUp: [-1, 0],
@@ -495,17 +516,17 @@ export class Heatmap {
       ArrowRight: [0, 1],
       PageUp: [-10, 0],
       PageDown: [10, 0],
-      Home: [0, -n],
-      End: [0, n],
+      Home: [0, -m],
+      End: [0, m],
     };
     const step = steps[e.key];
     if (step) {
       const [row, column] = this.picked ?? [0, 0];
       const far = e.shiftKey ? 10 : 1;
-      const into = (v: number): number => Math.min(n - 1, Math.max(0, v));
-      const cell: Cell = this.picked ? [into(row + step[0] * far), into(column + step[1] * far)] : [0, 0];
+      const into = (v: number, count: number): number => Math.min(count - 1, Math.max(0, v));
+      const cell: Cell = this.picked ? [into(row + step[0] * far, n), into(column + step[1] * far, m)] : [0, 0];
       this.picked = cell; // a second key may come before the next frame
-      this.viewport.reveal(...cell);
+      this.viewport.reveal(...cell, [this.unit.y, this.unit.x]);
       this.events.pick(cell);
     } else if (e.key === "+" || e.key === "=") this.viewport.zoom(1.5, ...this.focus());
     else if (e.key === "-") this.viewport.zoom(1 / 1.5, ...this.focus());
@@ -520,6 +541,7 @@ export class Heatmap {
     if (!this.picked) return [0.5, 0.5];
     const { x, y, span } = this.viewport;
     const into = (v: number): number => Math.min(1, Math.max(0, v));
-    return [into((this.picked[1] + 0.5 - x) / span), into((this.picked[0] + 0.5 - y) / span)];
+    const { unit } = this;
+    return [into(((this.picked[1] + 0.5) * unit.x - x) / span), into(((this.picked[0] + 0.5) * unit.y - y) / span)];
   }
 }

@@ -16,7 +16,7 @@ import {
 } from "./scale";
 
 export interface Shade {
-  indices: Uint8Array; // [n][n]
+  indices: Uint8Array; // [n][m]
   lut: Lut;
   middle: number; // the index of 0
   ticks: readonly Tick[];
@@ -30,7 +30,7 @@ interface Paints {
   weigh?: boolean; // attention is weighted by norms
 }
 
-// reach: the maps whose largest value means full colour. Values below 0 bring in the second side.
+// The map has n rows. reach: the maps whose largest value means full colour. Values below 0 bring in the second side.
 export function shadeOf(
   values: Float32Array,
   n: number,
@@ -38,6 +38,7 @@ export function shadeOf(
   { map, theme, scale, weigh }: Paints,
   reach: readonly Float32Array[] = [values],
 ): Shade {
+  const m = n ? values.length / n : 0;
   // Weights reach 1, as in thumbnails, so that all heads' roots have the same colours.
   const least = quantity === "attention" && scale === "root" && !weigh ? 1 : 0;
   const low = Math.min(0, ...reach.map(minimumOf)),
@@ -46,7 +47,7 @@ export function shadeOf(
   if (low < 0) {
     const top = Math.max(...reach.map((v) => sizeOf(v)));
     return {
-      indices: signedIndicesOf(values, n, n, top, scale),
+      indices: signedIndicesOf(values, n, m, top, scale),
       lut: lutOf(map, "signed", theme),
       middle: MIDDLE,
       ticks: signedTicksOf(top, scale),
@@ -54,7 +55,7 @@ export function shadeOf(
     };
   }
   return {
-    indices: indicesOf(values, n, n, high, scale),
+    indices: indicesOf(values, n, m, high, scale),
     lut: lutOf(map, quantity, theme),
     middle: 0,
     ticks: ticksOf(high, scale),

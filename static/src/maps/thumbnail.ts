@@ -7,35 +7,41 @@ import { MIDDLE, type Lut } from "./colour";
 type Bytes = Uint8Array | Int8Array;
 
 // The tokens along a map, without the special ones if they are hidden.
-export const visibleTokens = ({ encoding }: Answer, withSpecial: boolean): number[] =>
+export const visibleTokens = ({ encoding }: Pick<Answer, "encoding">, withSpecial: boolean): number[] =>
   encoding.special.flatMap((special, t) => (special && !withSpecial ? [] : [t]));
 
-// Blocks of a map, [side][side].
+// Blocks of a map, [side][across].
 export interface Pooled<B extends Bytes = Bytes> {
   values: B;
   side: number;
+  across: number;
   lower: boolean; // blocks above the diagonal stay clear
 }
 
-// A [T][T] map's blocks into [size][size]; or, for texts shorter than the thumbnail, [T][T]. `seen`: the tokens shown.
+const startsOf = (n: number, blocks: number): Uint16Array =>
+  Uint16Array.from({ length: blocks + 1 }, (_, b) => Math.ceil((b * n) / blocks));
+
+// A [T][U] map's blocks into [size][size]; or, for texts shorter than the thumbnail, [T][U]. `seen`: the tokens shown of
+// the rows, and of the columns if they are others.
 export function pool<B extends Bytes>(
   map: B,
   T: number,
   size: number,
   seen: readonly number[],
   lower = false,
+  columns = seen,
 ): Pooled<B> {
-  const n = seen.length;
-  const side = Math.min(n, size);
-  if (side === T) return { values: map, side: T, lower };
-  const at = Uint16Array.from(seen);
-  const starts = Uint16Array.from({ length: side + 1 }, (_, b) => Math.ceil((b * n) / side));
-  const values = new (map.constructor as new (n: number) => B)(side * side);
+  const U = T ? map.length / T : 0;
+  const [side, across] = [Math.min(seen.length, size), Math.min(columns.length, size)];
+  if (side === T && across === U) return { values: map, side, across, lower };
+  const at = Uint16Array.from(columns);
+  const [down, starts] = [startsOf(seen.length, side), startsOf(columns.length, across)];
+  const values = new (map.constructor as new (n: number) => B)(side * across);
   const most = map instanceof Uint8Array ? largest : furthest;
   for (let block = 0; block < side; block++)
-    for (let i = starts[block]!; i < starts[block + 1]!; i++)
-      most(map as never, at[i]! * T, at, starts, values as never, block * side);
-  return { values, side, lower };
+    for (let i = down[block]!; i < down[block + 1]!; i++)
+      most(map as never, seen[i]! * U, at, starts, values as never, block * across);
+  return { values, side, across, lower };
 }
 
 // One row of cells into its row of blocks. Two functions, each of one kind of bytes, as engines like it.
@@ -94,25 +100,26 @@ function paintSquare(
   picture: Uint32Array,
   width: number,
   top: number,
-  { values, side, lower }: Pooled,
+  { values, side, across, lower }: Pooled,
   lut: Lut,
 ): void {
   const signed = values instanceof Int8Array;
   const table = tableOf(lut, signed);
   const shift = signed ? 128 : 0;
-  const block = Uint16Array.from({ length: width }, (_, x) => Math.floor((x * side) / width));
+  const block = Uint16Array.from({ length: width }, (_, x) => Math.floor((x * across) / width));
   for (let y = 0; y < width; y++) {
-    const from = block[y]! * side;
+    const down = Math.floor((y * side) / width);
+    const from = down * across;
     const row = (top + y) * width;
-    const end = lower ? Math.ceil(((block[y]! + 1) * width) / side) : width;
+    const end = lower ? Math.ceil(((down + 1) * width) / side) : width;
     for (let x = 0; x < end; x++) picture[row + x] = table[values[from + block[x]!]! + shift]!;
   }
 }
 
-// A map alone, a pixel a block.
-export function paint(map: Pooled, lut: Lut): ImageData {
-  const image = new ImageData(map.side, map.side);
-  paintSquare(new Uint32Array(image.data.buffer), map.side, 0, map, lut);
+// A map alone, as a square of pixels.
+export function paint(map: Pooled, lut: Lut, width: number): ImageData {
+  const image = new ImageData(width, width);
+  paintSquare(new Uint32Array(image.data.buffer), width, 0, map, lut);
   return image;
 }
 

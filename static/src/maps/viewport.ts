@@ -1,4 +1,5 @@
-// The visible cells of a square map. Linked maps share one viewport; sizes are their own.
+// The visible cells of a map. Linked maps share one viewport; sizes are their own. A map with fewer rows than columns, or
+// fewer columns than rows, has cells that are several units high or wide.
 
 const LEAST = 4; // visible cells at the closest
 
@@ -70,10 +71,10 @@ export class Viewport {
     this.restore(state);
   }
 
-  // Moves just enough for a cell to be visible.
-  reveal(row: number, column: number): void {
-    this.x = Math.min(column, Math.max(column + 1 - this.span, this.x));
-    this.y = Math.min(row, Math.max(row + 1 - this.span, this.y));
+  // Moves just enough for a cell of this size to be visible.
+  reveal(row: number, column: number, [high, wide]: readonly [number, number] = [1, 1]): void {
+    this.x = Math.min(column * wide, Math.max((column + 1) * wide - this.span, this.x));
+    this.y = Math.min(row * high, Math.max((row + 1) * high - this.span, this.y));
     this.clamp();
   }
 

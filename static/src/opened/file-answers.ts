@@ -60,6 +60,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     windows: 0,
     centred: request.center === "text",
     encoding: file.encoding,
+    source: null,
     layers,
     heads: reduce === "none" ? heads : [0],
     attentions: attentions && packed(attentions, dtype),

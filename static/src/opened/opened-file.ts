@@ -203,6 +203,7 @@ function tokensOf(arrays: FileArrays, T: number, causal: boolean) {
     sentences: sentencesOf(tokens, special),
     words: wordsOf(raw, special, spelling),
     causal,
+    generated: [],
   };
   if (written) notes.push("Sentences end at “.”, “!” and “?”.");
   return { encoding, text, notes };

@@ -17,11 +17,12 @@ export function madeOf(
 ): Omit<Exportable, "rows"> {
   const precision = app.model(model)?.precision ?? "fp32";
   const rounded = precision === "fp32" ? "" : `, ${precision}`;
-  const { text = "" } = request;
+  const { text = "", stack } = request;
+  const part = stack ? `${stack}-${name}` : name;
   const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
   return {
-    name: `headscope-${model}-${name}`,
-    title: `headscope · ${model}${rounded} (sha256 ${sha256.slice(0, 12)}) · ${name} · ${quoted}`,
+    name: `headscope-${model}-${part}`,
+    title: `headscope · ${model}${rounded} (sha256 ${sha256.slice(0, 12)}) · ${part} · ${quoted}`,
     provenance: { tool: "headscope", model, model_sha256: sha256, request, page: app.address.href() },
   };
 }

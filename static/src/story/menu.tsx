@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
+import { notedIn, stackNote } from "../app/stacks";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../app/selection";
 import { isOfText } from "../app/views";
@@ -21,12 +22,13 @@ const counted = (n: number, one: string): string => `${n} ${one}${n === 1 ? "" :
 function placeOf(app: App): string {
   const { state } = app;
   const { answer } = app.overview();
-  const head = OF_ONE_HEAD.includes(state.view) && answer ? titleOf(app.selection(answer)) : "";
+  const head = OF_ONE_HEAD.includes(state.view) && answer ? titleOf(app.selection(answer)) + stackNote(state) : "";
   const tokens = answer?.encoding.tokens ?? [];
+  const columns = answer?.source?.tokens ?? tokens;
   const [i, j] = state.pin;
   const cell =
-    state.view === "head" && i !== undefined && j !== undefined && tokens[i] && tokens[j]
-      ? `${tokens[i]} → ${tokens[j]}`
+    state.view === "head" && i !== undefined && j !== undefined && tokens[i] && columns[j]
+      ? `${tokens[i]} → ${columns[j]}`
       : "";
   return [capital(state.view), head, cell].filter(Boolean).join(" · ");
 }
@@ -46,7 +48,7 @@ const OF_ONE_HEAD: readonly string[] = ["head", "text", "pairs"];
 function notesOf(app: App, { view }: Step): Note[] {
   const { state } = parseState(view);
   const model = app.modelName(state.model);
-  return OF_ONE_HEAD.includes(state.view) ? notesOn(storyOf(app).story, { ...state, model }) : [];
+  return OF_ONE_HEAD.includes(state.view) ? notesOn(storyOf(app).story, { ...state, ...notedIn(state, model) }) : [];
 }
 
 const FILE = "headscope-story.html";

@@ -1,6 +1,7 @@
 // The notes on the head on screen and on cells of its maps: written, edited, removed, and shown again with the head.
 import { useState } from "preact/hooks";
 import { escapeBidi } from "../app/bidi";
+import { notedIn, stackNote } from "../app/stacks";
 import { titleOf, type Selection } from "../app/selection";
 import { useApp } from "../ui/context";
 import { Button, Disclosure, Field, isSubmit, Segmented } from "../ui/controls";
@@ -13,18 +14,17 @@ export interface PinnedCell {
 
 export function Notes({ selection, cell }: { selection: Selection; cell: PinnedCell | null }) {
   const app = useApp();
-  const { text, pair } = app.state;
   const [words, setWords] = useState("");
   const [open, setOpen] = useState<boolean | null>(null); // null: if there are notes
   const [onCell, setOnCell] = useState(true);
-  const of = { ...selection, model: app.modelName(), text, pair };
+  const of = { ...selection, ...notedIn(app.state, app.modelName()) };
   const notes = notesOn(storyOf(app).story, of);
-  const place = titleOf(selection);
+  const place = titleOf(selection) + stackNote(app.state);
   const about = cell && onCell ? `${place}, ${cell.about}` : place;
   const add = (e: Event): void => {
     e.preventDefault();
     if (!words.trim()) return;
-    const { model, layer, head } = of;
+    const { model, layer, head, text, pair } = of;
     storyOf(app).addNote({
       model,
       layer,

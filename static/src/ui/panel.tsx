@@ -6,7 +6,8 @@ import { embedded } from "../app/embed";
 import { EXAMPLES } from "../app/examples";
 import { FileCard, OpenButton } from "../opened/open-file";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
-import { INITIAL, type State } from "../app/state";
+import { canContinue, hasDecoder, stackOf } from "../app/stacks";
+import { fieldOf as stateField, INITIAL, WRITTEN_MOST, type State } from "../app/state";
 import { hasSimilarities, isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { isOfText } from "../app/views";
@@ -70,24 +71,44 @@ function keptDraft(key: string): Draft | null {
 }
 
 type Refused = NonNullable<ReturnType<typeof useProblem>>;
-type Input = Pick<State, "text" | "pair" | "max" | "window" | "literal" | "model" | "prompt" | "center">;
+const INPUT = [
+  "text",
+  "pair",
+  "target",
+  "write",
+  "stack",
+  "max",
+  "window",
+  "literal",
+  "model",
+  "prompt",
+  "center",
+] as const;
+type Input = Pick<State, (typeof INPUT)[number]>;
+const inputOf = (state: State): Input =>
+  Object.fromEntries(INPUT.map((field) => [field, state[field]])) as unknown as Input;
 
 // Typed input that is not analysed yet.
 interface Draft {
   text: string;
   pair: string;
+  target: string;
+  write: string;
   max: string;
   literal: boolean;
 }
 
-const maxOf = ({ max }: Pick<State, "max">): string => (max ? String(max) : "");
+const countOf = (count: number): string => (count ? String(count) : "");
+const draftOf = ({ text, pair, target, write, max, literal }: Input): Draft => ({
+  ...{ text, pair, target, write: countOf(write), max: countOf(max), literal },
+});
 
 // The typed input, and what analyses it. Input that the server refuses stays in the form; the result on screen stays
 // that of the input before.
 function useDraft(hidden: boolean) {
   const app = useApp();
   const { state } = app;
-  const committed: Draft = { text: state.text, pair: state.pair, max: maxOf(state), literal: state.literal };
+  const committed = draftOf(state);
   const key = JSON.stringify(committed);
   const first = useState(() => keptDraft(key) ?? committed)[0];
   const last = useRef({ key, draft: first });
@@ -98,11 +119,9 @@ function useDraft(hidden: boolean) {
   const good = useRef<Input | null>(null);
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
-    const { text, pair, max, window, literal, model, prompt, center } = state;
-    if (isGood) good.current = { text, pair, max, window, literal, model, prompt, center };
-    else if (answered && good.current) {
-      const { text, pair, max, literal } = good.current;
-      last.current = { key: JSON.stringify({ text, pair, max: maxOf({ max }), literal }), draft };
+    if (isGood) good.current = inputOf(state);
+    else if (answered && good.current?.stack === state.stack) {
+      last.current = { key: JSON.stringify(draftOf(good.current)), draft };
       setRefused(answered);
       app.set(good.current);
     }
@@ -112,12 +131,16 @@ function useDraft(hidden: boolean) {
     keep("sessionStorage", DRAFT, JSON.stringify([key, last.current.draft]));
     app.draw();
   };
-  const analyse = (model = state.model, prompt = state.prompt): void => {
-    const { text, pair, max, literal } = last.current.draft;
-    const same = text === state.text && pair === state.pair && prompt === state.prompt;
+  const analyse = (chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write">> = {}): void => {
+    const { text, pair, target, write, max, literal } = last.current.draft;
+    const { model, prompt, stack } = state;
+    const counts = { write: Math.min(WRITTEN_MOST, Number(write)), max: Number(max) }; // an empty field: 0
+    const next = { model, prompt, stack, text, pair, target, ...counts, literal, sha: "", window: -1, ...chosen };
+    const same = (["text", "pair", "target", "write", "stack", "prompt"] as const).every(
+      (field) => next[field] === state[field],
+    );
     setRefused(null);
-    const next = { text, pair, model, prompt, sha: "", max: Number(max), window: -1, literal }; // an empty field: 0
-    edit({ max: maxOf(next) });
+    edit({ write: countOf(next.write), max: countOf(next.max) });
     if (same) app.set(next, true);
     else app.read(next);
   };
@@ -195,7 +218,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
               <select
                 id="model"
                 value={app.modelName()}
-                onChange={(e) => analyse(e.currentTarget.value, "")}
+                onChange={(e) => analyse({ model: e.currentTarget.value, prompt: "" })}
                 {...guardOf("model", problem)}
               >
                 <Options of={models.map(({ name }) => [name, name])} />
@@ -220,7 +243,8 @@ function TextForm({ hidden }: { hidden: boolean }) {
           </Field>
         </Guarded>
       </div>
-      <PromptSelect value={state.prompt} onChange={(prompt) => analyse(state.model, prompt)} />
+      <StackFields draft={draft} problem={problem} edit={edit} analyse={analyse} />
+      <PromptSelect value={state.prompt} onChange={(prompt) => analyse({ prompt })} />
       <div class="submit">
         <button type="submit" class={`primary${waiting ? " waiting" : ""}`}>
           Analyse
@@ -235,13 +259,80 @@ function TextForm({ hidden }: { hidden: boolean }) {
   );
 }
 
+const WRITTEN_AT_FIRST = 30; // tokens, once the decoder is chosen without a target
+
+// Whose heads are shown, the target that the decoder reads, and how much the model writes. Nothing for other models.
+function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem" | "edit" | "analyse">) {
+  const app = useApp();
+  const { draft, problem, edit, analyse } = props;
+  const stack = stackOf(app.state);
+  const reads = stack !== "encoder"; // a target
+  const model = app.modelName();
+  if (!hasDecoder(model) && !canContinue(model)) return null;
+  return (
+    <>
+      {hasDecoder(model) && (
+        <Field label="Heads of">
+          <select
+            id="stack"
+            value={stack}
+            onChange={(e) => {
+              const next = e.currentTarget.value as State["stack"];
+              const writes = next !== "encoder" && !draft.target && !Number(draft.write);
+              analyse({ stack: next, ...(writes ? { write: WRITTEN_AT_FIRST } : {}) });
+            }}
+          >
+            <Options of={(stateField("stack")?.choices ?? []).map(({ value, label }) => [value, label])} />
+          </select>
+        </Field>
+      )}
+      {reads && (
+        <Guarded name="target" problem={problem}>
+          <Field label="Target text">
+            <textarea
+              id="target"
+              rows={3}
+              dir="auto"
+              spellcheck={false}
+              placeholder="Empty: the model writes it"
+              value={draft.target}
+              onInput={(e) => edit({ target: e.currentTarget.value })}
+              {...guardOf("target", problem)}
+            />
+          </Field>
+        </Guarded>
+      )}
+      {(reads ? !draft.target : canContinue(model)) && (
+        <Guarded name="write" problem={problem}>
+          <Field label={reads ? "Let the model write it: tokens at most" : "Let the model continue: tokens at most"}>
+            <input
+              id="write"
+              type="number"
+              inputMode="numeric"
+              min={0}
+              max={WRITTEN_MOST}
+              placeholder="0"
+              value={draft.write}
+              onInput={(e) => edit({ write: e.currentTarget.value })}
+              {...guardOf("write", problem)}
+            />
+          </Field>
+        </Guarded>
+      )}
+    </>
+  );
+}
+
 function AnswerFacts({ of }: { of: Answer | null }) {
   if (!of) return null;
   const ms = Object.values(of.timing).reduce((a, b) => a + b, 0);
+  const written = of.encoding.generated.filter(Boolean).length;
   const unknown = axisOf(of.encoding, ALL_TOKENS).unknown.filter(Boolean).length;
   return (
     <>
       {of.encoding.ids.length} tokens
+      {written > 0 && ` (${written} written by the model)`}
+      {of.source && ` of the target × ${of.source.ids.length} of the text`}
       {of.truncated && <strong> (cut)</strong>}
       {unknown > 0 && <strong> · {unknown} unknown</strong>}
       {` · ${of.layers.length} × ${of.heads.length} heads`}

@@ -1,6 +1,7 @@
 // The text with its tokens as elements in place: white space included, special tokens as chips, the cut end in grey.
 import type { ComponentChildren, CSSProperties } from "preact";
 import { directionOf, escapeBidi } from "../app/bidi";
+import { SPACE } from "../app/token-labels";
 import type { Axis } from "../maps/analysis";
 import { classes } from "./classes";
 
@@ -64,7 +65,7 @@ export function TextFlow(props: {
         const parts = partsOf(axis, source, type, token);
         return (
           (source || parts.length > 0) && (
-            <p key={type} role={label ? "group" : undefined} dir={directionOf(source)}>
+            <p key={type} role={label ? "group" : undefined} dir={directionOf(source || axis.labels.join(" "))}>
               <span class="lines">{parts}</span>
             </p>
           )
@@ -81,6 +82,7 @@ function partsOf(
   type: number,
   token: (t: number, words: string) => ComponentChildren,
 ): ComponentChildren[] {
+  if (axis.n && axis.offsets.every(([first]) => first < 0)) return type ? [] : spelledOf(axis, token);
   const units = unitsOf(source);
   const parts: ComponentChildren[] = [];
   let at = 0;
@@ -97,6 +99,17 @@ function partsOf(
   }
   if (at < source.length) parts.push(restOf(source.slice(at)));
   return parts;
+}
+
+// A text without offsets, as one that the model wrote: its tokens, with the spaces that they name. Where none names any,
+// as in WordPiece, each word has one before it.
+function spelledOf(axis: Axis, token: (t: number, words: string) => ComponentChildren): ComponentChildren[] {
+  const named = axis.labels.some((label) => label.startsWith(SPACE));
+  return axis.labels.flatMap((label, t) => {
+    const apart = axis.special[t] || (named ? label.startsWith(SPACE) : !label.startsWith("##"));
+    const words = named ? label.slice(label.startsWith(SPACE) ? 1 : 0) : label.replace(/^##/, "");
+    return [...(apart && t ? [" "] : []), token(t, words || label)];
+  });
 }
 
 const restOf = (text: string): ComponentChildren =>

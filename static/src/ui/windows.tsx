@@ -1,6 +1,7 @@
 // Steps through a text that is longer than what the model is given at once, window by window.
 import type { App } from "../app/app";
 import { isFile } from "../app/sources";
+import { stackOf, writtenOf } from "../app/stacks";
 import { predictionRequest } from "../app/requests";
 import { useApp } from "./context";
 
@@ -15,6 +16,7 @@ function stepsOf(app: App): Steps | null {
   const { answer } = app.overview();
   if (state.window >= 0) return { at: state.window, n: answer?.windows || state.window + 1 };
   const prompt = state.prompt || `=${app.model()?.default_prompt_name ?? ""}`;
+  if (stackOf(state) !== "encoder" || writtenOf(state)) return null; // the service has windows of one text alone
   if (!answer?.truncated || prompt !== "=" || isFile(state.model)) return null;
   const first = app.jsonCache.want(predictionRequest({ ...state, window: 0 }, -1, 0)).answer;
   if (!first?.windows) return null;

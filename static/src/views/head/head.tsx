@@ -12,13 +12,14 @@ import { PATTERNS } from "../../heads/patterns";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
-import { columnProfile, highTokens, type Head } from "../../maps/analysis";
+import { columnProfile, highTokens, isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
 import { Plate } from "../../maps/plate";
 import type { Viewport } from "../../maps/viewport";
 import { format, percent } from "../../maps/scale";
 import { hasSimilarities, isFile } from "../../app/sources";
 import { savedRequest } from "../../app/requests";
+import { isCross, stackOf } from "../../app/stacks";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
@@ -34,7 +35,7 @@ import { LongHead } from "./long-head";
 import { Plates, QUANTITIES } from "./plates";
 import { headsOf } from "../../heads/heads";
 import { isTooLong } from "../../heads/pooled";
-import { pinnedIn } from "../../maps/axis";
+import { pinnedIn, pinOf } from "../../maps/axis";
 // Overlays of maps without similarities.
 const OVERLAYS_OF_ATTENTION = [
   ["none", "None"],
@@ -63,7 +64,7 @@ export function HeadView() {
         {!tooLong && <Zoom plates={plates} />}
       </div>
       <Controls scaleOnly={tooLong}>
-        {head && selection.head !== SUM && !isFile(state.model) && (
+        {head && selection.head !== SUM && !isFile(state.model) && stackOf(state) === "encoder" && (
           <>
             <Button onClick={alike}>Heads like this one</Button>
             <Button onClick={typical} title="This head on its most typical texts of a corpus run">
@@ -88,7 +89,7 @@ export function HeadView() {
       </div>
       {head && <HeadFacts head={head} selection={selection} />}
       {head && <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />}
-      {head && <PairRanking axis={head.axis} pair={pinned} />}
+      {head && !isRectangular(head) && <PairRanking axis={head.axis} pair={pinned} />}
       {head && <Sided head={head} />}
       {head && (
         <Alternative title="Pinned row as a table">
@@ -100,10 +101,12 @@ export function HeadView() {
 }
 
 // The pinned cell by its token positions and in words.
-function cellOf({ axis }: Head, pinned: readonly [number, number]): PinnedCell {
+function cellOf(head: Head, pinned: readonly [number, number]): PinnedCell {
+  const { axis, columns } = head;
   const [i, j] = pinned;
-  const name = (t: number): string => `${axis.labels[t]} ${axis.positions[t]}`;
-  return { at: [axis.groups[i]?.[0] ?? 0, axis.groups[j]?.[0] ?? 0], about: `${name(i)} → ${name(j)}` };
+  const name = (of: Axis, t: number): string => `${of.labels[t]} ${of.positions[t]}`;
+  const [query = 0, key = 0] = pinOf(head, pinned);
+  return { at: [query, key], about: `${name(axis, i)} → ${name(columns, j)}` };
 }
 
 function Zoom({ plates: { viewport } }: { plates: Plates }) {
@@ -125,6 +128,7 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
 // Pooled maps and their windows follow the scale only.
 function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: ComponentChildren }) {
   const { state } = useApp();
+  const cross = isCross(state);
   if (scaleOnly)
     return (
       <Toolbar terms={["head", "scale"]}>
@@ -133,9 +137,9 @@ function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: Compo
     );
   const more = (
     <>
-      <StateSelect field="diag" />
+      {!cross && <StateSelect field="diag" />}
       <MeasureControls />
-      <StateToggle field="lines" />
+      {!cross && <StateToggle field="lines" />}
     </>
   );
   return (
@@ -145,7 +149,9 @@ function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: Compo
       rare={["diag", "lines", ...MEASURE_FIELDS]}
     >
       <StateSegmented field="scale" />
-      <StateSelect field="overlay" {...(hasSimilarities(state) ? {} : { options: OVERLAYS_OF_ATTENTION })} />
+      {!cross && (
+        <StateSelect field="overlay" {...(hasSimilarities(state) ? {} : { options: OVERLAYS_OF_ATTENTION })} />
+      )}
       {children}
     </Toolbar>
   );
@@ -153,13 +159,13 @@ function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: Compo
 
 // Only while the text is short: of a long one nobody could follow a line.
 function Sided({ head }: { head: Head }) {
-  const long = head.axis.n > TWO_SIDED_MOST;
+  const n = Math.max(head.axis.n, head.columns.n);
+  const long = n > TWO_SIDED_MOST;
   return (
     <StateDisclosure field="sided" title="Lines between two columns">
       {long ? (
         <p class="muted">
-          For texts of at most {TWO_SIDED_MOST} tokens; this one has {head.axis.n}. Set “Tokens at most” to see its
-          beginning.
+          For texts of at most {TWO_SIDED_MOST} tokens; this one has {n}. Set “Tokens at most” to see its beginning.
         </p>
       ) : (
         <TwoSided head={head} />
@@ -216,7 +222,7 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
       title: `Pairs with N ≥ ${tau}`,
       help: "pairs",
     },
-    ...(known
+    ...(known && !isRectangular(head)
       ? LISTED.map(([f, help]) => ({
           ...(!OF_ATTENTION.has(f) && { similar: true as const }),
           name: FIGURES[f].name,
@@ -236,11 +242,11 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
 }
 
 // The tokens with the largest column sums, by name and number.
-function gatheringTokens({ attention, axis }: Head, threshold: number): string {
-  const profile = columnProfile(attention, axis.n);
+function gatheringTokens({ attention, columns }: Head, threshold: number): string {
+  const profile = columnProfile(attention, columns.n);
   const times = new Map<string, number>();
   for (const t of highTokens(profile, threshold).sort((a, b) => (profile[b] ?? 0) - (profile[a] ?? 0))) {
-    const label = axis.labels[t] ?? "";
+    const label = columns.labels[t] ?? "";
     times.set(label, (times.get(label) ?? 0) + 1);
   }
   const named = [...times].slice(0, NAMED).map(([token, n]) => (n > 1 ? `${token} ×${n}` : token));
@@ -286,22 +292,25 @@ function patternFacts(known: Known, ofFile: boolean): Fact[] {
 
 function PinnedRow({ head, row }: { head: Head; row: number }) {
   const { state } = useApp();
-  const { axis, attention, similarity, normalized } = head;
+  const { axis, columns, attention, similarity, normalized } = head;
   const weighted = state.weigh && head.weighted;
+  const shown = weighted || attention;
+  const cross = isRectangular(head); // its similarities have other columns
+  const maps = cross ? [shown] : [shown, similarity, normalized];
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={`Values of the row of ${axis.labels[row]}`}>
       <table>
         <caption>
           Query: {axis.labels[row]} ({row})
         </caption>
-        <Columns of={["Position", "Token", attentionName(state), "Similarity S", "Normalised N"]} />
+        <Columns of={["Position", "Token", attentionName(state), ...(cross ? [] : ["Similarity S", "Normalised N"])]} />
         <tbody>
-          {axis.labels.map((label, j) => (
+          {columns.labels.map((label, j) => (
             <tr key={j}>
               <td>{j}</td>
               <th scope="row">{label}</th>
-              {[weighted || attention, similarity, normalized].map((map, n) => (
-                <td key={n}>{format(map[row * axis.n + j])}</td>
+              {maps.map((map, n) => (
+                <td key={n}>{format(map[row * columns.n + j])}</td>
               ))}
             </tr>
           ))}
@@ -311,37 +320,49 @@ function PinnedRow({ head, row }: { head: Head; row: number }) {
   );
 }
 
-// Rows and columns in the window, row by row.
-function cellsIn(n: number, { x, y, span }: Pick<Viewport, "x" | "y" | "span">): [number, number][] {
-  const visible = (from: number): number[] =>
-    Array.from({ length: n }, (_, t) => t).filter((t) => t + 1 > from && t < from + span);
-  const columns = visible(x);
-  return visible(y).flatMap((i) => columns.map((j): [number, number] => [i, j]));
+// Rows and columns of attention in the window, row by row.
+function cellsIn({ axis, columns }: Head, { x, y, span, n }: Viewport): [number, number][] {
+  const visible = (count: number, from: number): number[] => {
+    const unit = Math.max(n, 1) / count; // the sides of a cell
+    return Array.from({ length: count }, (_, t) => t).filter((t) => (t + 1) * unit > from && t * unit < from + span);
+  };
+  const across = visible(columns.n, x);
+  return visible(axis.n, y).flatMap((i) => across.map((j): [number, number] => [i, j]));
 }
 
 function headExport(app: App, plates: Plates, head: Head, answer: Answer, selection: Selection): Exportable {
   const { state } = app;
-  const { axis, weighted } = head;
+  const { axis, columns, weighted } = head;
+  const cross = isRectangular(head);
+  const maps: [string, Float32Array][] = [
+    ["attention", head.attention],
+    ...(weighted ? [["weighted_norms", weighted] as [string, Float32Array]] : []),
+    ...(cross
+      ? []
+      : ([
+          ["similarity", head.similarity],
+          ["normalized", head.normalized],
+        ] as [string, Float32Array][])),
+  ];
+  const sides = cross ? ["target", "source"] : ["i", "j"];
   const rows = (): (string | number)[][] => [
-    ["i", "j", "token_i", "token_j", "attention", ...(weighted ? ["weighted_norms"] : []), "similarity", "normalized"],
-    ...cellsIn(axis.n, plates.viewport).map(([i, j]) => [
-      ...[i, j].map((t) => axis.positions[t] ?? t),
-      ...[i, j].map((t) => axis.labels[t] ?? ""),
-      ...[head.attention, ...(weighted ? [weighted] : []), head.similarity, head.normalized].map(
-        (map) => map[i * axis.n + j] ?? NaN,
-      ),
+    [...sides, ...sides.map((side) => `token_${side}`), ...maps.map(([name]) => name)],
+    ...cellsIn(head, plates.viewport).map(([i, j]) => [
+      ...[axis.positions[i] ?? i, columns.positions[j] ?? j],
+      ...[axis.labels[i] ?? "", columns.labels[j] ?? ""],
+      ...maps.map(([, map]) => map[i * columns.n + j] ?? NaN),
     ]),
   ];
   const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
   const request = measuredRequest(savedRequest(state, [selection.layer], selection.head, [...outputs]), state);
   const made = madeOf(app, answer, `head-${nameOf(selection)}`, request);
-  const heads = pairNumbers(app, axis, pinnedIn(head, state));
+  const heads = cross ? null : pairNumbers(app, axis, pinnedIn(head, state));
   const drawn = selection.head !== SUM && !weighted; // the server draws no other maps
   const figure =
     drawn &&
     figureRequest(request, {
       kind: "head",
-      show: "both",
+      show: cross ? "attention" : "both",
       colour_scale: state.scale === "root" ? "square_root" : state.scale,
     });
   return { ...made, rows, heads, figure };

@@ -1,19 +1,34 @@
 // The two maps of a head under one cross-hair: what each shows, and the pinned cell.
 import type { App } from "../../app/app";
 import { attentionName, attentionOf, formulaOf } from "../../heads/measures";
-import { averagedRegions, columnProfile, highTokens, labelsOf, runsOf, type Head } from "../../maps/analysis";
-import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
+import {
+  averagedRegions,
+  columnProfile,
+  highTokens,
+  isRectangular,
+  labelsOf,
+  runsOf,
+  type Head,
+} from "../../maps/analysis";
+import { entryOf, pinnedIn, pinOf } from "../../maps/axis";
 import type { Bar } from "../../maps/colour-bar";
 import { Heatmap, type Cell, type HeatmapContent } from "../../maps/heatmap";
 import { countAbove, pairsOf } from "../../maps/pairs";
-import { describeCell } from "../../maps/readout";
+import { describeCell, describeTargets } from "../../maps/readout";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";
+import { notedIn } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { notesOn, storyOf } from "../../story/story";
 
 export const QUANTITIES = ["attention", "similarity"] as const;
 type Quantity = (typeof QUANTITIES)[number];
+
+// Before the formula, whose rows and columns they name.
+const CROSS_NOTES: Record<Quantity, string> = {
+  attention: "rows: target, columns: text; ",
+  similarity: "among the target’s tokens; ",
+};
 
 interface Shown extends HeatmapContent, Shade {
   title: string;
@@ -26,34 +41,50 @@ export class Plates {
   readonly maps: Record<Quantity, Heatmap>;
   private head: Head | null = null;
   private hovered: Cell | null = null;
+  private over: Quantity = "attention";
   private made: { head: Head; key: string; contents: Record<Quantity, Shown> } | null = null;
   private drawn: Record<Quantity, Shown> | null = null;
 
   constructor(private readonly app: App) {
-    this.maps = { attention: this.heatmap("Attention map"), similarity: this.heatmap("Context similarity map") };
+    this.maps = {
+      attention: this.heatmap("Attention map", "attention"),
+      similarity: this.heatmap("Context similarity map", "similarity"),
+    };
     this.viewport.watch(() => {
       if (this.head && this.maps.attention.element.isConnected) app.commit({ zoom: this.viewport.state });
     });
   }
 
-  private heatmap(name: string): Heatmap {
+  private heatmap(name: string, quantity: Quantity): Heatmap {
     return new Heatmap(name, this.viewport, {
-      hover: (cell) => this.hover(cell),
+      hover: (cell) => this.hover(cell, quantity),
       pick: (cell) => {
         const { head } = this;
         if (!head) return;
-        this.app.pin(tokensOf(head.axis, cell));
+        if (this.ofTargets(quantity)) {
+          this.maps[quantity].point(null, cell); // nothing is pinned: the other map has other columns
+          return this.app.announce(describeTargets(head, cell), true);
+        }
+        this.app.pin(pinOf(head, cell));
         this.app.announce(describeCell(head, cell), true);
       },
     });
   }
 
-  private hover(cell: Cell | null): string {
-    this.hovered = cell;
+  // Similarities of a cross head are among the target's tokens, so its two maps have other columns.
+  private ofTargets = (quantity: Quantity): boolean =>
+    quantity === "similarity" && this.head !== null && isRectangular(this.head);
+
+  private hover(cell: Cell | null, quantity: Quantity): string {
+    [this.hovered, this.over] = [cell, quantity];
     const pinned = this.head && pinnedIn(this.head, this.app.state);
-    for (const map of Object.values(this.maps)) map.point(cell, pinned);
+    for (const each of QUANTITIES) {
+      const linked = this.ofTargets(each) === this.ofTargets(quantity);
+      this.maps[each].point(linked ? cell : null, this.ofTargets(each) ? null : pinned);
+    }
     const at = cell ?? pinned;
-    const words = this.head && at ? describeCell(this.head, at) : "";
+    const describe = cell && this.ofTargets(quantity) ? describeTargets : describeCell;
+    const words = this.head && at ? describe(this.head, at) : "";
     this.app.announce(words);
     return words;
   }
@@ -62,14 +93,14 @@ export class Plates {
   update(head: Head | null): void {
     this.head = head;
     if (!head) return;
-    this.viewport.follow(head.axis.n, this.app.state.zoom);
+    this.viewport.follow(Math.max(head.axis.n, head.columns.n), this.app.state.zoom);
     const contents = this.of(head);
     if (this.drawn !== contents) {
       performance.mark("head-drawn");
       for (const quantity of QUANTITIES) this.maps[quantity].show(contents[quantity]);
       this.drawn = contents;
     }
-    this.hover(this.hovered);
+    this.hover(this.hovered, this.over);
   }
 
   private key(): string {
@@ -93,18 +124,23 @@ export class Plates {
   private shown(head: Head, quantity: Quantity): Shown {
     const { state, theme } = this.app;
     const { axis } = head;
+    const columns = quantity === "attention" ? head.columns : axis;
     const title = quantity === "attention" ? attentionName(state) : "Context similarity";
     const unknown = quantity === "similarity" && state.diag === "on" && !head.own ? "; its diagonal is not known" : "";
+    const most = Math.max(axis.n, head.columns.n);
     const shade = shadeOf(valuesOf(head, quantity, state), axis.n, quantity, { ...state, theme });
     return {
       ...shade,
       n: axis.n,
+      m: columns.n,
+      unit: [most / axis.n, most / columns.n],
       labels: labelsOf(axis, state.positions),
       faint: axis.special,
+      columns: { labels: labelsOf(columns, state.positions), faint: columns.special },
       lower: axis.causal && quantity === "attention",
       ...marksOf(head, quantity, state, notedCells(this.app)),
       title,
-      note: formulaOf[quantity](state) + unknown,
+      note: (isRectangular(head) ? CROSS_NOTES[quantity] : "") + formulaOf[quantity](state) + unknown,
       bar: { ...shade, label: title },
     };
   }
@@ -113,7 +149,7 @@ export class Plates {
 // The cells with a note, as token positions.
 function notedCells(app: App): Cell[] {
   const { state } = app;
-  const of = { ...state, ...app.selection(app.overview().answer), model: app.modelName() };
+  const of = { ...app.selection(app.overview().answer), ...notedIn(state, app.modelName()) };
   return notesOn(storyOf(app).story, of).flatMap(({ cell }) => (cell ? [cell.at] : []));
 }
 
@@ -121,11 +157,13 @@ function marksOf(head: Head, quantity: Quantity, state: State, noted: readonly C
   const { overlay, lines, atau, tau } = state;
   const { axis } = head;
   const marks: Partial<HeatmapContent> = {};
-  if (lines) marks.boundaries = axis.sentences.flatMap((s, t) => (t && s !== axis.sentences[t - 1] ? [t] : []));
+  if (lines && !isRectangular(head))
+    marks.boundaries = axis.sentences.flatMap((s, t) => (t && s !== axis.sentences[t - 1] ? [t] : []));
   if (overlay === "mask" || (overlay === "regions" && quantity === "attention"))
     marks.mask = new Set(highTokens(columnProfile(head.attention, axis.n), atau));
   const high = overlay === "pairs" && quantity === "similarity" ? highCells(head, tau) : [];
-  const known = noted.map((cell) => cell.map((t) => entryOf(axis, t))) as unknown as Cell[];
+  const ofTargets = isRectangular(head) && quantity === "similarity";
+  const known = (ofTargets ? [] : noted).map(([i, j]): Cell => [entryOf(axis, i), entryOf(head.columns, j)]);
   const cells = [...high, ...known.filter(([i, j]) => i >= 0 && j >= 0)];
   if (cells.length) marks.cells = cells;
   return marks;

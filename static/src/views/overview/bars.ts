@@ -1,5 +1,6 @@
 // The colour bars that explain the overview's thumbnails and figures.
 import type { App } from "../../app/app";
+import { isCross } from "../../app/stacks";
 import { lutOf } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
 import { FIGURES, type Figure } from "../../heads/figures";
@@ -34,7 +35,7 @@ export function overviewBars(
       lut: lutOf(map, "attention", theme),
       label: "Attention",
       ticks: ROOTS,
-      words: `square root, 0 to 1${pooled}${small ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
+      words: `square root, 0 to 1${pooled}${small || isCross(state) ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
     });
   if (show !== "attention")
     bars.push({

@@ -27,24 +27,27 @@ const NAMED = 4; // tokens
 const RESTING_MOST = 512; // tokens of a text whose chosen head stands beside the grid: two maps of longer ones take long
 
 // The tokens that receive most attention, with their fraction of it. Equal tokens count together.
-function strongestTokens({ attention, axis }: Head): [string, number][] {
+function strongestTokens({ attention, axis, columns }: Head): [string, number][] {
   const sums = new Map<string, number>();
   attention.forEach((value, k) => {
-    const label = axis.labels[k % axis.n] ?? "";
+    const label = columns.labels[k % columns.n] ?? "";
     sums.set(label, (sums.get(label) ?? 0) + value / axis.n);
   });
   return [...sums].sort((a, b) => b[1] - a[1]).slice(0, NAMED);
 }
 
-function Picture({ shade, n }: { shade: Shade; n: number }) {
+function Picture({ shade, n, m }: { shade: Shade; n: number; m: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
-    if (!canvas.current || !n) return;
-    const side = Math.min(n, SIDE * devicePixelRatio);
-    const indices = side < n ? strongest(shade.indices, n, { x: 0, y: 0, span: n }, side, shade.middle) : shade.indices;
-    canvas.current.width = canvas.current.height = side;
-    canvas.current.getContext("2d")?.putImageData(imageOf(indices, side, shade.lut), 0, 0);
-  }, [shade, n]);
+    if (!canvas.current || !n || !m) return;
+    const [most, side] = [Math.max(n, m), Math.floor(SIDE * devicePixelRatio)];
+    const crowded = most > side;
+    const cells = { ...shade, n, m, unit: [most / n, most / m] } as const;
+    const indices = crowded ? strongest(cells, { x: 0, y: 0, span: most }, side) : shade.indices;
+    canvas.current.width = crowded ? side : m;
+    canvas.current.height = crowded ? side : n;
+    canvas.current.getContext("2d")?.putImageData(imageOf(indices, crowded ? side : m, shade.lut), 0, 0);
+  }, [shade, n, m]);
   return <canvas ref={canvas} />;
 }
 
@@ -99,6 +102,7 @@ export function Enlarged({ answer, at, resting, known }: Props) {
         Float32Array.from(map ?? [], (v) => v / most);
       return {
         n: small.side,
+        m: small.side,
         attention: shadeOf(floats(small.attention[place], 255), small.side, "attention", paints),
         similarity: shadeOf(floats(small.similarity[place], 127), small.side, "similarity", paints),
         strongest: [],
@@ -107,13 +111,14 @@ export function Enlarged({ answer, at, resting, known }: Props) {
     if (!head) return null;
     return {
       n: head.axis.n,
+      m: head.columns.n,
       attention: shadeOf(head.attention, head.axis.n, "attention", paints),
       similarity: answer.headOutputs && shadeOf(head.similarity, head.axis.n, "similarity", paints),
       strongest: strongestTokens(head),
     };
   }, [answer, head, state.map, theme]);
   if (!shades) return null;
-  const { n } = shades;
+  const { n, m } = shades;
   const { left, top } = placeOf(at.box);
   return (
     <div
@@ -126,8 +131,8 @@ export function Enlarged({ answer, at, resting, known }: Props) {
         <span>{known && patternsOf(known)}</span>
       </p>
       <div>
-        <Picture shade={shades.attention} n={n} />
-        {shades.similarity && <Picture shade={shades.similarity} n={n} />}
+        <Picture shade={shades.attention} n={n} m={m} />
+        {shades.similarity && <Picture shade={shades.similarity} n={n} m={n} />}
       </div>
       <p class="muted" hidden={!shades.strongest.length}>
         <span>Looks at {shades.strongest.map(([token, fraction]) => `${token} ${percent(fraction)}`).join(" · ")}</span>

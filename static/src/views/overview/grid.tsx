@@ -7,6 +7,7 @@ import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { storyOf } from "../../story/story";
 import { moveFocus } from "../../ui/arrows";
+import { notedIn } from "../../app/stacks";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
@@ -83,7 +84,7 @@ export function Grid(props: {
   const stop = focused.current ?? (order[0] && keyOf(chosenThumb ?? order[0]));
   const lut = lutOf(map, "figure", app.theme);
 
-  const model = app.modelName();
+  const { model } = notedIn(app.state, app.modelName());
   const noted = new Set(
     storyOf(app).story.notes.flatMap((note) => (note.model === model ? [`${note.layer}.${note.head}`] : [])),
   );

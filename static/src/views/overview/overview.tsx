@@ -4,6 +4,7 @@ import type { Answer } from "../../app/answer";
 import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
+import { isCross } from "../../app/stacks";
 import { headsOf } from "../../heads/heads";
 import { CENTRE_IN_FRAME, CentreInFrame } from "../../heads/measure-controls";
 import { ColourBar } from "../../maps/colour-bar";
@@ -89,7 +90,8 @@ export function OverviewView() {
   const point = (at: Pointed | null, aloud: boolean): void => {
     setPointed(at);
     const one = at && summary?.[at.l]?.[at.h];
-    app.announce(one ? `Layer ${at.l} · Head ${at.h}   ${wordsOf(one).join("   ")}` : "", aloud);
+    const words = one && !isCross(state) ? wordsOf(one) : [];
+    app.announce(one ? [`Layer ${at.l} · Head ${at.h}`, ...words].join("   ") : "", aloud);
   };
   // The same tree as long as it shows the same: each map that comes is a drawing.
   const chosenHead = app.selection(answer);
@@ -116,6 +118,8 @@ export function OverviewView() {
         <p class="intro">
           headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.
           {state.center && hasSimilarities(state) && <Centred />}
+          {isCross(state) &&
+            " Cross heads attend from each token of the target (rows) to those of the text (columns). Their similarity is among the target’s tokens."}
         </p>
         {answer && (
           <div class="legend">
@@ -137,7 +141,7 @@ export function OverviewView() {
           known={summary?.[enlarged.l]?.[enlarged.h]}
         />
       )}
-      {answer && summary && (
+      {answer?.summary && summary && (
         <Alternative title="All figures as a table">
           <FiguresTable answer={answer} summary={summary} />
         </Alternative>
@@ -185,7 +189,8 @@ function Controls({ like }: { like: string | undefined }) {
   const app = useApp();
   const { state } = app;
   const { small, show, least } = state;
-  const more = (
+  const cross = isCross(state); // has no figures to sort by
+  const more = !cross && (
     <>
       <StateSelect field="tint" step options={metricOptions("none")} />
       <Field label="High pairs at least" class="least">
@@ -207,7 +212,7 @@ function Controls({ like }: { like: string | undefined }) {
     <Toolbar
       terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
       more={more}
-      rare={["tint", "least", ...CENTRE_IN_FRAME]}
+      rare={cross ? [] : ["tint", "least", ...CENTRE_IN_FRAME]}
     >
       <Segmented
         label="Heads as"
@@ -225,6 +230,16 @@ function Controls({ like }: { like: string | undefined }) {
         choices={hasSimilarities(state) ? SHOW_CHOICES : SHOW_CHOICES.filter(({ value }) => value === "attention")}
         onChange={(value) => app.set({ show: value, ...(value === "both" ? { small: false } : {}) }, "merge")}
       />
+      {!cross && <SortAndFind like={like} />}
+    </Toolbar>
+  );
+}
+
+function SortAndFind({ like }: { like: string | undefined }) {
+  const app = useApp();
+  const { state } = app;
+  return (
+    <>
       <Select
         label="Sort by"
         value={like ? "near" : state.sort}
@@ -251,7 +266,7 @@ function Controls({ like }: { like: string | undefined }) {
           onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
         />
       </Field>
-    </Toolbar>
+    </>
   );
 }
 

@@ -10,18 +10,21 @@ import { figureRequest, madeOf } from "../../saving/provenance";
 const ANSWER_MOST = 200e6; // bytes; the service refuses answers not much larger
 
 export function overviewExport(app: App, answer: Answer, known: Known[][], order: readonly Place[]): Exportable {
+  const cross = answer.source !== null;
+  const figures = cross ? [] : FIGURE_NAMES; // the service counts none
   const rows = (): (string | number)[][] => [
-    ["layer", "head", ...FIGURE_NAMES],
+    ["layer", "head", ...figures],
     ...order.map(({ l, h: k }) => [
       answer.layers[l] ?? l,
       answer.heads[k] ?? k,
-      ...FIGURE_NAMES.map((f) => (known[l]?.[k] && valueOf(known[l][k], f)) ?? ""),
+      ...figures.map((f) => (known[l]?.[k] && valueOf(known[l][k], f)) ?? ""),
     ]),
   ];
   const T = answer.encoding.ids.length;
   // The maps of a long text are saved as they are shown, and the server draws no figure of these.
   if (answer.pooled) return { ...madeOf(app, answer, "overview", savedLongRequest(app.state, T)), rows, figure: false };
-  const numbers = 2 * T ** 2 * answer.layers.length * answer.heads.length;
+  const numbers =
+    (T * (answer.source ?? answer.encoding).ids.length + T ** 2) * answer.layers.length * answer.heads.length;
   const request = savedRequest(
     app.state,
     "all",
@@ -30,5 +33,10 @@ export function overviewExport(app: App, answer: Answer, known: Known[][], order
     numbers * 4 > ANSWER_MOST,
   );
   const made = madeOf(app, answer, "overview", request);
-  return { ...made, rows, figure: figureRequest(request, { kind: "overview", show: app.state.show }) };
+  const { show } = app.state;
+  return {
+    ...made,
+    rows,
+    figure: figureRequest(request, { kind: "overview", show: cross && show === "both" ? "attention" : show }),
+  };
 }

@@ -9,7 +9,7 @@ import { REACH, type Profile } from "../../heads/patterns";
 import type { Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { lutOf } from "../../maps/colour";
-import { extentOf, smallMapsOf } from "../../heads/pooled";
+import { extentOf, smallMapsOf, type Extent } from "../../heads/pooled";
 import { heightOf, paintParts, pool, type Pooled } from "../../maps/thumbnail";
 
 export interface Thumb extends Place {
@@ -34,11 +34,9 @@ interface Has {
 }
 
 // The properties that all pictures of one drawing share.
-interface Look {
+interface Look extends Extent {
   key: string;
-  T: number;
   side: number; // device pixels
-  tokens: readonly number[]; // the visible ones
   causal: boolean;
 }
 
@@ -122,18 +120,20 @@ export class Thumbnails {
     const attention = new Map(fetched.map((l) => [l, above || every ? heads.attention(answer, l) : null]));
     const { small } = derived;
     const fits = small.side === look.side && small.special === app.state.special;
+    const whole = answer.source !== null; // maps of cross heads come without profiles
     const has = (t: Thumb): Has => {
       const at = t.l * answer.heads.length + t.h;
       return {
         small: fits && !pooled ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
         // With its profile comes its smaller copy.
-        attention: above && derived.profiles[at] ? (pooled?.attention[at] ?? attention.get(t.l)?.[t.h]) : undefined,
+        attention:
+          above && (whole || derived.profiles[at]) ? (pooled?.attention[at] ?? attention.get(t.l)?.[t.h]) : undefined,
         profile: above ? derived.profiles[at] : undefined,
         similarity: below ? (pooled?.similarity[at] ?? derived.similarity[at]) : undefined,
       };
     };
     const isComplete = ({ attention, profile, similarity }: Has): boolean =>
-      (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
+      (!above || Boolean(attention && (whole || profile))) && (!below || Boolean(similarity));
     const complete = near.every((t) => isComplete(has(t)));
     // Once all are here nothing more comes, and no maps are kept.
     heads.deriver.onprogress = complete
@@ -157,9 +157,10 @@ export class Thumbnails {
 
   private lookOf(answer: Answer, side: number): Look {
     const { state, theme } = this.app;
-    const { T, tokens } = extentOf(answer, state.special);
+    const extent = extentOf(answer, state.special);
+    const { tokens } = extent;
     const key = [answerNumber(answer), state.map, theme, state.show, side, tokens.length].join(" ");
-    return { key, T, side, tokens, causal: answer.encoding.causal };
+    return { ...extent, key, side, causal: answer.encoding.causal };
   }
 
   private commit(answer: Answer): void {
@@ -207,7 +208,7 @@ export class Thumbnails {
   }
 
   // Adds the parts that are known and not in the picture yet.
-  private compose(t: Thumb, { key, T, side, tokens, causal }: Look, known: Has): ImageData {
+  private compose(t: Thumb, { key, T, side, tokens, columns, causal }: Look, known: Has): ImageData {
     const { state, theme } = this.app;
     if (t.draft?.look !== key)
       t.draft = { look: key, image: new ImageData(side, heightOf(state.show, side)), has: NOTHING };
@@ -219,7 +220,7 @@ export class Thumbnails {
     paintParts(
       image,
       {
-        attention: attention ? (known.small.attention ?? pool(attention, T, side, tokens, causal)) : undefined,
+        attention: attention ? (known.small.attention ?? pool(attention, T, side, tokens, causal, columns)) : undefined,
         offsets: profile ? nearOffsets(profile) : undefined,
         similarity: similarity ? (known.small.similarity ?? pool(similarity, T, side, tokens)) : undefined,
       },

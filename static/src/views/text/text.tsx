@@ -6,6 +6,7 @@ import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
+import { shownText } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { MEASURE_FIELDS, MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
@@ -210,15 +211,15 @@ function Body(props: BodyProps) {
     e.preventDefault();
   };
   // The same tree as long as it shows the same: pointing at a token redraws only the lines.
-  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, state.text, state.pair].join(
+  const source = shownText(state);
+  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, source.text, source.pair].join(
     "|",
   );
   const flow = useMemo(
     () => (
       <TextFlow
         axis={axis}
-        text={state.text}
-        pair={state.pair}
+        {...source}
         label="Tokens of the text"
         multiple
         lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}

@@ -1,0 +1,60 @@
+// Models that write: whose heads are shown, the target, and maps between two texts.
+import { analysed, bodyRows, colours, expect, findings, maps, modelBox, open, readout, saved, settled, taskTest as test, view } from "./viewer";
+
+const TEXT = "Anna crossed the old bridge.";
+const TARGET = "The police closed it after the war.";
+const of = (name: string, more = "") =>
+  `view=${name}&model=writer&text=${encodeURIComponent(TEXT)}&stack=cross${more}`;
+const target = `&target=${encodeURIComponent(TARGET)}`;
+
+test("the stack is chosen beside the model; its decoder reads a target, or the model writes it", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=overview&text=${encodeURIComponent(TEXT)}`);
+  await expect(page.getByLabel("Heads of")).toHaveCount(0);
+  await modelBox(page).selectOption("writer");
+  await page.getByLabel("Heads of").selectOption("cross");
+  const { generated, source_tokens } = await (await request.post(`${home}analyze`, {
+    data: { model: "writer", text: TEXT, stack: "cross", max_new_tokens: 30, outputs: [] } })).json();
+  await expect(analysed(page)).toContainText(`${generated.length} tokens (30 written by the model) of the target × ${source_tokens.length} of the text`);
+  await expect(page).toHaveURL(/stack=cross.*write=30/);
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
+  await page.getByLabel("Target text").fill(TARGET);
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(analysed(page)).toContainText(`11 tokens of the target × ${source_tokens.length} of the text`);
+  await expect(page.getByLabel("Let the model write it")).toHaveCount(0);
+  expect(await findings(page)).toEqual([]);
+  for (const name of ["Text", "Pairs", "Compare", "Experiment", "Trace"]) {
+    await page.getByRole("button", { name, exact: true }).click();
+    await expect(view(page, name)).toContainText("Not of these heads");
+  }
+  await page.getByRole("button", { name: "Show the encoder’s heads" }).click();
+  await expect(page).not.toHaveURL(/stack=/);
+  await settled(page);
+  await open(page, home, of("overview"));
+  await expect(page.getByRole("alert").first()).toContainText("The decoder has no text to read. Type the target text, or let the model write it.");
+});
+
+test("a cross head has target tokens as rows and text tokens as columns, on screen and saved", async ({ watched: page, home, request }) => {
+  const { tokens, source_tokens, attentions } = await (await request.post(`${home}analyze`, {
+    data: { model: "writer", text: TEXT, text_target: TARGET, stack: "cross", layers: [1], heads: [2], digits: 9 } })).json();
+  const value = (i: number, j: number): number => attentions[0][0][i][j];
+  await open(page, home, of("head", `${target}&layer=1&head=2&pin=10.6`));
+  await expect.poll(() => colours(page, ".plate canvas")).toBeGreaterThan(10);
+  await settled(page);
+  const written = (i: number, j: number): string => `target ${tokens[i]} ${i} → text ${source_tokens[j]} ${j}   A ${Number(value(i, j).toPrecision(3))}`;
+  await expect(readout(page)).toContainText(written(10, 6));
+  // The last row and column are the ends of the keyboard.
+  await maps(page).first().focus();
+  for (const key of ["End", "ArrowRight", "ArrowDown"]) await page.keyboard.press(key);
+  const last = source_tokens.length - 1;
+  await expect(readout(page)).toContainText(written(10, last));
+  await page.getByText("Pinned row as a table").click();
+  await expect(bodyRows(view(page, "Head").getByRole("table"))).toHaveCount(source_tokens.length);
+  const { file, bytes } = await saved(page, "CSV");
+  expect(file).toContain("cross-head-l1-h2");
+  const [header, ...lines] = bytes.toString().replace("\ufeff", "").trim().split(/\r?\n/);
+  expect(header).toBe("target,source,token_target,token_source,attention");
+  expect(lines).toHaveLength(tokens.length * source_tokens.length);
+  const [i, j, , , a] = lines.at(-2)!.split(",").map(Number);
+  expect([i, j]).toEqual([10, last - 1]);
+  expect(a).toBeCloseTo(value(10, last - 1), 6);
+});

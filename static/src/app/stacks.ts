@@ -1,0 +1,74 @@
+// Models that write. An encoder-decoder model reads a text and writes a target. It has heads of its encoder, of its decoder,
+// and cross heads, which attend from the target's tokens to those of the text. A causal model continues its text.
+import { factsOf } from "./model-facts";
+import { perObject } from "./per-object";
+import type { Stack, State, View } from "./state";
+
+type Written = Pick<State, "model" | "stack" | "target" | "write">;
+
+// Whose heads the state is about, as far as its model has them. Before the list of models is here the link is believed.
+export function stackOf({ model, stack }: Pick<State, "model" | "stack">): Stack {
+  const facts = factsOf(model);
+  return !facts || stack in facts.stacks ? stack : "encoder";
+}
+
+export const isCross = (state: Pick<State, "model" | "stack">): boolean => stackOf(state) === "cross";
+export const hasDecoder = (model: string): boolean => "decoder" in (factsOf(model)?.stacks ?? {});
+export const canContinue = (model: string): boolean => factsOf(model)?.task === "text-generation";
+
+// The text that the decoder reads; "" if it reads none, or what the model writes.
+export const targetOf = (state: Written): string => (stackOf(state) === "encoder" ? "" : state.target);
+
+// Tokens that the model writes at most; 0: none. A target that is given is not continued.
+export function writtenOf(state: Written): number {
+  const { model, target, write } = state;
+  if (stackOf(state) !== "encoder") return target ? 0 : write;
+  return !factsOf(model) || canContinue(model) ? write : 0;
+}
+
+// The text whose tokens the answer has, as it is written. "" for one that the model wrote.
+export const shownText = (state: Written & Pick<State, "text" | "pair">): Pick<State, "text" | "pair"> =>
+  stackOf(state) === "encoder" ? { text: state.text, pair: state.pair } : { text: targetOf(state), pair: "" };
+
+// After the name of a head; nothing for one of the encoder.
+export const stackNote = (state: Pick<State, "model" | "stack">): string =>
+  ({ encoder: "", decoder: " of the decoder", cross: " across to the text" })[stackOf(state)];
+
+// Whose notes these are: heads of another stack are others, and their cells are of the target, too.
+export function notedIn(
+  state: Written & Pick<State, "text" | "pair">,
+  model: string,
+): { model: string; text: string; pair: string } {
+  const { text, pair } = state;
+  const stack = stackOf(state);
+  return stack === "encoder" ? { model, text, pair } : { model: `${model} (${stack})`, text, pair: targetOf(state) };
+}
+
+// The state as far as cross heads can follow it. Their maps are of two texts: what compares a token with itself or with
+// its neighbours has no meaning, and the service counts no figures of them.
+const followed = perObject((state: State): State => ({
+  ...state,
+  ...{ sort: "none", tint: "none", only: "all", seek: "", overlay: "none", diag: "paper", ties: false, bands: false },
+  relation: state.relation === "similar" ? "to" : state.relation,
+}));
+export const withinStack = (state: State): State => (isCross(state) ? followed(state) : state);
+
+export const CROSS_TOO_LONG =
+  "Cross heads are shown whole: of texts and targets of at most 512 tokens each. Set “Tokens at most”.";
+
+const REFUSED: Partial<Record<View, string>> = {
+  text: "The lines over a text are of maps among its tokens.",
+  pairs: "Pairs are of maps among the tokens of one text.",
+  compare: "This view compares maps among the tokens of one text.",
+};
+
+// Why the view shows nothing of the chosen stack, in words; "" if it does.
+export function refusalOf(state: State): string {
+  const stack = stackOf(state);
+  const { view } = state;
+  if (stack === "encoder") return "";
+  if (view === "experiment" || view === "trace")
+    return "This view changes heads of one stack, the encoder’s. Those of the decoder are changed over HTTP, with the field “interventions”.";
+  const words = stack === "cross" ? REFUSED[view] : "";
+  return words ? `${words} Maps of cross heads have the target’s tokens as rows and the text’s as columns.` : "";
+}

@@ -1,0 +1,99 @@
+// Models that write: which fields of the state reach requests, by what the model has, and maps between two texts.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { learnModels } from "../src/app/model-facts.ts";
+import { inWords } from "../src/app/problems.ts";
+import { headRequest, mayBeLong, overviewRequest, savedRequest, tokensRequest } from "../src/app/requests.ts";
+import { notedIn, refusalOf, shownText, stackOf, withinStack } from "../src/app/stacks.ts";
+import { INITIAL, formatState, parseState } from "../src/app/state.ts";
+import "../src/fields.ts";
+import { headOf, pinnedIn, pinOf } from "../src/maps/axis.ts";
+import { columnProfile } from "../src/maps/analysis.ts";
+import { describeCell, describeTargets } from "../src/maps/readout.ts";
+import { paint, pool } from "../src/maps/thumbnail.ts";
+
+const shape = { num_layers: 2, num_heads: 2 };
+const model = (name, more) => ({ name, stacks: {}, causal: false, task: null, tokenizer: "WordPiece", ...shape, ...more });
+learnModels([
+  model("mini", { task: "fill-mask" }),
+  model("t5", { stacks: { encoder: shape, decoder: { num_layers: 4, num_heads: 3 }, cross: shape } }),
+  model("gpt", { causal: true, task: "text-generation" }),
+]);
+const state = (more) => ({ ...INITIAL, text: "One house.", ...more });
+const sent = (more) => {
+  const { stack, text_target, max_new_tokens } = tokensRequest(state(more));
+  return [stack, text_target, max_new_tokens];
+};
+
+test("requests carry the stack, the target and the tokens to write, as far as the model has them", () => {
+  const all = { stack: "cross", target: "Ein Haus.", write: 7 };
+  assert.deepEqual(sent({ model: "t5", ...all }), ["cross", "Ein Haus.", undefined]);
+  assert.deepEqual(sent({ model: "t5", ...all, target: "" }), ["cross", undefined, 7]);
+  assert.deepEqual(sent({ model: "t5", ...all, stack: "encoder" }), [undefined, undefined, undefined]);
+  assert.deepEqual(sent({ model: "mini", ...all }), [undefined, undefined, undefined]);
+  assert.deepEqual(sent({ model: "gpt", ...all }), [undefined, undefined, 7]);
+  assert.equal(stackOf({ model: "unknown", stack: "cross" }), "cross"); // the list may not be here yet
+  assert.equal(headRequest(state({ model: "t5", ...all }), 0, 1).text_target, "Ein Haus.");
+  const saved = (more) => savedRequest(state({ model: "t5", ...all, ...more }), "all", "all", ["attentions", "summary"]).outputs;
+  assert.deepEqual([saved({}), saved({ stack: "decoder" })], [["attentions"], ["attentions", "summary"]]);
+  assert.deepEqual(overviewRequest(state({ model: "t5", ...all }), 0.3).outputs, ["head_outputs"]);
+  assert.equal(mayBeLong(state({ model: "t5", ...all, target: "a ".repeat(400), max: 600 })), true);
+});
+
+test("links hold the target and the stack, and views that cannot show it refuse in words", () => {
+  const linked = state({ model: "t5", stack: "cross", target: "Ein Haus.", write: 9 });
+  const read = parseState(formatState(linked)).state;
+  assert.deepEqual([read.stack, read.target, read.write], ["cross", "Ein Haus.", 9]);
+  const refuses = (view, stack) => refusalOf(state({ model: "t5", stack, view })) !== "";
+  assert.deepEqual(["overview", "head", "pairs", "compare", "experiment", "trace"].map((view) => refuses(view, "cross")), [false, false, true, true, true, true]);
+  assert.deepEqual(["text", "pairs", "compare", "experiment"].map((view) => refuses(view, "decoder")), [false, false, false, true]);
+  assert.equal(refuses("trace", "encoder"), false);
+  const followed = withinStack({ ...linked, sort: "high_pairs", seek: "previous", relation: "similar" });
+  assert.deepEqual([followed.sort, followed.seek, followed.relation], ["none", "", "to"]);
+  assert.deepEqual(shownText({ ...linked, pair: "b" }), { text: "Ein Haus.", pair: "" });
+  assert.equal(notedIn(linked, "t5").model, "t5 (cross)");
+  assert.match(inWords({ detail: "the decoder has no text to read: send text_target", pointer: "/text_target" }), /^The decoder .*Type the target/);
+});
+
+const encoding = (tokens, words) => ({
+  ids: tokens.map((_, t) => t), tokens, words, types: tokens.map(() => 0), special: tokens.map((token) => token.startsWith("[")),
+  offsets: tokens.map(() => [0, 0]), sentences: tokens.map(() => 0), causal: false, generated: [],
+});
+const answer = {
+  encoding: encoding(["[PAD]", "Ein", "Haus"], [null, 0, 1]),
+  source: encoding(["One", "ho", "##use", "."], [0, 1, 1, 2]),
+  attentions: Float32Array.of(0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1, 0.25, 0.25, 0.5, 0),
+  similarities: Float32Array.of(9, 1, 2, 1, 9, 4, 2, 4, 9), headOutputs: null, weightedNorms: null,
+};
+
+test("a cross head has the target's tokens as rows and the text's as columns", () => {
+  const head = headOf(answer, { special: true, words: false });
+  assert.deepEqual([head.axis.labels, head.columns.labels], [["[PAD]", "Ein", "Haus"], ["One", "ho", "##use", "."]]);
+  assert.equal(describeCell(head, [2, 2]), "target Haus 2 → text ##use 2   A 0.500");
+  assert.equal(describeTargets(head, [1, 2]), "target Ein 1 and Haus 2   S 4.00   N 1.00");
+  assert.deepEqual([...columnProfile([1, 0, 0.5, 1, 1, 0], 3)], [1, 0.5, 0.25]);
+  const merged = headOf(answer, { special: false, words: true });
+  assert.deepEqual([merged.axis.labels, merged.columns.labels], [["Ein", "Haus"], ["One", "house", "."]]);
+  assert.deepEqual([...merged.attention].map((v) => +v.toFixed(3)), [0.4, 0.5, 0.1, 0.25, 0.75, 0]);
+  assert.deepEqual(pinOf(merged, [1, 2]), [2, 3]);
+  assert.deepEqual(pinnedIn(merged, { pin: [2, 3] }), [1, 2]);
+  assert.equal(pinnedIn(merged, { pin: [0, 3] }), null); // a hidden row
+});
+
+test("a thumbnail of a cross head has blocks of both texts, and fills the square", () => {
+  const map = Uint8Array.from({ length: 12 }, (_, k) => k);
+  const small = pool(map, 2, 3, [0, 1], false, [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual([small.side, small.across, [...small.values]], [2, 3, [1, 3, 5, 7, 9, 11]]);
+  const hidden = pool(map, 2, 8, [1], false, [0, 5]);
+  assert.deepEqual([hidden.side, hidden.across, [...hidden.values]], [1, 2, [6, 11]]);
+  globalThis.ImageData ??= class {
+    constructor(width, height) {
+      Object.assign(this, { width, height, data: new Uint8ClampedArray(4 * width * height) });
+    }
+  };
+  const lut = Uint32Array.from({ length: 256 }, (_, k) => k);
+  const image = new Uint32Array(paint(hidden, lut, 4).data.buffer);
+  assert.equal(new Set(image.slice(0, 2)).size, 1);
+  assert.notEqual(image[0], image[3]);
+  assert.deepEqual([...image.slice(0, 4)], [...image.slice(12)]);
+});
