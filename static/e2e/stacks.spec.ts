@@ -1,5 +1,5 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
-import { analysed, bodyRows, colours, expect, findings, maps, modelBox, open, readout, saved, settled, taskTest as test, view } from "./viewer";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, readout, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -22,7 +22,7 @@ test("the stack is chosen beside the model; its decoder reads a target, or the m
   await expect(analysed(page)).toContainText(`11 tokens of the target × ${source_tokens.length} of the text`);
   await expect(page.getByLabel("Let the model write it")).toHaveCount(0);
   expect(await findings(page)).toEqual([]);
-  for (const name of ["Text", "Pairs", "Compare", "Experiment", "Trace"]) {
+  for (const name of ["Pairs", "Compare", "Experiment", "Trace"]) {
     await page.getByRole("button", { name, exact: true }).click();
     await expect(view(page, name)).toContainText("Not of these heads");
   }
@@ -57,4 +57,29 @@ test("a cross head has target tokens as rows and text tokens as columns, on scre
   const [i, j, , , a] = lines.at(-2)!.split(",").map(Number);
   expect([i, j]).toEqual([10, last - 1]);
   expect(a).toBeCloseTo(value(10, last - 1), 6);
+});
+
+test("Text has lines between both texts, and marks what the model wrote", async ({ watched: page, home, request }) => {
+  const ask = async (body: object) => (await request.post(`${home}analyze`, { data: { model: "writer", text: TEXT, stack: "cross", ...body } })).json();
+  const { tokens, source_tokens, attentions } = await ask({ max_new_tokens: 6, layers: [1], heads: [2], digits: 9 });
+  await open(page, home, of("text", "&write=6&layer=1&head=2"));
+  const written = page.locator(".paper .token.generated");
+  await expect(written).toHaveCount(6);
+  await expect(page.getByText("Underlined tokens were written by the model.")).toBeVisible();
+  await written.nth(2).click();
+  await expect(chosenTokens(page)).toHaveCount(1);
+  await expect(readout(page)).toContainText(`target ${tokens[3]} 3   sentence 0   written by the model`);
+  const row: number[] = attentions[0][0][3];
+  const best = row.indexOf(Math.max(...row));
+  const listed = page.locator(".lists section");
+  await expect(listed).toHaveCount(1);
+  await expect(listed.getByRole("button").first()).toHaveText(`${source_tokens[best]}${best}${Number(row[best]!.toPrecision(3))}`);
+  await expect.poll(() => page.locator(".arcs .arc").count()).toBeGreaterThan(0);
+  expect(await findings(page)).toEqual([]);
+  // A token of the text shows those that attend to it.
+  await page.locator(`.paper [data-t="${best}"]`).click();
+  await expect(page.getByRole("radio", { name: "Attended by" })).toBeChecked();
+  const { bytes } = await saved(page, "CSV");
+  const line = bytes.toString().split(/\r?\n/).find((one) => one.startsWith("target,3,"));
+  expect(Number(line!.split(",").at(5))).toBeCloseTo(row[best]!, 6);
 });

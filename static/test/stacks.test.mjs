@@ -4,12 +4,15 @@ import test from "node:test";
 import { learnModels } from "../src/app/model-facts.ts";
 import { inWords } from "../src/app/problems.ts";
 import { headRequest, mayBeLong, overviewRequest, savedRequest, tokensRequest } from "../src/app/requests.ts";
-import { notedIn, refusalOf, shownText, stackOf, withinStack } from "../src/app/stacks.ts";
+import { notedIn, refusalOf, shownTexts, stackOf, withinStack } from "../src/app/stacks.ts";
 import { INITIAL, formatState, parseState } from "../src/app/state.ts";
 import "../src/fields.ts";
 import { headOf, pinnedIn, pinOf } from "../src/maps/axis.ts";
 import { columnProfile } from "../src/maps/analysis.ts";
 import { describeCell, describeTargets } from "../src/maps/readout.ts";
+import { jointOf } from "../src/heads/joint.ts";
+import { attentionEnds } from "../src/views/text/arcs.ts";
+import { relationOf } from "../src/views/text/relation.ts";
 import { paint, pool } from "../src/maps/thumbnail.ts";
 
 const shape = { num_layers: 2, num_heads: 2 };
@@ -45,12 +48,13 @@ test("links hold the target and the stack, and views that cannot show it refuse 
   const read = parseState(formatState(linked)).state;
   assert.deepEqual([read.stack, read.target, read.write], ["cross", "Ein Haus.", 9]);
   const refuses = (view, stack) => refusalOf(state({ model: "t5", stack, view })) !== "";
-  assert.deepEqual(["overview", "head", "pairs", "compare", "experiment", "trace"].map((view) => refuses(view, "cross")), [false, false, true, true, true, true]);
+  assert.deepEqual(["overview", "head", "text", "pairs", "compare", "experiment", "trace"].map((view) => refuses(view, "cross")), [false, false, false, true, true, true, true]);
   assert.deepEqual(["text", "pairs", "compare", "experiment"].map((view) => refuses(view, "decoder")), [false, false, false, true]);
   assert.equal(refuses("trace", "encoder"), false);
   const followed = withinStack({ ...linked, sort: "high_pairs", seek: "previous", relation: "similar" });
   assert.deepEqual([followed.sort, followed.seek, followed.relation], ["none", "", "to"]);
-  assert.deepEqual(shownText({ ...linked, pair: "b" }), { text: "Ein Haus.", pair: "" });
+  assert.deepEqual(shownTexts({ ...linked, pair: "b" }), ["One house.", "b", "Ein Haus."]);
+  assert.deepEqual(shownTexts({ ...linked, stack: "decoder", target: "" }), [""]);
   assert.equal(notedIn(linked, "t5").model, "t5 (cross)");
   assert.match(inWords({ detail: "the decoder has no text to read: send text_target", pointer: "/text_target" }), /^The decoder .*Type the target/);
 });
@@ -78,6 +82,22 @@ test("a cross head has the target's tokens as rows and the text's as columns", (
   assert.deepEqual(pinOf(merged, [1, 2]), [2, 3]);
   assert.deepEqual(pinnedIn(merged, { pin: [2, 3] }), [1, 2]);
   assert.equal(pinnedIn(merged, { pin: [0, 3] }), null); // a hidden row
+});
+
+test("over both texts, tokens of the target attend to those of the text", () => {
+  const head = headOf(answer, { special: true, words: false });
+  const { axis, attention } = jointOf(head);
+  assert.deepEqual(axis.labels, ["One", "ho", "##use", ".", "[PAD]", "Ein", "Haus"]);
+  assert.deepEqual([axis.positions.slice(3), axis.groups[5]], [[3, 0, 1, 2], [5]]);
+  assert.equal(attention[6 * 7 + 2], 0.5);
+  assert.equal(attention.filter((v) => v > 0).length, 11);
+  const rounded = (values) => [...values].map((v) => +v.toFixed(3));
+  assert.deepEqual(rounded(relationOf(jointOf(head), [6], "to")), [0.25, 0.25, 0.5, 0, 0, 0, 0]);
+  assert.deepEqual(rounded(relationOf(jointOf(head), [2], "from")), [0, 0, 0, 0, 0.3, 0.2, 0.5]);
+  assert.deepEqual(rounded(relationOf(jointOf(head), [], "to")).slice(2, 5), [0.333, 0.167, 0]);
+  const ends = attentionEnds(axis, attention, 0, new Set([2]), "either");
+  assert.deepEqual(ends.map(({ i, j }) => [i, j]), [[2, 6], [2, 4], [2, 5]]); // the upper end first
+  assert.equal(jointOf(jointOf(head)).attention, attention);
 });
 
 test("a thumbnail of a cross head has blocks of both texts, and fills the square", () => {

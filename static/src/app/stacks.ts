@@ -26,9 +26,13 @@ export function writtenOf(state: Written): number {
   return !factsOf(model) || canContinue(model) ? write : 0;
 }
 
-// The text whose tokens the answer has, as it is written. "" for one that the model wrote.
-export const shownText = (state: Written & Pick<State, "text" | "pair">): Pick<State, "text" | "pair"> =>
-  stackOf(state) === "encoder" ? { text: state.text, pair: state.pair } : { text: targetOf(state), pair: "" };
+// The texts on screen by the type of their tokens, as they are written. "" stands for one that the model wrote. Those of cross
+// heads are the text, its second segment and the target.
+export function shownTexts(state: Written & Pick<State, "text" | "pair">): string[] {
+  const { text, pair } = state;
+  const target = targetOf(state);
+  return { encoder: [text, pair], decoder: [target], cross: [text, pair, target] }[stackOf(state)];
+}
 
 // After the name of a head; nothing for one of the encoder.
 export const stackNote = (state: Pick<State, "model" | "stack">): string =>
@@ -57,7 +61,6 @@ export const CROSS_TOO_LONG =
   "Cross heads are shown whole: of texts and targets of at most 512 tokens each. Set “Tokens at most”.";
 
 const REFUSED: Partial<Record<View, string>> = {
-  text: "The lines over a text are of maps among its tokens.",
   pairs: "Pairs are of maps among the tokens of one text.",
   compare: "This view compares maps among the tokens of one text.",
 };

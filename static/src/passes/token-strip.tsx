@@ -1,4 +1,5 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
+import { shownTexts } from "../app/stacks";
 import { useRef } from "preact/hooks";
 import type { Axis } from "../maps/analysis";
 import { tinted, type Lut } from "../maps/colour";
@@ -56,7 +57,7 @@ export function TokenStrip(props: {
       onPointerLeave={() => point(-1, false)}
       onFocusCapture={(e) => point(tokenAt(e.target), true)}
     >
-      <TextFlow axis={axis} text={app.state.text} pair={app.state.pair} label={label} lookOf={lookOf} />
+      <TextFlow axis={axis} texts={shownTexts(app.state)} label={label} lookOf={lookOf} />
     </div>
   );
 }

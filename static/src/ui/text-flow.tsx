@@ -13,6 +13,8 @@ export interface TokenLook {
   title?: string;
 }
 
+const WRITTEN = "Written by the model";
+
 // Offsets count code points; strings count UTF-16 units. Returns the unit at which each code point begins.
 export function unitsOf(text: string): Uint32Array {
   const starts: number[] = [];
@@ -24,22 +26,32 @@ export function unitsOf(text: string): Uint32Array {
 // With a label it is a listbox with one stop for the Tab key.
 export function TextFlow(props: {
   axis: Axis;
-  text: string;
-  pair: string;
+  texts: readonly string[]; // by token type
+  names?: readonly string[]; // of the texts, above each
   label?: string;
   multiple?: boolean;
   lookOf: (t: number) => TokenLook;
 }) {
-  const { axis, text, pair, label } = props;
+  const { axis, texts, names, label } = props;
   const token = (t: number, words: string) => {
     const { class: own, style, chosen, note, title } = props.lookOf(t);
     const listbox = { role: "option", "aria-selected": chosen, tabIndex: t ? -1 : 0 } as const;
     return (
       <span
         key={t}
-        class={classes("token", axis.special[t] && "special", axis.unknown[t] && "unknown", own)}
+        class={classes(
+          "token",
+          axis.special[t] && "special",
+          axis.unknown[t] && "unknown",
+          axis.generated[t] && "generated",
+          own,
+        )}
         style={style ?? {}}
-        title={axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : title}
+        title={
+          axis.unknown[t]
+            ? `Not in the vocabulary: the model sees ${axis.labels[t]}`
+            : (title ?? (axis.generated[t] ? WRITTEN : undefined))
+        }
         data-t={t}
         {...(label ? listbox : {})}
       >
@@ -61,11 +73,17 @@ export function TextFlow(props: {
       aria-label={label}
       aria-multiselectable={label ? props.multiple : undefined}
     >
-      {[text, pair].map((source, type) => {
+      {texts.map((source, type) => {
         const parts = partsOf(axis, source, type, token);
         return (
           (source || parts.length > 0) && (
-            <p key={type} role={label ? "group" : undefined} dir={directionOf(source || axis.labels.join(" "))}>
+            <p
+              key={type}
+              role={label ? "group" : undefined}
+              aria-label={names?.[type]}
+              dir={directionOf(source || axis.labels.join(" "))}
+            >
+              {names && <small class="text-name">{names[type]}</small>}
               <span class="lines">{parts}</span>
             </p>
           )
@@ -82,12 +100,12 @@ function partsOf(
   type: number,
   token: (t: number, words: string) => ComponentChildren,
 ): ComponentChildren[] {
-  if (axis.n && axis.offsets.every(([first]) => first < 0)) return type ? [] : spelledOf(axis, token);
+  const of = Array.from({ length: axis.n }, (_, t) => t).filter((t) => axis.types[t] === type);
+  if (of.some((t) => (axis.offsets[t]?.[0] ?? 0) < 0)) return spelledOf(axis, of, token);
   const units = unitsOf(source);
   const parts: ComponentChildren[] = [];
   let at = 0;
-  for (let t = 0; t < axis.n; t++) {
-    if (axis.types[t] !== type) continue;
+  for (const t of of) {
     const [first, last] = axis.offsets[t] ?? [0, 0];
     const special = axis.special[t];
     const [from, to] = special ? [at, at] : [units[first] ?? source.length, units[last] ?? source.length];
@@ -103,12 +121,18 @@ function partsOf(
 
 // A text without offsets, as one that the model wrote: its tokens, with the spaces that they name. Where none names any,
 // as in WordPiece, each word has one before it.
-function spelledOf(axis: Axis, token: (t: number, words: string) => ComponentChildren): ComponentChildren[] {
-  const named = axis.labels.some((label) => label.startsWith(SPACE));
-  return axis.labels.flatMap((label, t) => {
+function spelledOf(
+  axis: Axis,
+  of: readonly number[],
+  token: (t: number, words: string) => ComponentChildren,
+): ComponentChildren[] {
+  const labels = of.map((t) => axis.labels[t] ?? "");
+  const named = labels.some((label) => label.startsWith(SPACE));
+  return labels.flatMap((label, k) => {
+    const t = of[k] ?? 0;
     const apart = axis.special[t] || (named ? label.startsWith(SPACE) : !label.startsWith("##"));
     const words = named ? label.slice(label.startsWith(SPACE) ? 1 : 0) : label.replace(/^##/, "");
-    return [...(apart && t ? [" "] : []), token(t, words || label)];
+    return [...(apart && k ? [" "] : []), token(t, words || label)];
   });
 }
 

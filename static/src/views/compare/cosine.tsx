@@ -123,7 +123,7 @@ function Side(props: { name: string; requested: Requested; of: Answer; values: r
   return (
     <div>
       <h3>{name}</h3>
-      <TextFlow axis={axis} text={requested.text} pair={requested.pair} lookOf={lookOf} />
+      <TextFlow axis={axis} texts={[requested.text, requested.pair]} lookOf={lookOf} />
       <ol class="ranked" aria-label={`Tokens of the ${name.toLowerCase()}, largest share first`}>
         {strongest.map(({ value, t }) => (
           <li key={t}>

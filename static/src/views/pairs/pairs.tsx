@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { savedRequest } from "../../app/requests";
-import { shownText } from "../../app/stacks";
+import { shownTexts } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
@@ -171,7 +171,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
             if (label !== undefined) app.set({ find: label });
           }}
         >
-          <TextFlow axis={axis} {...shownText(state)} lookOf={lookOf} />
+          <TextFlow axis={axis} texts={shownTexts(state)} lookOf={lookOf} />
         </div>
         <Legend {...colours} />
         <section class="card">

@@ -21,20 +21,24 @@ export interface Box {
 
 const strongestFirst = (a: End, b: End): number => b.value - a.value;
 
-// A map's attention worth a line: from the chosen tokens ("to"), to them ("from"), or between any two.
+// A map's attention worth a line: from the chosen tokens ("to"), to them ("from"), at either end, or between any two.
 export function attentionEnds(
   axis: Axis,
   attention: Float32Array,
   lane: number,
   chosen: ReadonlySet<number>,
-  relation: "to" | "from",
+  relation: "to" | "from" | "either",
 ): End[] {
+  const either = relation === "either";
+  const isWanted = (i: number, j: number): boolean =>
+    !chosen.size || (relation !== "from" && chosen.has(i)) || (relation !== "to" && chosen.has(j));
   const ends: End[] = [];
   for (let i = 0; i < axis.n; i++)
     for (let j = 0; j < axis.n; j++) {
       const value = attention[i * axis.n + j]!;
-      if (i !== j && value >= LINE_LEAST && (!chosen.size || chosen.has(relation === "to" ? i : j)))
-        ends.push({ i, j, value, lane });
+      // Between two texts the upper one comes first.
+      if (i !== j && value >= LINE_LEAST && isWanted(i, j))
+        ends.push({ ...(either && j < i ? { i: j, j: i } : { i, j }), value, lane });
     }
   return ends.sort(strongestFirst);
 }

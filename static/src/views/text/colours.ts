@@ -1,6 +1,7 @@
 // The colours of the tokens: by their relation to the chosen ones, or by their loss.
 import type { JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
+import { isOfTarget } from "../../heads/joint";
 import { measureNote } from "../../heads/measures";
 import type { Axis, Head } from "../../maps/analysis";
 import { lutOf, tinted } from "../../maps/colour";
@@ -54,7 +55,8 @@ export function lookOf(
   const isChosen = chosen.includes(t);
   const fraction = fractions[t] ?? 0;
   const place = placesUpTo(1, low < 0)(fraction);
-  const starts = t > 0 && axis.sentences[t] !== axis.sentences[t - 1];
+  const first = t === 0 || isOfTarget(axis, t) !== isOfTarget(axis, t - 1); // of its text
+  const starts = !first && axis.sentences[t] !== axis.sentences[t - 1];
   const note = notes?.[t];
   return {
     ...(note?.title ? { note: note.text, title: note.title } : {}),

@@ -3,7 +3,7 @@ import type { App } from "../../app/app";
 import { SUM, type Selection, type Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { isLong } from "../../heads/pooled";
-import type { Axis } from "../../maps/analysis";
+import type { Axis, Head } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
 import { LINES_MOST } from "./state";
@@ -11,7 +11,7 @@ import { LINES_MOST } from "./state";
 export interface LineHead extends Selection {
   lane: number; // the number of its colour
   name: string;
-  attention: Float32Array | null; // [n][n]; null: its maps are on their way
+  attention: Float32Array | null; // [n][m]; null: its maps are on their way
 }
 
 const nameOf = ({ layer, head }: Selection): string => `${layer}·${head === SUM ? "sum" : head}`;
@@ -43,28 +43,30 @@ function lanesOf(heads: readonly Selection[]): number[] {
   });
 }
 
+type Axes = Pick<Head, "axis" | "columns">;
+
 const projected = new WeakMap<Uint8Array, { axis: Axis; map: Float32Array }>();
 
-function mapOf(app: App, axis: Axis, { layer, head }: Selection): Float32Array | null {
+function mapOf(app: App, { axis, columns }: Axes, { layer, head }: Selection): Float32Array | null {
   const overview = app.overview().answer;
   const bytes = overview && headsOf(app).attention(overview, layer)?.[head];
   if (!bytes) return null;
   let known = projected.get(bytes);
   if (known?.axis !== axis) {
-    known = { axis, map: project(bytes, overview.encoding.ids.length, axis, "attention", 1 / 255) };
+    known = { axis, map: project(bytes, overview.encoding.ids.length, axis, "attention", 1 / 255, columns) };
     projected.set(bytes, known);
   }
   return known.map;
 }
 
-export function lineHeads(app: App, axis: Axis, shown: Selection, attention: Float32Array): LineHead[] {
+export function lineHeads(app: App, axes: Axes, shown: Selection, attention: Float32Array): LineHead[] {
   const heads = drawnHeads(app, app.shape(app.overview().answer, app.state.model), shown);
   const lanes = lanesOf(heads);
   return heads.map((one, n) => ({
     ...one,
     lane: lanes[n] ?? 0,
     name: nameOf(one),
-    attention: isSame(one, shown) ? attention : mapOf(app, axis, one),
+    attention: isSame(one, shown) ? attention : mapOf(app, axes, one),
   }));
 }
 

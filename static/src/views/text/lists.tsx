@@ -1,6 +1,7 @@
 // The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
 import type { Head, Segment } from "../../maps/analysis";
 import { hasSimilarities } from "../../app/sources";
+import { isCross } from "../../app/stacks";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Columns } from "../../ui/table";
@@ -17,7 +18,10 @@ interface Events {
 export function TextLists(props: Events & { head: Head; chosen: readonly number[]; segments: readonly Segment[] }) {
   const { head, chosen, segments } = props;
   const { state } = useApp();
-  const relations = RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
+  // The chosen tokens of a cross head either attend or are attended to.
+  const relations = isCross(state)
+    ? [state.relation]
+    : RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
   return (
     <div class="lists">
       {chosen.length ? relations.map((r) => <RelatedTokens key={r} relation={r} {...props} />) : <NoneChosen />}

@@ -1,4 +1,5 @@
 // The relations of a token to the chosen ones.
+import { isOfTarget, TARGET } from "../../heads/joint";
 import type { Head } from "../../maps/analysis";
 
 export const RELATIONS = ["to", "from", "similar"] as const;
@@ -12,11 +13,15 @@ export const ABOUT: Record<Relation, { title: string; quantity: "attention" | "s
 
 // Each entry's relation to the chosen ones, on average; to all others if none is chosen.
 export function relationOf(
-  { axis: { n }, attention, normalized }: Pick<Head, "axis" | "attention" | "normalized">,
+  { axis, attention, normalized }: Pick<Head, "axis" | "attention" | "normalized">,
   chosen: readonly number[],
   relation: Relation,
 ): Float64Array {
-  const rows = chosen.length ? chosen : Array.from({ length: n }, (_, t) => t);
+  const { n } = axis;
+  const all = Array.from({ length: n }, (_, t) => t);
+  // Only tokens of the target attend in a cross head, to those of the text.
+  const cross = axis.types.includes(TARGET);
+  const rows = chosen.length ? chosen : all.filter((t) => !cross || isOfTarget(axis, t) === (relation === "to"));
   const map = relation === "similar" ? normalized : attention;
   const out = new Float64Array(n);
   for (const t of rows)

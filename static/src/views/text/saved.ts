@@ -2,6 +2,8 @@
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { measuredRequest } from "../../app/measures";
+import { isCross } from "../../app/stacks";
+import { isOfTarget } from "../../heads/joint";
 import { pairNumbers, type EntryPair } from "../../heads/pair-ranking";
 import { nameOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
@@ -23,10 +25,13 @@ export function textExport(app: App, saved: Saved): Exportable {
   const { head, answer, selection, lines, chosen, pair } = saved;
   const { state } = app;
   const { axis } = head;
-  const columns = columnsOf(saved, state.relation);
+  const cross = isCross(state);
+  const columns = columnsOf(saved, state.relation, cross);
+  const sideOf = (t: number): string[] => (cross ? [isOfTarget(axis, t) ? "target" : "text"] : []);
   const rows = (): (string | number)[][] => [
-    ["position", "token", "sentence", "chosen", ...columns.map(({ name }) => name)],
+    [...(cross ? ["side"] : []), "position", "token", "sentence", "chosen", ...columns.map(({ name }) => name)],
     ...axis.labels.map((label, t) => [
+      ...sideOf(t),
       axis.positions[t] ?? t,
       label,
       axis.sentences[t] ?? "",
@@ -41,12 +46,17 @@ export function textExport(app: App, saved: Saved): Exportable {
 }
 
 // A token's relations in the head on screen, and in the heads whose lines are drawn as well.
-function columnsOf({ head, chosen, lines }: Saved, relation: Relation): { name: string; values: Float64Array }[] {
+function columnsOf(
+  { head, chosen, lines }: Saved,
+  relation: Relation,
+  cross: boolean,
+): { name: string; values: Float64Array }[] {
+  const relations = cross ? [relation] : RELATIONS;
   const named = (r: Relation): string => ABOUT[r].title.toLowerCase().replace(" ", "_");
   const others = lines.flatMap(({ layer, head: k, attention }) =>
     attention && attention !== head.attention
       ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
       : [],
   );
-  return [...RELATIONS.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
+  return [...relations.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
 }

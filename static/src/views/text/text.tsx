@@ -6,7 +6,7 @@ import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
-import { shownText } from "../../app/stacks";
+import { isCross, shownTexts } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { MEASURE_FIELDS, MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
@@ -14,8 +14,9 @@ import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
+import { isOfTarget, jointMap, jointOf, TARGET } from "../../heads/joint";
 import { isLong, isTooLong, WHOLE_ONLY } from "../../heads/pooled";
-import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
+import { isRectangular, segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
@@ -58,16 +59,20 @@ const SAYS: Partial<Record<string, { label: string; title: string }>> = {
   "text-generation": { label: "Next tokens", title: "Under each token the one that the model expects to follow it" },
 };
 
+const CROSS_NAMES = ["Text", "Second segment", "Target"];
+
 export function TextView() {
   const app = useApp();
   const { state } = app;
   const { head: measured, entry, selection } = headsOf(app).head(state);
-  const head = measured && weighted(measured, state);
-  const lines = head ? linesShown(app, head, selection) : [];
+  const own = measured && weighted(measured, state);
+  const head = own && jointOf(own);
+  const cross = isCross(state);
+  const lines = own ? linesShown(app, own, selection) : [];
   const task = head && taskOf(app)?.answer;
   const says = SAYS[app.model()?.task ?? ""];
   const causal = app.model()?.causal ?? false;
-  const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || hasSimilarities(state));
+  const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || (hasSimilarities(state) && !cross));
   const colouring = causal && state.loss ? "loss" : state.relation;
   return (
     <section class="view text-view" aria-label="Text">
@@ -96,11 +101,13 @@ export function TextView() {
           label="Colour the text by"
           value={colouring}
           choices={causal ? [...relations, LOSS_CHOICE] : relations}
-          onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
+          onChange={(value) =>
+            app.set(value === "loss" ? { loss: true } : { relation: value, loss: false, ...(cross ? { sel: [] } : {}) })
+          }
         />
         {says && <StateToggle {...says} field="notes" />}
         <StateToggle field="arcs" />
-        {hasSimilarities(state) && <StateToggle field="bands" />}
+        {hasSimilarities(state) && !cross && <StateToggle field="bands" />}
         {head && (
           <div class="legend">
             <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />
@@ -122,8 +129,15 @@ const drawsAttention = ({ arcs, relation }: State): boolean => arcs && relation 
 
 function linesShown(app: App, head: Head, selection: Selection): LineHead[] {
   if (!drawsAttention(app.state)) return [];
-  if (app.state.weigh) return [{ ...selection, lane: 0, name: nameOf(selection), attention: head.attention }];
-  return lineHeads(app, head.axis, selection, head.attention);
+  const { attention, axis, columns } = head;
+  const lines = app.state.weigh
+    ? [{ ...selection, lane: 0, name: nameOf(selection), attention }]
+    : lineHeads(app, head, selection, attention);
+  if (!isRectangular(head)) return lines;
+  return lines.map((line) => ({
+    ...line,
+    attention: line.attention && jointMap(line.attention, axis.n, columns.n),
+  }));
 }
 
 // The entries of the chosen tokens.
@@ -183,15 +197,22 @@ function Body(props: BodyProps) {
     lut: lutOf(state.map, "figure", theme),
   };
   const overlay = useOverlay(paper, drawing);
-  const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
+  const cross = isCross(state);
+  const pair: EntryPair | null = chosen.length === 2 && !cross ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
 
   const choose = (t: number, more: boolean): void => {
-    const next = chosen.includes(t) ? chosen.filter((u) => u !== t) : more ? [...chosen, t] : [t];
-    app.set({ sel: next.flatMap((u) => axis.groups[u]?.slice(0, 1) ?? []) });
+    // The chosen tokens of a cross head are of one text: those of the target attend, those of the text are attended to.
+    const before = cross ? chosen.filter((u) => isOfTarget(axis, u) === isOfTarget(axis, t)) : chosen;
+    const next = before.includes(t) ? before.filter((u) => u !== t) : more ? [...before, t] : [t];
+    const relates = cross && next.length ? { relation: isOfTarget(axis, t) ? ("to" as const) : ("from" as const) } : {};
+    app.set({ sel: next.flatMap((u) => axis.groups[u]?.slice(0, 1) ?? []), ...relates });
   };
   const announce = (t: number, aloud: boolean): void =>
-    app.announce(t < 0 ? "" : [describeToken(head, chosen, t), notes?.[t]?.title].filter(Boolean).join("   "), aloud);
+    app.announce(
+      t < 0 ? "" : [describeToken(head, chosen, t, relation), notes?.[t]?.title].filter(Boolean).join("   "),
+      aloud,
+    );
   const point = (t: number): void => {
     if (t === pointed) return;
     setPointed(t);
@@ -211,16 +232,15 @@ function Body(props: BodyProps) {
     e.preventDefault();
   };
   // The same tree as long as it shows the same: pointing at a token redraws only the lines.
-  const source = shownText(state);
-  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, source.text, source.pair].join(
-    "|",
-  );
+  const texts = shownTexts(state);
+  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, ...texts].join("|");
   const flow = useMemo(
     () => (
       <TextFlow
         axis={axis}
-        {...source}
-        label="Tokens of the text"
+        texts={texts}
+        {...(cross ? { names: CROSS_NAMES } : {})}
+        label={cross ? "Tokens of the text and of the target" : "Tokens of the text"}
         multiple
         lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}
       />
@@ -253,6 +273,7 @@ function Body(props: BodyProps) {
           {flow}
         </div>
         <p class="muted caption" role="status">
+          {axis.generated.includes(true) && "Underlined tokens were written by the model. "}
           {state.arcs && noteOf(state, ends, lines)}
         </p>
         <PairRanking axis={axis} pair={pair} />
@@ -267,8 +288,9 @@ function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: 
   const { arcs, relation, tau, weigh } = state;
   if (!arcs) return [];
   if (relation === "similar") return [pairEnds(head, tau, around)];
+  const joins = head.axis.types.includes(TARGET) ? "either" : relation;
   return lines.map(({ attention, lane }) =>
-    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, relation) : [],
+    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, joins) : [],
   );
 }
 
@@ -305,9 +327,16 @@ function noteOf({ relation, weigh }: State, ends: readonly End[][], lines: reado
     .join(" ");
 }
 
-function describeToken(head: Head, chosen: readonly number[], t: number): string {
-  const { labels, positions, sentences } = head.axis;
-  const relations = RELATIONS.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
-  const words = [`${labels[t]} ${positions[t]}`, `sentence ${sentences[t]}`];
+function describeToken(head: Head, chosen: readonly number[], t: number, relation: Relation): string {
+  const { labels, positions, sentences, types, generated } = head.axis;
+  const cross = types.includes(TARGET);
+  const shown = cross ? RELATIONS.filter((r) => r === relation) : RELATIONS;
+  const relations = shown.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
+  const name = `${labels[t]} ${positions[t]}`;
+  const words = [
+    cross ? `${isOfTarget(head.axis, t) ? "target" : "text"} ${name}` : name,
+    `sentence ${sentences[t]}`,
+    ...(generated[t] ? ["written by the model"] : []),
+  ];
   return [...words, ...(chosen.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
 }
