@@ -22,7 +22,7 @@ test("the stack is chosen beside the model; its decoder reads a target, or the m
   await expect(analysed(page)).toContainText(`11 tokens of the target × ${source_tokens.length} of the text`);
   await expect(page.getByLabel("Let the model write it")).toHaveCount(0);
   expect(await findings(page)).toEqual([]);
-  for (const name of ["Pairs", "Compare", "Experiment", "Trace"]) {
+  for (const name of ["Pairs", "Compare", "Trace"]) {
     await page.getByRole("button", { name, exact: true }).click();
     await expect(view(page, name)).toContainText("Not of these heads");
   }
@@ -82,4 +82,26 @@ test("Text has lines between both texts, and marks what the model wrote", async 
   const { bytes } = await saved(page, "CSV");
   const line = bytes.toString().split(/\r?\n/).find((one) => one.startsWith("target,3,"));
   expect(Number(line!.split(",").at(5))).toBeCloseTo(row[best]!, 6);
+});
+
+test("an experiment changes cross heads, and predicts the target's next token", async ({ watched: page, home, request }) => {
+  const edits = [{ layers: [1], heads: [0], kind: "zero" }];
+  const options = { model: "writer", text: TEXT, text_target: TARGET, stack: "cross", layers: "all", heads: "all" };
+  const { predictions, tokens, changes } = await (await request.post(`${home}analyze`, {
+    data: { ...options, outputs: ["predictions"], predictions: { positions: [4], top_k: 3 }, interventions: edits } })).json();
+  await open(page, home, of("experiment", `${target}&edits=z1.0&at=4`));
+  const card = page.getByRole("region", { name: /^Predictions: / });
+  await expect(card.getByRole("heading")).toHaveText(`After ${tokens[4]} 4`);
+  await expect(card.getByRole("table")).toContainText(predictions[0].top[0].token);
+  await expect(page.getByRole("radio", { name: "Identity" })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Trace it" })).toHaveCount(0);
+  await expect(page.locator(".token-strip [data-t]")).toHaveCount(tokens.length);
+  const { bytes } = await saved(page, "CSV");
+  const line = bytes.toString().split(/\r?\n/).find((one) => one.startsWith("change of similarities,2,3,"));
+  expect(Number(line!.split(",").at(-1))).toBeCloseTo(changes.similarities[2][3], 6);
+  // Changes are of heads of one stack.
+  await page.getByRole("combobox", { name: "Heads of" }).selectOption("decoder");
+  await expect(page).toHaveURL(/stack=decoder/);
+  await expect(page).not.toHaveURL(/edits=/);
+  await settled(page);
 });

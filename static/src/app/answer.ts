@@ -123,6 +123,9 @@ export const encodingOf = (answer: Tokens): Encoding => ({
   generated: [],
 });
 
+// True if predictions are of the next token: of a causal model or a decoder.
+export const predictsNext = ({ encoding, source }: Answer): boolean => encoding.causal || source !== null;
+
 function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
   const [attention, similarity] = ["attentions", "similarities"].map((of) => tensors.get(`max_pooled_${of}`));
   if (!attention || !similarity) return null;

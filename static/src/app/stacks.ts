@@ -28,11 +28,12 @@ export function writtenOf(state: Written): number {
 
 // The texts on screen by the type of their tokens, as they are written. "" stands for one that the model wrote. Those of cross
 // heads are the text, its second segment and the target.
-export function shownTexts(state: Written & Pick<State, "text" | "pair">): string[] {
-  const { text, pair } = state;
-  const target = targetOf(state);
-  return { encoder: [text, pair], decoder: [target], cross: [text, pair, target] }[stackOf(state)];
-}
+export const shownTexts = (state: Written & Pick<State, "text" | "pair">): string[] =>
+  isCross(state) ? [state.text, state.pair, targetOf(state)] : rowTexts(state);
+
+// Those of the rows alone.
+export const rowTexts = (state: Written & Pick<State, "text" | "pair">): string[] =>
+  stackOf(state) === "encoder" ? [state.text, state.pair] : [targetOf(state)];
 
 // After the name of a head; nothing for one of the encoder.
 export const stackNote = (state: Pick<State, "model" | "stack">): string =>
@@ -54,6 +55,8 @@ const followed = perObject((state: State): State => ({
   ...state,
   ...{ sort: "none", tint: "none", only: "all", seek: "", overlay: "none", diag: "paper", ties: false, bands: false },
   relation: state.relation === "similar" ? "to" : state.relation,
+  ...{ what: "similarity", kind: state.kind === "identity" ? "zero" : state.kind },
+  pin: state.view === "head" ? state.pin : [], // a cell of attention
 }));
 export const withinStack = (state: State): State => (isCross(state) ? followed(state) : state);
 
@@ -70,8 +73,8 @@ export function refusalOf(state: State): string {
   const stack = stackOf(state);
   const { view } = state;
   if (stack === "encoder") return "";
-  if (view === "experiment" || view === "trace")
-    return "This view changes heads of one stack, the encoder’s. Those of the decoder are changed over HTTP, with the field “interventions”.";
+  if (view === "trace")
+    return "Routes lead through the layers of one stack: here the encoder’s. A decoder’s token takes from its own text and from the encoder.";
   const words = stack === "cross" ? REFUSED[view] : "";
   return words ? `${words} Maps of cross heads have the target’s tokens as rows and the text’s as columns.` : "";
 }

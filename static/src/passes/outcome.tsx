@@ -1,10 +1,11 @@
 // Both sides of an experiment: the answers of the pass before and after its edits, which several views show.
 import { useRef } from "preact/hooks";
-import type { Answer, JsonAnswer } from "../app/answer";
+import { predictsNext, type Answer, type JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import type { Entry } from "../app/cache";
 import { predictionRequest, type Requested } from "../app/requests";
+import { stackOf } from "../app/stacks";
 import { useApp } from "../ui/context";
 import { headingOf, taskOf, TaskResult } from "../ui/task-result";
 import { requestOf, type Edit } from "./interventions";
@@ -21,13 +22,15 @@ export interface Outcome {
 // The number of tokens of a prediction; 0: the checkpoint has no head for masked or next tokens.
 export function mostOf(app: App): number {
   const model = app.model();
-  return model && !model.mlm && !model.causal ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
+  const decodes = stackOf(app.state) !== "encoder";
+  return model && !model.mlm && !model.causal && !decodes ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
 }
 
 // The token whose prediction is shown; -1: every [MASK]. Causal models: the last token that is not special.
-export function atOf({ state }: App, { encoding }: Answer): number {
+export function atOf({ state }: App, answer: Answer): number {
+  const { encoding } = answer;
   if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
-  return encoding.causal ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
+  return predictsNext(answer) ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
 }
 
 export const changedState = ({ state }: App, edits: readonly Edit[]): Requested =>
@@ -61,16 +64,16 @@ export function useOutcome(answer: Answer, edits: readonly Edit[], at: number) {
 }
 
 // The place of a prediction in words.
-export function placeOf({ encoding }: Answer, position: number): string {
-  const token = `${escapeBidi(encoding.tokens[position] ?? "")} ${position}`;
-  return encoding.causal ? `After ${token}` : `At ${token}`;
+export function placeOf(answer: Answer, position: number): string {
+  const token = `${escapeBidi(answer.encoding.tokens[position] ?? "")} ${position}`;
+  return predictsNext(answer) ? `After ${token}` : `At ${token}`;
 }
 
 // Shows what the model's own head says, before and after.
 export function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
-  const { causal } = answer.encoding;
-  const { outcome } = useSides(answer, edits, (requested) => (causal ? null : taskOf(app, requested)));
+  const next = predictsNext(answer);
+  const { outcome } = useSides(answer, edits, (requested) => (next ? null : taskOf(app, requested)));
   return (
     outcome && (
       <section class="card">

@@ -3,7 +3,7 @@ import type { Prediction } from "../../../build/openapi";
 import { escapeBidi } from "../app/bidi";
 import { format, percent } from "../maps/scale";
 import { BarTable } from "../ui/bars";
-import type { Answer } from "../app/answer";
+import { predictsNext, type Answer } from "../app/answer";
 import { placeOf, type Outcome } from "./outcome";
 import { guessesOf, type Place } from "./guesses";
 import { Button } from "../ui/controls";
@@ -21,7 +21,7 @@ export const PredictionCards = (props: {
       <PredictionCard
         key={one.position}
         place={placeOf(props.answer, one.position)}
-        causal={props.answer.encoding.causal}
+        causal={predictsNext(props.answer)}
         before={one}
         after={props.outcome?.after?.predictions?.find(({ position }) => position === one.position) ?? null}
         onTrace={props.onTrace && (() => props.onTrace?.(one.position))}

@@ -1,5 +1,5 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
-import { shownTexts } from "../app/stacks";
+import { rowTexts } from "../app/stacks";
 import { useRef } from "preact/hooks";
 import type { Axis } from "../maps/analysis";
 import { tinted, type Lut } from "../maps/colour";
@@ -57,7 +57,7 @@ export function TokenStrip(props: {
       onPointerLeave={() => point(-1, false)}
       onFocusCapture={(e) => point(tokenAt(e.target), true)}
     >
-      <TextFlow axis={axis} texts={shownTexts(app.state)} label={label} lookOf={lookOf} />
+      <TextFlow axis={axis} texts={rowTexts(app.state)} label={label} lookOf={lookOf} />
     </div>
   );
 }

@@ -1,6 +1,7 @@
 // A head's maps of two passes, texts or models, and their difference: of attention, or of similarity.
 import { useMemo } from "preact/hooks";
 import type { Entry } from "../app/cache";
+import { isCross } from "../app/stacks";
 import { headsOf } from "../heads/heads";
 import type { Head } from "../maps/analysis";
 import { MapTrio, type Pair, type Wording } from "../maps/map-trio";
@@ -28,16 +29,16 @@ export function useTwoMaps(
   return { trio, pair: last.pair, waiting };
 }
 
-// Chooses the kind of map, and its scale.
-export const MapControls = ({ similarity }: { similarity: string }) => (
-  <>
-    <StateSegmented
-      field="what"
-      choices={[
-        { value: "similarity", label: similarity },
-        { value: "attention", label: "Attention" },
-      ]}
-    />
-    <StateSegmented field="scale" />
-  </>
-);
+// Chooses the kind of map, and its scale. Cross heads are compared by similarity, whose map is square.
+export function MapControls({ similarity }: { similarity: string }) {
+  const kinds = [
+    { value: "similarity", label: similarity },
+    ...(isCross(useApp().state) ? [] : [{ value: "attention", label: "Attention" } as const]),
+  ] as const;
+  return (
+    <>
+      <StateSegmented field="what" choices={kinds} />
+      <StateSegmented field="scale" />
+    </>
+  );
+}

@@ -131,7 +131,7 @@ function useDraft(hidden: boolean) {
     keep("sessionStorage", DRAFT, JSON.stringify([key, last.current.draft]));
     app.draw();
   };
-  const analyse = (chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write">> = {}): void => {
+  const analyse = (chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write" | "edits">> = {}): void => {
     const { text, pair, target, write, max, literal } = last.current.draft;
     const { model, prompt, stack } = state;
     const counts = { write: Math.min(WRITTEN_MOST, Number(write)), max: Number(max) }; // an empty field: 0
@@ -279,7 +279,8 @@ function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem
             onChange={(e) => {
               const next = e.currentTarget.value as State["stack"];
               const writes = next !== "encoder" && !draft.target && !Number(draft.write);
-              analyse({ stack: next, ...(writes ? { write: WRITTEN_AT_FIRST } : {}) });
+              // Changes of heads were of the stack before.
+              analyse({ stack: next, edits: [], ...(writes ? { write: WRITTEN_AT_FIRST } : {}) });
             }}
           >
             <Options of={(stateField("stack")?.choices ?? []).map(({ value, label }) => [value, label])} />

@@ -1,10 +1,13 @@
 // Change heads and see the result: predictions, tokens, every head's maps, before and after.
 import { useMemo } from "preact/hooks";
 import type { Changes } from "../../../../build/openapi";
-import type { Answer } from "../../app/answer";
+import { predictsNext, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { MASKED } from "../../app/examples";
+import type { Choice } from "../../app/fields";
 import { nameOf } from "../../app/selection";
+import { isCross, stackOf } from "../../app/stacks";
+import { fieldOf, type State } from "../../app/state";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
 import { axisOf, entryOf } from "../../maps/axis";
@@ -72,12 +75,17 @@ export function ExperimentView() {
   );
 }
 
+// No token of the target is one of the text.
+const CROSS_KINDS = (fieldOf("kind")?.choices ?? []).filter(({ value }) => value !== "identity") as Choice<
+  State["kind"]
+>[];
+
 function Kinds({ edits }: { edits: readonly Edit[] }) {
   const app = useApp();
   const { kind, factor } = app.state;
   return (
     <Toolbar terms={["change"]}>
-      <StateSegmented field="kind" />
+      <StateSegmented field="kind" {...(isCross(app.state) ? { choices: CROSS_KINDS } : {})} />
       {kind === "scale" && (
         <Field label="Factor" class="factor">
           <Input
@@ -139,7 +147,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
           <section class="lab-tokens" aria-label="Predictions">
             <TokenStrip
               label={
-                answer.encoding.causal ? "Tokens: choose the one to predict after" : "Tokens: choose the one to predict"
+                predictsNext(answer) ? "Tokens: choose the one to predict after" : "Tokens: choose the one to predict"
               }
               axis={axis}
               chosen={(outcome?.before.predictions ?? []).map(({ position }) => entryOf(axis, position))}
@@ -277,7 +285,7 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
 
 function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outcome | null; most: number }) {
   const app = useApp();
-  const { causal } = answer.encoding;
+  const next = predictsNext(answer);
   const chosen = app.state.at >= 0;
   const predictions = outcome?.before.predictions ?? [];
   const more = predictions.length - CARDS;
@@ -288,11 +296,16 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           This checkpoint has no head for tokens, so it predicts none. Its inner changes are shown all the same.
         </p>
       )}
-      <PredictionCards answer={answer} outcome={outcome} most={CARDS} onTrace={app.trace} />
+      <PredictionCards
+        answer={answer}
+        outcome={outcome}
+        most={CARDS}
+        {...(stackOf(app.state) === "encoder" ? { onTrace: app.trace } : {})}
+      />
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
       {chosen && (
         <Button onClick={() => app.set({ at: -1 })}>
-          {causal ? "Back to the last token" : "Back to the masked tokens"}
+          {next ? "Back to the last token" : "Back to the masked tokens"}
         </Button>
       )}
       {most > 0 && outcome && !predictions.length && !taskOf(app) && (
