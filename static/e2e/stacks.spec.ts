@@ -1,5 +1,5 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
-import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, readout, saved, settled, taskTest as test, view } from "./viewer";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, pairRows, readout, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -22,10 +22,8 @@ test("the stack is chosen beside the model; its decoder reads a target, or the m
   await expect(analysed(page)).toContainText(`11 tokens of the target × ${source_tokens.length} of the text`);
   await expect(page.getByLabel("Let the model write it")).toHaveCount(0);
   expect(await findings(page)).toEqual([]);
-  for (const name of ["Pairs", "Compare", "Trace"]) {
-    await page.getByRole("button", { name, exact: true }).click();
-    await expect(view(page, name)).toContainText("Not of these heads");
-  }
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await expect(view(page, "Trace")).toContainText("Not of these heads");
   await page.getByRole("button", { name: "Show the encoder’s heads" }).click();
   await expect(page).not.toHaveURL(/stack=/);
   await settled(page);
@@ -82,6 +80,25 @@ test("Text has lines between both texts, and marks what the model wrote", async 
   const { bytes } = await saved(page, "CSV");
   const line = bytes.toString().split(/\r?\n/).find((one) => one.startsWith("target,3,"));
   expect(Number(line!.split(",").at(5))).toBeCloseTo(row[best]!, 6);
+});
+
+test("Pairs and Compare show a cross head by similarities of the target's tokens", async ({ watched: page, home, request }) => {
+  const data = { model: "writer", text: TEXT, text_target: TARGET, stack: "cross", layers: [1], heads: [2], outputs: ["pairs"] };
+  const { pairs, tokens } = await (await request.post(`${home}analyze`, { data })).json();
+  await open(page, home, of("head", `${target}&layer=1&head=2&pin=3.5`));
+  await settled(page);
+  await page.getByRole("button", { name: "Pairs", exact: true }).click();
+  await expect(page).not.toHaveURL(/pin=/);
+  await pairRows(page).first().click();
+  const [{ i, j }] = pairs;
+  await expect(readout(page)).toContainText(`target ${tokens[i]} ${i} and ${tokens[j]} ${j}   S `);
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.getByRole("radio", { name: "Another head" }).check();
+  await expect(view(page, "Compare")).toContainText(`${tokens.length} tokens of the target`);
+  await expect(page.getByRole("radio", { name: "Attention" })).toHaveCount(0);
+  await page.getByRole("radio", { name: "Another model" }).check();
+  await expect(view(page, "Compare")).toContainText("The second model has no decoder to compare with");
+  await settled(page);
 });
 
 test("an experiment changes cross heads, and predicts the target's next token", async ({ watched: page, home, request }) => {

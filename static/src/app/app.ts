@@ -18,7 +18,7 @@ import {
 } from "./requests";
 import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, isFile, readJson, withinFile } from "./sources";
-import { CROSS_TOO_LONG, stackOf, withinStack } from "./stacks";
+import { CROSS_TOO_LONG, keepsPin, stackOf, withinStack } from "./stacks";
 import { INITIAL, leavesFirst, type State, type View } from "./state";
 import type { Theme } from "./theme";
 
@@ -71,7 +71,8 @@ export class App {
 
   // ---- what a click does: each is a step of the browser's history, but pinning ----
 
-  readonly go = (view: View, more: Partial<State> = {}): void => this.set({ ...more, view }, true);
+  readonly go = (view: View, more: Partial<State> = {}): void =>
+    this.set({ ...(keepsPin(this.state, view) ? {} : { pin: [] }), ...more, view }, true);
 
   // Chooses a head for the view on screen.
   readonly pick = (layer: number, head: number): void => this.set({ layer, head }, true);

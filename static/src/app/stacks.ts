@@ -56,25 +56,18 @@ const followed = perObject((state: State): State => ({
   ...{ sort: "none", tint: "none", only: "all", seek: "", overlay: "none", diag: "paper", ties: false, bands: false },
   relation: state.relation === "similar" ? "to" : state.relation,
   ...{ what: "similarity", kind: state.kind === "identity" ? "zero" : state.kind },
-  pin: state.view === "head" ? state.pin : [], // a cell of attention
 }));
 export const withinStack = (state: State): State => (isCross(state) ? followed(state) : state);
 
 export const CROSS_TOO_LONG =
   "Cross heads are shown whole: of texts and targets of at most 512 tokens each. Set “Tokens at most”.";
 
-const REFUSED: Partial<Record<View, string>> = {
-  pairs: "Pairs are of maps among the tokens of one text.",
-  compare: "This view compares maps among the tokens of one text.",
-};
-
 // Why the view shows nothing of the chosen stack, in words; "" if it does.
-export function refusalOf(state: State): string {
-  const stack = stackOf(state);
-  const { view } = state;
-  if (stack === "encoder") return "";
-  if (view === "trace")
-    return "Routes lead through the layers of one stack: here the encoder’s. A decoder’s token takes from its own text and from the encoder.";
-  const words = stack === "cross" ? REFUSED[view] : "";
-  return words ? `${words} Maps of cross heads have the target’s tokens as rows and the text’s as columns.` : "";
-}
+export const refusalOf = (state: State): string =>
+  state.view === "trace" && stackOf(state) !== "encoder"
+    ? "Routes lead through the layers of one stack: here the encoder’s. A decoder’s token takes from its own text and from the encoder."
+    : "";
+
+// A pinned cell of Head is of a token of the target and one of the text; other views pin two of the target.
+export const keepsPin = (state: State, view: View): boolean =>
+  !isCross(state) || (state.view === "head") === (view === "head");

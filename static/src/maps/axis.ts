@@ -6,6 +6,7 @@ import { joined } from "../app/token-labels";
 import { outputsAt } from "../heads/outputs";
 import { similarityOf } from "../heads/similarity";
 import { escapeBidi } from "../app/bidi";
+import { perObject } from "../app/per-object";
 
 interface Lens {
   special: boolean;
@@ -141,6 +142,9 @@ export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, 
 // The token positions of entries; a merged word has that of its first token.
 export const tokensOf = (axis: Axis, entries: readonly number[]): number[] =>
   entries.map((t) => axis.groups[t]?.[0] ?? 0);
+
+// The head as far as its similarities show it: two entries of its rows.
+export const amongRows = perObject((head: Head): Head => ({ ...head, columns: head.axis }));
 
 // A cell of a head's attention as two token positions.
 export const pinOf = (

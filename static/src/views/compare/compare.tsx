@@ -1,4 +1,5 @@
 // Two heads, two texts or two models side by side, and their difference on a diverging scale.
+import { stackOf } from "../../app/stacks";
 import { useMemo, useRef } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
@@ -7,7 +8,7 @@ import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
 import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
-import type { Head } from "../../maps/analysis";
+import { isRectangular, type Head } from "../../maps/analysis";
 import type { MapTrio, Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
@@ -46,7 +47,9 @@ function sidesOf(app: App): Sides {
   const first = app.selection(app.overview().answer);
   const selections = [first, secondSelection(app, other, first)] as const;
   const { against, text2 } = state;
-  const missing = (against === "text" && text2 === "") || (against === "model" && app.models.length < 2);
+  const missing =
+    (against === "text" && text2 === "") ||
+    (against === "model" && (app.models.length < 2 || stackOf(other) !== stackOf(state)));
   const sides = !missing && (against === "text" || against === "model") ? [state, other] : [state];
   if (sides.some((side) => hasTooLong(app, side)))
     return { first: app.overview(), second: null, tooLong: true, selections, other };
@@ -113,7 +116,9 @@ export function CompareView() {
           onNumbers={(made) => (numbers.current = made)}
         />
       )}
-      {state.against === "model" && second && <Match of={sides.selections[0]} other={sides.other} />}
+      {state.against === "model" && second && stackOf(state) === "encoder" && (
+        <Match of={sides.selections[0]} other={sides.other} />
+      )}
       {pair && <Extremes pair={pair} />}
     </section>
   );
@@ -164,10 +169,13 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
 }
 
 function NoSecond() {
+  const app = useApp();
   return (
     <div class="notice">
-      {useApp().state.against === "text" ? (
+      {app.state.against === "text" ? (
         <p>Write the second text above, then click Compare. It begins as a copy of the first.</p>
+      ) : app.models.length > 1 ? (
+        <p>The second model has no decoder to compare with. Choose another one, or the heads of the encoder.</p>
       ) : (
         <p>
           This server has one model. To compare two, start it with <kbd>--model NAME=DIR</kbd> given twice.
@@ -195,8 +203,8 @@ function rankedSides(
 }
 
 function headingOf(app: App, { first, second, shared }: Pair, { selections, other }: Sides): Heading {
-  const note = ({ axis }: Head, requested: Requested, which: "first" | "second"): string =>
-    `${sideName(app, which, app.modelName(requested.model))} · ${axis.n} tokens`;
+  const note = (head: Head, requested: Requested, which: "first" | "second"): string =>
+    `${sideName(app, which, app.modelName(requested.model))} · ${head.axis.n} tokens${isRectangular(head) ? " of the target" : ""}`;
   const n = shared.first.length;
   const complete = n === first.axis.n && n === second.axis.n;
   return {

@@ -81,6 +81,7 @@ function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example)
   return {
     text: body,
     pair: "",
+    ...{ stack: "encoder", target: "", write: 0 }, // as all runs have
     prompt: `=${prompt_name ?? ""}`,
     model,
     max: max_tokens,

@@ -3,13 +3,13 @@ import { useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { savedRequest } from "../../app/requests";
-import { shownTexts } from "../../app/stacks";
+import { isCross, rowTexts } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
-import { entryOf, pinnedIn, tokensOf } from "../../maps/axis";
+import { amongRows, entryOf, pinnedIn, tokensOf } from "../../maps/axis";
 import type { Theme } from "../../app/theme";
 import { headsOf } from "../../heads/heads";
 import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
@@ -25,7 +25,7 @@ import {
   sameSentence,
   sameToken,
 } from "../../maps/pairs";
-import { describeCell } from "../../maps/readout";
+import { describeCell, describeTargets } from "../../maps/readout";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
@@ -45,7 +45,9 @@ const OTHER = "var(--sunk)"; // the colour of tokens that share one
 
 export function PairsView() {
   const app = useApp();
-  const { head, entry, selection } = headsOf(app).head();
+  const { head: found, entry, selection } = headsOf(app).head();
+  const head = found && amongRows(found);
+  const cross = isCross(app.state);
   return (
     <section class="view pairs-view" aria-label="Pairs">
       <div class="toolbar">
@@ -54,7 +56,7 @@ export function PairsView() {
       <Filters />
       {statusOf(app, entry, head !== null)}
       {isTooLong(entry.answer) && <StatusLine>{WHOLE_ONLY}</StatusLine>}
-      {head && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
+      {head && !cross && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
       {head && <Body head={head} answer={entry.answer} selection={selection} />}
     </section>
   );
@@ -128,10 +130,10 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   const pin = (n: number): void => {
     const cell = entriesOf(pairs, order[n] ?? 0);
     app.pin(tokensOf(axis, cell));
-    app.announce(describeCell(head, cell), true);
+    app.announce((isCross(state) ? describeTargets : describeCell)(head, cell), true);
   };
   const caption =
-    `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
+    `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs${isCross(state) ? " of the target’s tokens" : ""}` +
     ` · ${selection.head === SUM ? "heads summed" : `head ${selection.head}`} · ${state.center ? "centred " : ""}N ≥ ${tau}`;
   const mates = useMemo(() => matesOf(listed, pointed), [order, pointed]);
   const point = (t: number): void => {
@@ -171,7 +173,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
             if (label !== undefined) app.set({ find: label });
           }}
         >
-          <TextFlow axis={axis} texts={shownTexts(state)} lookOf={lookOf} />
+          <TextFlow axis={axis} texts={rowTexts(state)} lookOf={lookOf} />
         </div>
         <Legend {...colours} />
         <section class="card">
@@ -306,7 +308,7 @@ function pairsExport(app: App, { head, pairs, order }: Listed, answer: Answer, s
   };
   const made = madeOf(app, answer, `pairs-${nameOf(selection)}`, requestOf(app.state, selection));
   const rows = (): (string | number)[][] => [COLUMNS, ...Array.from(order, row)];
-  return { ...made, rows, heads: pairNumbers(app, axis, pinnedIn(head, app.state)) };
+  return { ...made, rows, heads: isCross(app.state) ? null : pairNumbers(app, axis, pinnedIn(head, app.state)) };
 }
 
 const requestOf = (state: State, { layer, head }: Selection) =>
