@@ -162,7 +162,9 @@ function TextForm({ hidden }: { hidden: boolean }) {
     <form onSubmit={onSubmit} onKeyDown={onKeyDown}>
       <div class="examples">
         <h2>Text</h2>
-        <Terms of={["limit", "model", "literal", "prompt"]} />
+        <Terms
+          of={["limit", "model", "literal", "prompt", ...(hasDecoder(app.modelName()) ? (["stack"] as const) : [])]}
+        />
         <select
           aria-label="Examples"
           value=""

@@ -211,6 +211,11 @@ const ABOUT = {
     text: "The model predicts the token at [MASK], as it does for other special tokens that you type. Treated as ordinary text, its characters are tokenized like any others.",
     picture: (i, j) => (i === 3 ? 0.05 : j === 3 ? 1 : 0.2),
   },
+  stack: {
+    name: "Encoder, decoder and cross heads",
+    text: "The encoder reads the text. The decoder reads or writes a target, such as a translation: each of its tokens attends to those before it, and by cross heads to the tokens of the text.",
+    picture: (i, j) => (Math.abs(2 * i - 1.6 * j) < 1.5 ? 0.9 : 0.15),
+  },
   limit: {
     name: "Tokens at most",
     text: "A longer text is cut after this many tokens, and what is cut is shown in grey. The arrows below step through it, a window of so many tokens at a time. Time and memory grow with the square of the number.",
