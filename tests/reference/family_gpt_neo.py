@@ -1,7 +1,8 @@
 """GPT-Neo (Black et al. 2021): GPT-2 with scores that are not divided, and local layers with a window."""
 
+import family_gpt2
 import numpy as np
-from causal import block, causal_mask, next_logits
+from causal import block, causal_mask
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers, split_heads
 
@@ -66,8 +67,4 @@ def forward(folder, ids, types=None):
     return block(run_layers(x, config["num_layers"], layer), lambda x: layer_norm(weights, "ln_f", x, eps))
 
 
-def logits(folder, states):
-    """Logits of hidden states [L + 1][T][H]; the last ones are behind the final norm."""
-    config, weights = read(folder, "transformer.")
-    return next_logits(states, lambda x: layer_norm(weights, "ln_f", x, config["layer_norm_epsilon"]),
-                       weights.get("lm_head.weight", weights["wte.weight"]))
+logits = family_gpt2.logits  # the head is that of GPT-2
