@@ -4,7 +4,10 @@ import { tellingHead } from "../src/app/selection.ts";
 import { haveCounterparts } from "../src/views/compare/changes.tsx";
 import { isSought } from "../src/heads/figures.ts";
 import { describeCell } from "../src/maps/readout.ts";
-import { LONG, mayBeLong, overviewRequest } from "../src/app/requests.ts";
+import { LONG, LONG_PAIRS_MOST, mayBeLong, overviewRequest, pairsRequest } from "../src/app/requests.ts";
+import { countAbove, pairsFrom } from "../src/maps/pairs.ts";
+import { countOf } from "../src/views/pairs/pairs.tsx";
+import { cellIn } from "../src/views/head/long-head.tsx";
 import { extentOf, profilesOf, smallMapsOf } from "../src/heads/pooled.ts";
 import { INITIAL } from "../src/app/state.ts";
 import assert from "node:assert/strict";
@@ -318,6 +321,25 @@ test("a long text's overview asks for pooled maps, and only characters make a te
   assert.deepEqual(overviewRequest(state, 0.3, LONG), overviewRequest(state, 0.3));
   assert.equal(overviewRequest(state, 0.3, 8192).pool, 64);
   assert.equal(overviewRequest(state, 0.3, LONG + 1).pool, 5);
+});
+
+test("pairs of a long text are those that the service found, by the threshold", () => {
+  const f4 = (...values) => Float32Array.from(values);
+  const found = { i: Int32Array.of(0, 3), j: Int32Array.of(8000, 5), similarity: f4(4, 2), normalized: f4(1, 0.5) };
+  const pairs = pairsFrom(found);
+  assert.deepEqual([...pairs.j], [8000, 5]);
+  assert.equal(countAbove(pairs, 0.6), 1);
+  assert.equal(countOf(1, 2, 2, true), "1 of 2 high pairs");
+  assert.equal(countOf(9, LONG_PAIRS_MOST, LONG_PAIRS_MOST, true), "9 of the 100,000 strongest pairs");
+  assert.equal(pairsRequest({ ...INITIAL, text: "a" }, 1, 2).max_pairs, LONG_PAIRS_MOST);
+});
+
+test("two tokens have a cell in a pooled map, and in the window that holds both", () => {
+  const pooled = { rows: [0, 5, 10], columns: [0, 5, 10], width: 5 };
+  assert.deepEqual(cellIn(pooled, [12, 4]), [2, 0]);
+  const near = { rows: [8, 9, 10], columns: [0, 1, 2], width: 1 };
+  assert.deepEqual(cellIn(near, [10, 0]), [2, 0]);
+  assert.equal(cellIn(near, [10, 8]), null);
 });
 
 test("pooled maps become the bytes of whole ones, by layer and head, and profiles those of the service", () => {

@@ -38,9 +38,18 @@ export interface Answer {
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
   pooled: Pooled | null; // of a long text
   parts: Record<"attention" | "similarity", Float32Array | null>; // [l][h][rows][columns]
+  pairs: FoundPairs | null;
   summary: Summary[][] | null; // [l][h]
   timing: Timing;
   bytes: number;
+}
+
+// Pairs of tokens as the service finds them, N falling.
+export interface FoundPairs {
+  i: ArrayLike<number>;
+  j: ArrayLike<number>;
+  similarity: Float32Array;
+  normalized: Float32Array;
 }
 
 // The overview of a long text has these in place of its maps.
@@ -104,6 +113,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
       attention: map("sliced_attentions") as Float32Array | null,
       similarity: map("sliced_similarities") as Float32Array | null,
     },
+    pairs: pairsIn(tensors),
     summary: summaryOf(tensors),
     timing,
     bytes: bytes.byteLength,
@@ -137,6 +147,19 @@ function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
     attention: attention.data as Pooled["attention"],
     similarity: similarity.data as Pooled["similarity"],
     profiles: Object.fromEntries(profiles) as Pooled["profiles"],
+  };
+}
+
+function pairsIn(tensors: Map<string, Tensor>): FoundPairs | null {
+  const [i, j, similarity, normalized] = ["i", "j", "similarity", "normalized"].map(
+    (name) => tensors.get(`pairs_${name}`)?.data,
+  );
+  if (!i || !j || !similarity || !normalized) return null;
+  return {
+    i: i as Int32Array,
+    j: j as Int32Array,
+    similarity: similarity as Float32Array,
+    normalized: normalized as Float32Array,
   };
 }
 

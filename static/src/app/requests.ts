@@ -131,6 +131,16 @@ export const windowRequest = (
   columns: [...columns],
 });
 
+export const LONG_PAIRS_MOST = 100_000;
+
+// The strongest pairs of one head, whatever the threshold: each threshold then has the first of them.
+export const pairsRequest = (state: Requested, layer: number, head: number): AnalyzeRequest => ({
+  ...ofHead(state, layer, head),
+  outputs: ["pairs"],
+  threshold: 1e-6, // every pair above 0
+  max_pairs: LONG_PAIRS_MOST,
+});
+
 // Both in one answer, to save them.
 export const savedWindowRequest = (
   state: Requested,

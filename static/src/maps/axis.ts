@@ -156,7 +156,10 @@ export const pinOf = (
 export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));
 
 // The pinned cell, if the head has both of its tokens.
-export function pinnedIn({ axis, columns }: Head, { pin }: Pick<State, "pin">): [number, number] | null {
+export function pinnedIn(
+  { axis, columns }: Pick<Head, "axis" | "columns">,
+  { pin }: Pick<State, "pin">,
+): [number, number] | null {
   const [row = -1, column = -1] = pin.map((t, k) => entryOf(k ? columns : axis, t));
   return row >= 0 && column >= 0 ? [row, column] : null;
 }

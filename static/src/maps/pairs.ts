@@ -1,4 +1,5 @@
 // High-similarity pairs of one head. All pairs are sorted once, strongest first, so a threshold is a prefix.
+import type { FoundPairs } from "../app/answer";
 import { perObject } from "../app/per-object";
 import type { Axis, Head } from "./analysis";
 
@@ -43,6 +44,13 @@ export function sortPairs(normalized: Float32Array, n: number): Pairs {
   }
   return pairs;
 }
+
+// The pairs of a long text, which the service has sorted.
+export const pairsFrom = perObject(({ i, j, normalized }: FoundPairs): Pairs => ({
+  i: Uint16Array.from(i),
+  j: Uint16Array.from(j),
+  normalized,
+}));
 
 // Counts the pairs that reach the threshold: the length of the prefix. The threshold counts as float32, as it does
 // in the service.

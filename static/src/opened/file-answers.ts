@@ -71,6 +71,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     distances: null,
     pooled: null,
     parts: { attention: null, similarity: null },
+    pairs: null,
     summary,
     timing: {},
     bytes: 0,

@@ -15,6 +15,7 @@ import { Viewport } from "../../maps/viewport";
 import type { Exportable } from "../../saving/export";
 import { useExport } from "../../saving/offer";
 import { madeOf } from "../../saving/provenance";
+import { Notes } from "../../story/notes";
 import { useApp } from "../../ui/context";
 import { statusOf, StatusLine } from "../../ui/status";
 import { QUANTITIES } from "./plates";
@@ -22,6 +23,7 @@ import { QUANTITIES } from "./plates";
 const SIDE = 128; // tokens along a window
 
 type Quantity = (typeof QUANTITIES)[number];
+type Pinned = readonly [row: number, column: number]; // token positions
 
 // A square part of both maps. Each row and column stands for the tokens from its place on.
 interface Part {
@@ -33,6 +35,14 @@ interface Part {
   lower: boolean;
 }
 
+// The cell of a part that two tokens are in; null if the part has none.
+export function cellIn({ rows, columns, width }: Pick<Part, "rows" | "columns" | "width">, pair: Pinned): Cell | null {
+  const of = (starts: readonly number[], t: number): number =>
+    starts.findIndex((from) => from <= t && t < from + width);
+  const cell = [of(rows, pair[0]), of(columns, pair[1])] as const;
+  return cell.some((k) => k < 0) ? null : cell;
+}
+
 // The two maps of a part under one cross-hair.
 class LinkedMaps {
   private readonly viewport = new Viewport();
@@ -40,6 +50,8 @@ class LinkedMaps {
   private part: Part | null = null;
   private axis: Axis | null = null;
   private shown: Record<Quantity, Shade> | null = null;
+  private pointed: Cell | null = null;
+  private pinned: Cell | null = null;
 
   constructor(
     private readonly app: App,
@@ -54,7 +66,8 @@ class LinkedMaps {
   private heatmap(label: string): Heatmap {
     return new Heatmap(label, this.viewport, {
       hover: (cell) => {
-        for (const map of Object.values(this.maps)) map.point(cell, null);
+        this.pointed = cell;
+        this.mark();
         const words = cell ? this.describe(cell) : "";
         this.app.announce(words);
         return words;
@@ -66,6 +79,10 @@ class LinkedMaps {
         this.app.pin([part.rows[row] ?? 0, part.columns[column] ?? 0]);
       },
     });
+  }
+
+  private mark(): void {
+    for (const map of Object.values(this.maps)) map.point(this.pointed, this.pinned);
   }
 
   private describe([row, column]: Cell): string {
@@ -95,8 +112,14 @@ class LinkedMaps {
     return this.made.shades;
   }
 
-  update(part: Part | null, axis: Axis): void {
+  update(part: Part | null, axis: Axis, pair: Pinned | null): void {
     if (!part) return;
+    this.draw(part, axis);
+    this.pinned = pair && cellIn(part, pair);
+    this.mark();
+  }
+
+  private draw(part: Part, axis: Axis): void {
     const shades = this.shadesOf(part);
     if (shades === this.shown) return;
     this.shown = shades;
@@ -164,10 +187,11 @@ export function LongHead({ overview, selection }: { overview: Answer; selection:
   const part = useMemo(() => near.answer && windowPart(near.answer, rows, columns), [near.answer]);
   useExport(() => (pooled && part && near.answer ? partExport(app, part, axis, near.answer, selection) : null));
   useLayoutEffect(() => {
-    pooledMaps.update(pooled, axis);
-    windowMaps.update(part, axis);
+    pooledMaps.update(pooled, axis, pair);
+    windowMaps.update(part, axis, pair);
   });
   const size = poolOf(T);
+  const cell = pair && { at: pair, about: pair.map((t) => `${axis.labels[t]} ${t}`).join(" → ") };
   return (
     <>
       <StatusLine>
@@ -179,6 +203,7 @@ export function LongHead({ overview, selection }: { overview: Answer; selection:
       {statusOf(app, near)}
       {part && windowMaps.plates(part, "window", `tokens ${rows[0]}–${rows[1] - 1} by ${columns[0]}–${columns[1] - 1}`)}
       {pair && <PairRanking axis={axis} pair={pair} />}
+      <Notes selection={selection} cell={cell} />
     </>
   );
 }

@@ -2,17 +2,18 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { savedRequest } from "../../app/requests";
+import { LONG_PAIRS_MOST, pairsRequest, savedRequest } from "../../app/requests";
 import { isCross, rowTexts } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
-import { amongRows, entryOf, pinnedIn, tokensOf } from "../../maps/axis";
+import { ALL_TOKENS, amongRows, axisOf, entryOf, pinnedIn, tokensOf } from "../../maps/axis";
+import { perObject } from "../../app/per-object";
 import type { Theme } from "../../app/theme";
 import { headsOf } from "../../heads/heads";
-import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
+import { isTooLong } from "../../heads/pooled";
 import { hueOf, HUES } from "../../maps/colour";
 import {
   countAbove,
@@ -21,9 +22,11 @@ import {
   figuresOf,
   filterPairs,
   orderPairs,
+  pairsFrom,
   pairsOf,
   sameSentence,
   sameToken,
+  type Pairs,
 } from "../../maps/pairs";
 import { describeCell, describeTargets } from "../../maps/readout";
 import { format, percent } from "../../maps/scale";
@@ -35,18 +38,40 @@ import { useApp } from "../../ui/context";
 import { Button, Facts, Field, Input } from "../../ui/controls";
 import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
-import { statusOf, StatusLine } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
 
+// The pairs of the head on screen: of its maps, or of a long text the strongest that the service finds.
+interface Found {
+  axis: Axis;
+  pairs: Pairs;
+  similarityOf: (k: number) => number | undefined; // of a pair, by its index
+  head: Head | null; // null: of a long text, without maps
+}
+
+const foundIn = perObject((head: Head): Found => {
+  const { axis, similarity } = head;
+  const pairs = pairsOf(head);
+  return { axis, pairs, head, similarityOf: (k) => similarity[(pairs.i[k] ?? 0) * axis.n + (pairs.j[k] ?? 0)] };
+});
+
+const foundLong = perObject(({ encoding, pairs }: Answer): Found | null => {
+  const axis = axisOf(encoding, ALL_TOKENS);
+  return pairs && { axis, pairs: pairsFrom(pairs), head: null, similarityOf: (k) => pairs.similarity[k] };
+});
+
 const OTHER = "var(--sunk)"; // the colour of tokens that share one
 
 export function PairsView() {
   const app = useApp();
-  const { head: found, entry, selection } = headsOf(app).head();
-  const head = found && amongRows(found);
+  const { head, entry: ofHead, selection } = headsOf(app).head();
+  const { layer, head: number } = selection;
+  const long = isTooLong(ofHead.answer);
+  const entry = long ? app.cache.want(pairsRequest(app.state, layer, number)) : ofHead;
+  const found = long ? entry.answer && foundLong(entry.answer) : head && foundIn(amongRows(head));
   const cross = isCross(app.state);
   return (
     <section class="view pairs-view" aria-label="Pairs">
@@ -54,12 +79,20 @@ export function PairsView() {
         <HeadPicker selection={selection} quantities={["similarity"]} />
       </div>
       <Filters />
-      {statusOf(app, entry, head !== null)}
-      {isTooLong(entry.answer) && <StatusLine>{WHOLE_ONLY}</StatusLine>}
-      {head && !cross && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
-      {head && <Body head={head} answer={entry.answer} selection={selection} />}
+      {statusOf(app, entry, found !== null)}
+      {found && !cross && <PairRanking axis={found.axis} pair={pinnedAmong(found.axis, app.state)} />}
+      {found && <Body found={found} answer={entry.answer} selection={selection} />}
     </section>
   );
+}
+
+const pinnedAmong = (axis: Axis, state: State): [number, number] | null => pinnedIn({ axis, columns: axis }, state);
+
+// Names how many of the high pairs are shown. Only the strongest pairs of a long text are known.
+export function countOf(kept: number, above: number, known: number, long: boolean): string {
+  const cut = long && known === LONG_PAIRS_MOST && above === known;
+  const number = (n: number): string => n.toLocaleString("en");
+  return `${number(kept)} of ${cut ? `the ${number(above)} strongest pairs` : `${number(above)} high pairs`}`;
 }
 
 function Filters() {
@@ -107,33 +140,33 @@ function Filters() {
   );
 }
 
-function Body(props: { head: Head; answer: Answer | null; selection: Selection }) {
+function Body(props: { found: Found; answer: Answer | null; selection: Selection }) {
   const app = useApp();
-  const { head, answer, selection } = props;
+  const { found, answer, selection } = props;
   const { state, theme } = app;
-  const { axis } = head;
+  const { axis, pairs, head } = found;
   const { tau, find, near, far, same, within, order: sorted } = state;
   const [pointed, setPointed] = useState(-1);
-  const filters = [head, tau, find, near, far, same, within];
-  const { pairs, count, kept } = useMemo(() => {
-    const all = pairsOf(head);
-    const above = countAbove(all, tau);
-    return { pairs: all, count: above, kept: filterPairs(all, above, axis, state) };
+  const filters = [found, tau, find, near, far, same, within];
+  const { count, kept } = useMemo(() => {
+    const above = countAbove(pairs, tau);
+    return { count: above, kept: filterPairs(pairs, above, axis, state) };
   }, filters);
   const order = useMemo(() => orderPairs(kept, pairs, axis, sorted), [kept, sorted]);
-  const listed: Listed = { head, pairs, order };
-  const pinnedCell = pinnedIn(head, state);
+  const listed: Listed = { ...found, order };
+  const pinnedCell = pinnedAmong(axis, state);
   const [a, b] = pinnedCell ?? [-1, -1];
   const pinned = useMemo(() => order.findIndex((k) => pairs.i[k] === a && pairs.j[k] === b), [order, a, b]);
-  useExport(() => (answer ? pairsExport(app, listed, answer, selection) : null));
+  useExport(() => (answer ? pairsExport(app, listed, answer, selection, !head) : null));
 
   const pin = (n: number): void => {
-    const cell = entriesOf(pairs, order[n] ?? 0);
+    const k = order[n] ?? 0;
+    const cell = entriesOf(pairs, k);
     app.pin(tokensOf(axis, cell));
-    app.announce((isCross(state) ? describeTargets : describeCell)(head, cell), true);
+    app.announce(head ? (isCross(state) ? describeTargets : describeCell)(head, cell) : describePair(listed, k), true);
   };
   const caption =
-    `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs${isCross(state) ? " of the target’s tokens" : ""}` +
+    `${countOf(kept.length, count, pairs.i.length, !head)}${isCross(state) ? " of the target’s tokens" : ""}` +
     ` · ${selection.head === SUM ? "heads summed" : `head ${selection.head}`} · ${state.center ? "centred " : ""}N ≥ ${tau}`;
   const mates = useMemo(() => matesOf(listed, pointed), [order, pointed]);
   const point = (t: number): void => {
@@ -173,7 +206,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
             if (label !== undefined) app.set({ find: label });
           }}
         >
-          <TextFlow axis={axis} texts={rowTexts(state)} lookOf={lookOf} />
+          {head && <TextFlow axis={axis} texts={rowTexts(state)} lookOf={lookOf} />}
         </div>
         <Legend {...colours} />
         <section class="card">
@@ -189,14 +222,25 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   );
 }
 
-function PairFacts({ listed: { head, pairs }, kept }: { listed: Listed; kept: Uint32Array }) {
+// The same line as of a cell, without attention, which is not known.
+function describePair({ axis, pairs, similarityOf }: Listed, k: number): string {
+  const [i, j] = entriesOf(pairs, k).map((t) => `${axis.labels[t]} ${axis.positions[t]}`);
+  return [
+    `${i} → ${j}`,
+    `S ${format(similarityOf(k))}`,
+    `N ${format(pairs.normalized[k])}`,
+    `distance ${distanceOf(pairs, k, axis)}`,
+  ].join("   ");
+}
+
+function PairFacts({ listed: { axis, pairs }, kept }: { listed: Listed; kept: Uint32Array }) {
   const {
     repeated,
     sameSentence: within,
     meanDistance,
     focal,
     focalShare,
-  } = useMemo(() => figuresOf(pairs, kept, head.axis), [kept]);
+  } = useMemo(() => figuresOf(pairs, kept, axis), [kept]);
   return (
     <Facts
       of={[
@@ -289,8 +333,8 @@ const COLUMNS = [
   ...["normalized", "distance", "same_token", "same_sentence"],
 ];
 
-function pairsExport(app: App, { head, pairs, order }: Listed, answer: Answer, selection: Selection): Exportable {
-  const { axis } = head;
+function pairsExport(app: App, listed: Listed, answer: Answer, selection: Selection, long: boolean): Exportable {
+  const { axis, pairs, order, similarityOf } = listed;
   const { layer, head: k } = selection;
   const row = (p: number): (string | number)[] => {
     const [i, j] = entriesOf(pairs, p);
@@ -299,17 +343,18 @@ function pairsExport(app: App, { head, pairs, order }: Listed, answer: Answer, s
       k === SUM ? "sum" : k,
       ...[i, j].map((t) => axis.positions[t] ?? t),
       ...[i, j].map((t) => axis.labels[t] ?? ""),
-      head.similarity[i * axis.n + j] ?? NaN,
+      similarityOf(p) ?? NaN,
       pairs.normalized[p] ?? NaN,
       distanceOf(pairs, p, axis),
       String(sameToken(pairs, p, axis)),
       String(sameSentence(pairs, p, axis)),
     ];
   };
-  const made = madeOf(app, answer, `pairs-${nameOf(selection)}`, requestOf(app.state, selection));
+  const made = madeOf(app, answer, `pairs-${nameOf(selection)}`, requestOf(app.state, selection, long));
   const rows = (): (string | number)[][] => [COLUMNS, ...Array.from(order, row)];
-  return { ...made, rows, heads: isCross(app.state) ? null : pairNumbers(app, axis, pinnedIn(head, app.state)) };
+  return { ...made, rows, heads: isCross(app.state) ? null : pairNumbers(app, axis, pinnedAmong(axis, app.state)) };
 }
 
-const requestOf = (state: State, { layer, head }: Selection) =>
-  savedRequest(state, [layer], head, ["pairs", "similarities"]);
+// The maps of a long text are too large to save.
+const requestOf = (state: State, { layer, head }: Selection, long: boolean) =>
+  savedRequest(state, [layer], head, long ? ["pairs"] : ["pairs", "similarities"]);

@@ -1,7 +1,7 @@
 // The pairs as a table of which only the visible rows exist. Arrows move through it, Enter shows the pair on the map.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { perFrame } from "../../app/frame";
-import type { Axis, Head } from "../../maps/analysis";
+import type { Axis } from "../../maps/analysis";
 import { distanceOf, sameSentence, sameToken, type Pairs } from "../../maps/pairs";
 import { format } from "../../maps/scale";
 import { useResize } from "../../ui/resize";
@@ -31,8 +31,9 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export interface Listed {
-  head: Head;
+  axis: Axis;
   pairs: Pairs;
+  similarityOf: (k: number) => number | undefined; // of a pair, by its index
   order: Uint32Array; // indices into pairs
 }
 
@@ -153,11 +154,10 @@ const Space = ({ rows }: { rows: number }) => (
 );
 
 function PairRow(props: { of: Listed; n: number; pinned: boolean; onPin: (n: number) => void }) {
-  const { head, pairs, order } = props.of;
-  const { axis } = head;
+  const { axis, pairs, order } = props.of;
   const k = order[props.n] ?? 0;
   const [i, j] = entriesOf(pairs, k);
-  const numbers = numbersOf(head, axis, pairs, k);
+  const numbers = numbersOf(props.of, k);
   const mark = (is: boolean) => (
     <td class="mark">{is ? <span title="yes">●</span> : <span class="hidden">no</span>}</td>
   );
@@ -176,13 +176,12 @@ function PairRow(props: { of: Listed; n: number; pinned: boolean; onPin: (n: num
   );
 }
 
-function numbersOf(head: Head, axis: Axis, pairs: Pairs, k: number): (string | number | undefined)[] {
+function numbersOf({ axis, pairs, similarityOf }: Listed, k: number): (string | number | undefined)[] {
   const [i, j] = entriesOf(pairs, k);
-  const similarity = format(head.similarity[i * axis.n + j]);
   return [
     axis.positions[i],
     axis.positions[j],
-    similarity,
+    format(similarityOf(k)),
     pairs.normalized[k]?.toFixed(3),
     distanceOf(pairs, k, axis),
   ];
