@@ -237,8 +237,8 @@ void hs_response_finish(hs_response *response)
 
 /* ==== lines ==== */
 
-/* Answers a body of several requests, one per line. Takes as many lines at once as batch_limits.h
- * allows; their jobs share passes. */
+/* Answers a body of several requests, one per line. Takes as many lines at once as HS_LINES_MAX
+ * and its neighbours allow; their jobs share passes. */
 
 typedef struct line {
     hs_request request;

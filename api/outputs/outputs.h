@@ -27,7 +27,7 @@
  * head. l and h below count the requested layers and heads; layer_at and head_at are their places in the
  * capture. Zeroed memory is an empty answer. Members are borrowed from the job unless marked as owned. */
 
-/* Outputs that run passes of their own (api/outputs.h), in the order in which they run. */
+/* Outputs that run passes of their own (output_passes.c), in the order in which they run. */
 enum {
     HS__OWN_EFFECTS,
     HS__OWN_HEAD_SCORES,

@@ -80,7 +80,7 @@ struct hs_exchange {
 void hs__exchange_answer(hs_exchange *exchange, int status, const char *content_type, char *body,
                          size_t n_bytes, bool body_static);
 
-/* Answers with a problem. pointer names the wrong field as in api/problem.h; may be NULL. */
+/* Answers with a problem. pointer names the wrong field by a JSON pointer; may be NULL. */
 void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 
 def linear_share(model, tokens):
-    """The part of the floor's operations in the GEMMs with weights (engine/pass/measure.h)."""
+    """The part of the floor's operations in the GEMMs with weights (tests/bench/measure.h)."""
     layers, hidden, ffn = model["layers"], model["hidden"], model["ffn"]
     linear = layers * 6 * tokens * hidden**2 + (layers - 1) * (2 * tokens * hidden**2 + 4 * tokens * hidden * ffn)
     quadratic = layers * (4 * tokens**2 * hidden + tokens * (tokens - 1) * hidden)

@@ -1,4 +1,4 @@
-"""Checks the prose of the project: spelling, the phrases of phrases.txt, the length of sentences, and names.
+"""Checks the prose of the project: spelling, the phrases of phrases.txt, the length of sentences, names, and files that it names.
 
     python3 tests/prose/check.py [FILE...]
 
@@ -6,6 +6,7 @@ Reads documents, comments and docstrings, and the names in code. Without FILEs i
 document and source. codespell is optional: from the PATH, or from a virtual environment in build/prose that
 has it. Prints each finding as FILE:LINE, and exits with 1 if there is any.
 """
+import functools
 import inspect
 import re
 import shutil
@@ -26,6 +27,10 @@ LAID_OUT = re.compile(r"\S {2,}\S|^ {2,}")  # columns, or deeper than the commen
 CODE = re.compile("^    ")
 ITEM = re.compile(r"(?:[-*] |\d+\. |#|>)")
 WORDS_MAX = 30
+# A file of the tree: with its folder, or in C a name of its own.
+PATH = re.compile(r"(?<![\w./*{<-])(?:(?:api|clients|deploy|docs|engine|examples|model|server|static|tests)/[\w./-]+"
+                  r"\.(?:c|h|py|mk|md|mjs|tsx?|sh)|[a-z]\w+\.[ch])\b(?![/*({])")
+OF_OTHERS = {"tanhf.c"}  # glibc's
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -89,6 +94,28 @@ def names(path):
         yield from ((number, found[0]) for found in NAME.finditer(line))
 
 
+@functools.cache
+def in_c():
+    """The names of all files in C."""
+    return {path.name for path in files([]) if path.suffix in (".c", ".h")}
+
+
+def missing(path):
+    """(line, name) of each file that a comment in C, or the path of one that any comment or page names, and that is not there.
+    Pages of history name files of their time."""
+    if path.name in ("CHANGELOG.md", "decisions.md"):
+        return
+    for first, lines in blocks(path):
+        for number, line in enumerate(lines, first):
+            for found in PATH.findall(line):
+                if "/" in found:
+                    there = (ROOT / found).exists()
+                else:
+                    there = path.suffix not in (".c", ".h") or found in OF_OTHERS or found in in_c()
+                if not there:
+                    yield number, found
+
+
 def findings(path, rules):
     for line, text in passages(path):
         for sentence in sentences(text):
@@ -98,6 +125,7 @@ def findings(path, rules):
             for pattern, better in rules:
                 if found := pattern.search(sentence.lstrip('*-"` ')):
                     yield f"{path.relative_to(ROOT)}:{line}: '{found[0]}': {better}"
+    yield from (f"{path.relative_to(ROOT)}:{line}: there is no file '{name}'" for line, name in missing(path))
     if path.suffix != ".md":
         yield from (f"{path.relative_to(ROOT)}:{line}: the name '{name}': say request, options, expected, default, capacity or space" for line, name in names(path))
 
