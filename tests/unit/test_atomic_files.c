@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -254,6 +256,119 @@ START_TEST(names_of_other_files_are_no_leftovers)
 }
 END_TEST
 
+/* A writer that wrote nothing. */
+static hs_status refuse(FILE *file, void *data, hs_error *err)
+{
+    (void)file;
+    (void)data;
+    return hs_fail(err, HS_INVALID, "there is nothing to write");
+}
+
+START_TEST(a_writer_that_fails_or_is_stopped_leaves_the_old_file)
+{
+    atomic_int stop = 1;
+    hs_error err = {0};
+    file_prepare(true);
+    ck_assert_int_eq(hs__file_replace(top, "file", NULL, refuse, NULL, &err), HS_INVALID);
+    ck_assert_str_eq(err.text, "there is nothing to write");
+    ck_assert_int_eq(hs__file_replace(top, "file", &stop, content_write, NULL, &err), HS_CANCELLED);
+    hs__new_file_discard(NULL);
+    ck_assert(has(old, sizeof old));
+    ck_assert_uint_eq(files(), 1);
+    stop = 0;
+    ck_assert_int_eq(hs__file_replace(top, "file", &stop, content_write, NULL, &err), HS_OK);
+    ck_assert(has(content, CONTENT_BYTES));
+}
+END_TEST
+
+START_TEST(paths_that_no_file_can_have_are_refused)
+{
+    static char longest[2 * PATH_MAX];
+    char pipe_path[200], link_path[200];
+    hs__new_file *file;
+    hs_error err = {0};
+    uint64_t bytes;
+    int fd;
+    memset(longest, 'a', sizeof longest - 1);
+    ck_assert_int_ne(hs__path_write(longest, content_write, NULL, &err), HS_OK);
+    ck_assert_int_eq(hs__file_replace(longest, "file", NULL, content_write, NULL, &err), HS_INVALID);
+    longest[PATH_MAX - 8] = '\0'; /* with space for the name, but not for that of the unfinished file */
+    ck_assert_int_ne(hs__file_replace(longest, "file", NULL, content_write, NULL, &err), HS_OK);
+    longest[PATH_MAX - 8] = 'a';
+    ck_assert_int_eq(hs__folder_make("", &err), HS_INVALID);
+    ck_assert_int_eq(hs__folder_make(longest, &err), HS_INVALID);
+    ck_assert(!hs__path_replaces(longest, path));
+
+    err = (hs_error){0};
+    file_prepare(true);
+    ck_assert_int_eq(hs__folder_make(path, &err), HS_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, strerror(ENOTDIR)));
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", top);
+    snprintf(link_path, sizeof link_path, "%s/link", top);
+    ck_assert_int_eq(mkfifo(pipe_path, 0600), 0);
+    ck_assert_int_eq(symlink("file", link_path), 0);
+    ck_assert_int_eq(hs__new_file_create(pipe_path, true, &file, &err), HS_INVALID);
+    err = (hs_error){0};
+    const char *const others[] = {pipe_path, link_path, top};
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        ck_assert_int_eq(hs__file_open(others[k], &fd, &bytes, &err), HS_IO);
+        ck_assert_ptr_nonnull(strstr(err.text, "it is a link, pipe or folder"));
+        err = (hs_error){0};
+        ck_assert_int_eq(fd, -1);
+    }
+    snprintf(link_path, sizeof link_path, "%s/none", top);
+    ck_assert_int_eq(hs__file_open(link_path, &fd, &bytes, &err), HS_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(a_path_replaces_itself_only)
+{
+    char none[200], other[200], elsewhere[200];
+    file_prepare(true);
+    snprintf(none, sizeof none, "%s/none", top);
+    snprintf(other, sizeof other, "%s/../%s/none", top, strrchr(top, '/') + 1);
+    snprintf(elsewhere, sizeof elsewhere, "%s/no/none", top);
+    ck_assert(hs__path_replaces(path, path));
+    ck_assert(!hs__path_replaces(path, top));
+    ck_assert(!hs__path_replaces(top, top)); /* a folder cannot be replaced */
+    ck_assert(!hs__path_replaces(path, none));
+    ck_assert(!hs__path_replaces(none, path));
+    ck_assert(hs__path_replaces(none, other));
+    ck_assert(!hs__path_replaces(none, elsewhere));
+    ck_assert(!hs__path_replaces(elsewhere, none));
+    ck_assert_int_eq(chdir(top), 0);
+    ck_assert(hs__path_replaces("none", none));
+    ck_assert(hs__path_replaces(none, "none"));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    close(fd);
+    ck_assert(hs__path_replaces("file", "-"));
+    ck_assert_int_eq(hs__path_write("new", content_write, NULL, NULL), HS_OK); /* a name without a folder */
+    ck_assert_int_eq(hs__folder_make_above("one/two/file", NULL), HS_OK);
+    ck_assert_int_eq(access("one/two", F_OK), 0);
+    ck_assert(!hs__file_publish("none", "one/file"));
+    ck_assert(!hs__folder_sync("one/none"));
+    hs__leftovers_remove("one/none");
+    ck_assert_uint_lt(hs__disk_free("one/none"), UINT64_MAX);
+    ck_assert_uint_eq(hs__disk_free("none/none"), UINT64_MAX);
+    ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
+START_TEST(a_file_that_is_being_written_is_no_leftover)
+{
+    hs__new_file *file;
+    ck_assert_int_eq(hs__new_file_create(path, false, &file, NULL), HS_OK);
+    hs__leftovers_remove(top);
+    ck_assert_uint_eq(files(), 1);
+    ck_assert_int_eq(hs__new_file_publish(file, NULL), HS_OK);
+    ck_assert(has("", 0));
+    ck_assert_int_eq(hs__write_status(EFBIG), HS_NO_SPACE);
+    ck_assert_int_eq(hs__write_status(EDQUOT), HS_NO_SPACE);
+    ck_assert_int_eq(hs__write_status(EIO), HS_IO);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("atomic_files");
@@ -265,6 +380,10 @@ int main(void)
     tcase_add_test(tests, folders_are_made_or_the_reason_is_said);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_named);
     tcase_add_test(tests, names_of_other_files_are_no_leftovers);
+    tcase_add_test(tests, a_writer_that_fails_or_is_stopped_leaves_the_old_file);
+    tcase_add_test(tests, paths_that_no_file_can_have_are_refused);
+    tcase_add_test(tests, a_path_replaces_itself_only);
+    tcase_add_test(tests, a_file_that_is_being_written_is_no_leftover);
     suite_add_tcase(suite, tests);
     return tests_run(suite);
 }
