@@ -246,12 +246,13 @@ START_TEST(names_of_other_files_are_no_leftovers)
     static const char *const kept[] = {
         ".unfinished", ".0123456789abcdef.unfinished", "file.0123456789abcdef.unfinished",
         ".file.0123456789abcdeg.unfinished", ".file-0123456789abcdef.unfinished"};
-    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+    const size_t n_kept = sizeof kept / sizeof *kept;
+    for (size_t k = 0; k < n_kept; k++)
         folder_write(top, kept[k], old, sizeof old);
     folder_write(top, ".file.0123456789abcdef.unfinished", old, sizeof old);
     hs__leftovers_remove(top);
-    ck_assert_uint_eq(files(), sizeof kept / sizeof *kept);
-    ck_assert_uint_eq(hs__folder_bytes(top), sizeof old * sizeof kept / sizeof *kept);
+    ck_assert_uint_eq(files(), n_kept);
+    ck_assert_uint_eq(hs__folder_bytes(top), n_kept * sizeof old);
     ck_assert_uint_eq(hs__folder_bytes(path), 0); /* there is no such folder */
 }
 END_TEST
