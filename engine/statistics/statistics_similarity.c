@@ -236,7 +236,20 @@ typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
 /* Four elements: every CPU has vectors of 16 bytes. gcc splits comparisons of wider ones into elements. */
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t four_ints __attribute__((vector_size(16), aligned(4), may_alias));
-typedef uint8_t four_bytes __attribute__((vector_size(4), aligned(1), may_alias));
+
+/* Returns the even bytes of two vectors. SSE2 packs two vectors in three steps, but gcc narrows a single one
+ * element by element. */
+static inline __attribute__((always_inline)) sixteen even_bytes(sixteen a, sixteen b)
+{
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+/* Returns the lowest bytes of sixteen integers. */
+static inline __attribute__((always_inline)) sixteen low_bytes(const four_ints values[4])
+{
+    return even_bytes(even_bytes((sixteen)values[0], (sixteen)values[1]),
+                      even_bytes((sixteen)values[2], (sixteen)values[3]));
+}
 
 /* Bytes that are counted at once. */
 #if defined(__x86_64__)
@@ -342,12 +355,13 @@ static inline __attribute__((always_inline)) void values_read(const float *restr
 static inline __attribute__((always_inline)) void
 levels_count(const float *restrict s, size_t from, const row_limits *limits, uint8_t *restrict levels)
 {
-    for (size_t j = from; j < limits->end; j += HS__LANES / 4) {
-        const four values = *(const four *)(s + j);
-        four_ints counts = {0};
+    for (size_t j = from; j < limits->end; j += HS__LANES) {
+        const four *values = (const four *)(s + j);
+        four_ints counts[4] = {{0}};
         for (size_t t = 0; t < limits->n_thresholds; t++)
-            counts -= values >= limits->cuts[t];
-        *(four_bytes *)(levels + j) = __builtin_convertvector(counts, four_bytes);
+            for (size_t k = 0; k < 4; k++)
+                counts[k] -= values[k] >= limits->cuts[t];
+        *(sixteen *)(levels + j) = low_bytes(counts);
     }
 }
 
@@ -356,12 +370,15 @@ static inline __attribute__((always_inline)) void bins_find(const float *restric
                                                             uint8_t *restrict bins)
 {
     const four top = (four){0} + (HS_CORPUS_BINS - 1);
-    for (size_t j = from; j < end; j += HS__LANES / 4) {
-        const four values = *(const four *)(n + j), scaled = values * HS_CORPUS_BINS;
-        const four_ints below = scaled < top;
-        const four clipped = (four)(((four_ints)scaled & below) | ((four_ints)top & ~below));
-        const four_ints found = (__builtin_convertvector(clipped, four_ints) + 1) & (values >= 0);
-        *(four_bytes *)(bins + j) = __builtin_convertvector(found, four_bytes);
+    for (size_t j = from; j < end; j += HS__LANES) {
+        four_ints found[4];
+        for (size_t k = 0; k < 4; k++) {
+            const four values = *(const four *)(n + j + 4 * k), scaled = values * HS_CORPUS_BINS;
+            const four_ints below = scaled < top;
+            const four clipped = (four)(((four_ints)scaled & below) | ((four_ints)top & ~below));
+            found[k] = (__builtin_convertvector(clipped, four_ints) + 1) & (values >= 0);
+        }
+        *(sixteen *)(bins + j) = low_bytes(found);
     }
 }
 
@@ -373,12 +390,15 @@ static inline __attribute__((always_inline)) void signal_mark(const uint8_t *res
 {
     const int32_t i = (int32_t)limits->diagonal, sentence_end = (int32_t)limits->sentence_end;
     memcpy(diagonal + from, levels + from, limits->end - from);
-    for (size_t j = from; j < limits->sentence_end; j += HS__LANES / 4) {
-        const four_ints at = (four_ints){0, 1, 2, 3} + (int32_t)j;
-        const four_bytes signal =
-            __builtin_convertvector((at > i) & (at < sentence_end) & HS__SIGNAL, four_bytes);
-        *(four_bytes *)(diagonal + j) |= signal;
-        *(four_bytes *)(bins + j) |= signal;
+    for (size_t j = from; j < limits->sentence_end; j += HS__LANES) {
+        four_ints signals[4];
+        for (size_t k = 0; k < 4; k++) {
+            const four_ints at = (four_ints){0, 1, 2, 3} + (int32_t)(j + 4 * k);
+            signals[k] = (at > i) & (at < sentence_end) & HS__SIGNAL;
+        }
+        const sixteen signal = low_bytes(signals);
+        *(sixteen *)(diagonal + j) |= signal;
+        *(sixteen *)(bins + j) |= signal;
     }
 }
 
@@ -527,6 +547,7 @@ degrees_count(const uint8_t *levels, size_t stride, size_t n_rows, uint8_t level
 {
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
+#pragma GCC unroll 4
         for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
             counts += REACHING(*(const piece *)(levels + i * stride), level);
         wide_add(&counts, degrees);
@@ -539,6 +560,7 @@ distances_count(const uint8_t *diagonals, size_t stride, size_t n_rows, uint8_t 
 {
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
+#pragma GCC unroll 4
         for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
             counts += REACHING(*(const piece *)(diagonals + i * stride) & (HS__SIGNAL - 1), level);
         wide_add(&counts, distances);
@@ -552,6 +574,7 @@ static inline __attribute__((always_inline)) uint64_t signal_count(const uint8_t
     uint64_t sum = 0;
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
+#pragma GCC unroll 4
         for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++) {
             const piece row = *(const piece *)(diagonals + i * stride);
             counts += REACHING(row & (HS__SIGNAL - 1), level) & (row >> 7);
