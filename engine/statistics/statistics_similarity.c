@@ -541,7 +541,8 @@ static inline __attribute__((always_inline)) void wide_add(const piece *counts, 
         wide[j] += (*counts)[j];
 }
 
-/* Counts the pairs of PIECE tokens. */
+/* Counts the pairs of PIECE tokens. Loops over rows are unrolled here and below: SSE2 keeps sums of PIECE
+ * bytes in memory, and one step would wait for the store of the step before. */
 static inline __attribute__((always_inline)) void
 degrees_count(const uint8_t *levels, size_t stride, size_t n_rows, uint8_t level, uint32_t *degrees)
 {
