@@ -459,7 +459,7 @@ static hs_status filter_read(const corpus_options *o, const hs__corpus_job *job,
     if (o->pairs_heads)
         st =
             hs__pairs_filter_heads(o->pairs_heads, job->settings.fields.layers, job->settings.fields.n_layers,
-                                   hs_model_shape(job->model)->n_heads, filter, &why);
+                                   hs_engine_shape(job->engine)->n_heads, filter, &why);
     return st ? hs_fail(err, st, "--pairs-heads %s", why.text) : HS_OK;
 }
 

@@ -51,7 +51,8 @@ typedef struct hs__expected_file {
 
 typedef struct hs__corpus_job {
     const hs_model *model;
-    const hs_engine *engine;
+    const hs_engine
+        *engine; /* of the stack whose heads are counted: its shape and architecture are the run's */
     const char *model_name;
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
@@ -82,7 +83,7 @@ static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_
 /* Returns the number of maps that a text has: those of all counted layers and heads. */
 static inline size_t hs__corpus_maps(const hs__corpus_job *job)
 {
-    return job->settings.fields.n_layers * hs_model_shape(job->model)->n_heads;
+    return job->settings.fields.n_layers * hs_engine_shape(job->engine)->n_heads;
 }
 
 /* Returns the number of texts in a pass: fewer for a large window, one for head distances. */

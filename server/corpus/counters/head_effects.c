@@ -64,7 +64,7 @@ static hs_effects_options options_of(const hs__corpus_job *job, const hs_sequenc
                                 .layers = job->settings.fields.layers,
                                 .heads = hs_all_numbers,
                                 .n_layers = job->settings.fields.n_layers,
-                                .n_heads = hs_model_shape(job->model)->n_heads,
+                                .n_heads = hs_engine_shape(job->engine)->n_heads,
                                 .target = {.kind = HS_TARGET_CLASS, .class = label},
                                 .mask_id = -1};
 }
@@ -97,7 +97,7 @@ static int64_t *label_at(sums *s, size_t label)
 
 static size_t labels_of(const hs__corpus_job *job)
 {
-    return hs_model_architecture(job->model)->task_head.n_classes;
+    return hs_engine_architecture(job->engine)->task_head.n_classes;
 }
 
 static void text_add(sums *s, size_t label, const hs_effect *effects)
@@ -114,7 +114,7 @@ static void text_add(sums *s, size_t label, const hs_effect *effects)
 /* Counts the baseline's capture, what a call of hs_effects_compute allocates, and the captures of a pass. */
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
-    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_shape *shape = hs_engine_shape(job->engine);
     const hs_sequence longest = {.n_tokens = job->settings.fields.max_tokens};
     const hs_effects_options effects = options_of(job, &longest, 0);
     const hs_selection selection = hs_select_all(shape, HS_EFFECTS_TAPS);
@@ -197,11 +197,11 @@ static bool is_chosen(const worker *w, uint64_t number)
 static hs_status effects_count(worker *w, const hs__text_pass *p, size_t k, hs_error *err)
 {
     const hs__corpus_job *job = w->job;
-    const hs_selection selection = hs_select_all(hs_model_shape(job->model), HS_EFFECTS_TAPS);
+    const hs_selection selection = hs_select_all(hs_engine_shape(job->engine), HS_EFFECTS_TAPS);
     hs_sequence baseline = p->sequences[k];
     const size_t label = p->texts[k].label;
     baseline.capture = NULL;
-    hs_status st = hs_capture_create(hs_engine_runtime(job->engine), hs_model_shape(job->model), &selection,
+    hs_status st = hs_capture_create(hs_engine_runtime(job->engine), hs_engine_shape(job->engine), &selection,
                                      baseline.n_tokens, &baseline.capture, err);
     if (!st)
         st = hs_engine_compute(job->engine, p->workspace, &baseline, 1, NULL, p->control, err);

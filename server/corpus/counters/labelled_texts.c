@@ -19,7 +19,7 @@ enum { HEADS_LISTED = 10 }; /* heads of a label, those with the largest effects 
 
 static const hs_task_head *head_of(const hs__corpus_job *job)
 {
-    return &hs_model_architecture(job->model)->task_head;
+    return &hs_engine_architecture(job->engine)->task_head;
 }
 
 /* ---- settings ---- */
@@ -72,13 +72,13 @@ static hs_labels_shape shape_of(const hs__corpus_job *job)
     const bool labelled = *job->settings.input.label_field;
     return (hs_labels_shape){.n_labels = labelled ? head_of(job)->n_classes : 0,
                              .n_layers = job->settings.fields.n_layers,
-                             .n_heads = hs_model_shape(job->model)->n_heads};
+                             .n_heads = hs_engine_shape(job->engine)->n_heads};
 }
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const hs_labels_shape shape = shape_of(job);
-    const size_t hidden = hs_model_shape(job->model)->hidden;
+    const size_t hidden = hs_engine_shape(job->engine)->hidden;
     const size_t n = shape.n_labels ? hs_labels_words(&shape) : 0;
     (void)options;
     if (n == 0)
@@ -146,7 +146,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     w->job = counting->job;
     w->observations = calloc(HS_CORPUS_BATCH * hs__corpus_maps(w->job), sizeof *w->observations);
-    w->row = malloc((hs_model_shape(w->job->model)->hidden + shape.n_labels) * sizeof *w->row);
+    w->row = malloc((hs_engine_shape(w->job->engine)->hidden + shape.n_labels) * sizeof *w->row);
     if (!w->observations || !w->row)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     return hs_labels_create(&shape, &w->labels, err);
@@ -204,7 +204,7 @@ static hs_status prediction_count(worker *w, const hs_capture *capture, const hs
     const hs_engine *engine = w->job->engine;
     const hs_task_head *head = head_of(w->job);
     const float *states = hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0);
-    const size_t n_heads = hs_model_shape(w->job->model)->n_heads, n_maps = hs__corpus_maps(w->job);
+    const size_t n_heads = hs_engine_shape(w->job->engine)->n_heads, n_maps = hs__corpus_maps(w->job);
     hs_labelled_text text = {.label = t->label, .logits = w->row + capture->hidden};
     hs_status st = hs_engine_pool(engine, head, states, capture, 1, w->row, err);
     if (!st)

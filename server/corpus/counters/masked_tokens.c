@@ -96,13 +96,13 @@ typedef struct worker {
 
 static size_t states_floats(const hs__corpus_job *job)
 {
-    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_shape *shape = hs_engine_shape(job->engine);
     return TOGETHER * (shape->hidden + shape->vocab_size);
 }
 
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
-    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_shape *shape = hs_engine_shape(job->engine);
     const size_t T = job->settings.fields.max_tokens;
     const size_t captures = HS_CORPUS_BATCH * T * shape->hidden * sizeof(float);
     if (masks(data))
@@ -168,7 +168,7 @@ typedef struct tally {
 static hs_status predict(const worker *w, const hs_capture *capture, const hs__text *text,
                          const size_t *positions, size_t n, tally *sums, hs_error *err)
 {
-    const size_t H = capture->hidden, V = hs_model_shape(w->job->model)->vocab_size;
+    const size_t H = capture->hidden, V = hs_engine_shape(w->job->engine)->vocab_size;
     float *logits = w->states + TOGETHER * H;
     for (size_t i = 0; i < n; i++)
         memcpy(w->states + i * H, hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0) + positions[i] * H,

@@ -58,7 +58,7 @@ static void layers_choose(const hs__corpus_job *job, chosen *c)
     c->selection = (hs_selection){.layers = c->layers,
                                   .n_layers = n,
                                   .heads = hs_all_numbers,
-                                  .n_heads = hs_model_shape(job->model)->n_heads,
+                                  .n_heads = hs_engine_shape(job->engine)->n_heads,
                                   .taps = HS_KEEP(ATTENTION) | 1U << similarity_tap(job)};
 }
 
@@ -194,7 +194,7 @@ static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__ex
                               hs_error *err)
 {
     hs_capture *capture = NULL;
-    hs_status st = hs_capture_create(hs_engine_runtime(t->job->engine), hs_model_shape(t->job->model),
+    hs_status st = hs_capture_create(hs_engine_runtime(t->job->engine), hs_engine_shape(t->job->engine),
                                      &t->chosen->selection, t->encoding->n_tokens, &capture, err);
     if (!st)
         st = text_run(t, workspace, capture, err);
@@ -260,7 +260,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     chosen c = {0};
     (void)options;
     layers_choose(job, &c);
-    size->shared += hs_capture_bytes(hs_model_shape(job->model), &c.selection, TOKENS_MAX) +
+    size->shared += hs_capture_bytes(hs_engine_shape(job->engine), &c.selection, TOKENS_MAX) +
                     (2 * LAYERS + 1) * cells * JSON_NUMBER_BYTES;
 }
 

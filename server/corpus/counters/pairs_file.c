@@ -446,7 +446,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     if (!job->pairs)
         return;
-    size->shared += DATABASE_BYTES + hs_model_shape(job->model)->vocab_size;
+    size->shared += DATABASE_BYTES + hs_engine_shape(job->engine)->vocab_size;
     size->worker += ROWS_BYTES + ROW_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair);
 }
 

@@ -75,9 +75,9 @@ static void identify(const void *data, const hs__corpus_settings *all, json_t *i
 
 static hs__pruning_measure measure_of(const hs__corpus_job *job)
 {
-    return *job->settings.input.label_field                    ? HS__PRUNING_CLASS
-           : hs_model_architecture(job->model)->predictor.next ? HS__PRUNING_CAUSAL
-                                                               : HS__PRUNING_MASKED;
+    return *job->settings.input.label_field                      ? HS__PRUNING_CLASS
+           : hs_engine_architecture(job->engine)->predictor.next ? HS__PRUNING_CAUSAL
+                                                                 : HS__PRUNING_MASKED;
 }
 
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
@@ -147,7 +147,7 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
     const hs__corpus_job *job = counting->job;
     if (!is_active(counting->options) || !anew)
         return HS_OK;
-    *counting->counts = counts_create(job->settings.fields.n_layers, hs_model_shape(job->model)->n_heads,
+    *counting->counts = counts_create(job->settings.fields.n_layers, hs_engine_shape(job->engine)->n_heads,
                                       measure_of(job), err);
     return *counting->counts ? HS_OK : HS_NO_MEMORY;
 }
@@ -155,7 +155,7 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 static bool matches(const hs__counting *counting)
 {
     const counts *c = *counting->counts;
-    const size_t n_classes = hs_model_architecture(counting->job->model)->task_head.n_classes;
+    const size_t n_classes = hs_engine_architecture(counting->job->engine)->task_head.n_classes;
     bool same = c && c->measure == measure_of(counting->job);
     for (size_t i = 0; same && i < c->n_texts; i++)
         same = c->measure != HS__PRUNING_CLASS || c->texts[i].label < n_classes;

@@ -40,14 +40,14 @@ typedef struct passes {
 
 static size_t outputs_max(const hs__corpus_job *job)
 {
-    const hs_architecture *architecture = hs_model_architecture(job->model);
+    const hs_architecture *architecture = hs_engine_architecture(job->engine);
     const size_t n_classes = architecture->task_head.n_classes, V = architecture->shape.vocab_size;
     return TOGETHER * (V > n_classes ? V : n_classes);
 }
 
 static size_t rows_floats(const hs__corpus_job *job)
 {
-    return TOGETHER * hs_model_shape(job->model)->hidden + outputs_max(job);
+    return TOGETHER * hs_engine_shape(job->engine)->hidden + outputs_max(job);
 }
 
 static size_t weights_floats(const hs_shape *shape)
@@ -65,7 +65,7 @@ static const hs_selection last_selection = {.taps = HS_KEEP(LAST_STATE)};
 
 uint64_t hs__pruning_bytes(const hs__corpus_job *job)
 {
-    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_shape *shape = hs_engine_shape(job->engine);
     const hs_selection baseline = baseline_selection(shape);
     const size_t T = job->settings.fields.max_tokens, n = hs__corpus_maps(job);
     return hs_capture_bytes(shape, &baseline, T) + hs_capture_bytes(shape, &last_selection, T) +
@@ -90,7 +90,7 @@ static void passes_finish(passes *p)
 
 static bool passes_init(passes *p)
 {
-    const hs_shape *shape = hs_model_shape(p->job->model);
+    const hs_shape *shape = hs_engine_shape(p->job->engine);
     const hs_field_values *fields = &p->job->settings.fields;
     p->ids = malloc(fields->max_tokens * sizeof *p->ids);
     p->rows = malloc(rows_floats(p->job) * sizeof *p->rows);
@@ -146,7 +146,7 @@ static hs_status class_add(const passes *p, const hs__pruning_text *t, const hs_
 static hs_status tokens_add(const passes *p, const hs__pruning_text *t, const hs_capture *capture,
                             size_t first, size_t end, tally *ret, hs_error *err)
 {
-    const size_t H = capture->hidden, V = hs_model_shape(p->job->model)->vocab_size;
+    const size_t H = capture->hidden, V = hs_engine_shape(p->job->engine)->vocab_size;
     const bool masked = p->of->measure == HS__PRUNING_MASKED;
     const float *states = hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0);
     float *logits = p->rows + TOGETHER * H;
@@ -191,7 +191,7 @@ static hs_status pass_run(const passes *p, const hs__pruning_text *t, hs_capture
 /* Computes the text with all heads, whose states further passes start from. */
 static hs_status text_begin(passes *p, const hs__pruning_text *t, tally *ret, hs_error *err)
 {
-    const hs_shape *shape = hs_model_shape(p->job->model);
+    const hs_shape *shape = hs_engine_shape(p->job->engine);
     hs_runtime *runtime = hs_engine_runtime(p->job->engine);
     const hs_selection selection = baseline_selection(shape);
     hs_capture_destroy(p->baseline);
@@ -402,7 +402,7 @@ hs_status hs__pruning_compute(const hs__pruning_job *of, hs_workspace *ws, hs__p
                 .ws = ws,
                 .control = {.cancelled = of->job->stop},
                 .n_layers = of->job->settings.fields.n_layers,
-                .n_heads = hs_model_shape(of->job->model)->n_heads,
+                .n_heads = hs_engine_shape(of->job->engine)->n_heads,
                 .n_maps = hs__corpus_maps(of->job)};
     memset(ret->words, 0, hs__pruning_words(ret->n_maps) * sizeof *ret->words);
     const hs_status st = passes_init(&p) ? all_run(&p, ret, err)

@@ -63,7 +63,7 @@ static const hs__sums_kind kind_of_sums = {
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const size_t n_layers = job->settings.fields.n_layers, n_heads = hs_model_shape(job->model)->n_heads;
+    const size_t n_layers = job->settings.fields.n_layers, n_heads = hs_engine_shape(job->engine)->n_heads;
     const size_t heads = n_layers * n_heads;
     (void)options;
     hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, n_layers, n_heads, size);

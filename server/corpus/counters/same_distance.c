@@ -39,7 +39,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     const size_t n_numbers = HS_CHANCE_KINDS * job->settings.n_thresholds * hs__corpus_maps(job);
     (void)options;
     hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
-                     hs_model_shape(job->model)->n_heads, size);
+                     hs_engine_shape(job->engine)->n_heads, size);
     size->worker += HS_CORPUS_BATCH * hs_chance_bytes(job->settings.fields.max_tokens);
     size->listed += n_numbers;
     size->elements += n_numbers;

@@ -75,7 +75,7 @@ static hs__text_index_options index_options(const hs__corpus_job *job, const opt
                                     .n_examples = o ? o->n_examples : 0,
                                     .layers = job->settings.fields.layers,
                                     .n_layers = job->settings.fields.n_layers,
-                                    .n_heads = hs_model_shape(job->model)->n_heads,
+                                    .n_heads = hs_engine_shape(job->engine)->n_heads,
                                     .n_tokens = job->settings.fields.max_tokens,
                                     .tokenizer = hs_model_tokenizer(job->model)};
 }

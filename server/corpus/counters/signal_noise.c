@@ -69,7 +69,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     const size_t n_maps = hs__corpus_maps(job);
     (void)options;
     hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
-                     hs_model_shape(job->model)->n_heads, size);
+                     hs_engine_shape(job->engine)->n_heads, size);
     size->shared += (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
     size->worker += HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
     size->listed += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;

@@ -59,7 +59,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     const size_t n_maps = hs__corpus_maps(job), n = n_maps * HEAD_WORDS;
     (void)options;
     hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
-                     hs_model_shape(job->model)->n_heads, size);
+                     hs_engine_shape(job->engine)->n_heads, size);
     size->listed += n;
     size->elements += n;
     size->shared += BLOCK_HEAD_WORDS * sizeof(hs_draws);

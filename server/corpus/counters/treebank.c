@@ -18,7 +18,8 @@
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const size_t n = hs_syntax_bytes_max(job->settings.fields.n_layers, hs_model_shape(job->model)->n_heads);
+    const size_t n =
+        hs_syntax_bytes_max(job->settings.fields.n_layers, hs_engine_shape(job->engine)->n_heads);
     (void)options;
     size->worker += n;
     size->shared += n;
@@ -97,7 +98,7 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
     if (!w)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     w->n_layers = counting->job->settings.fields.n_layers;
-    w->n_heads = hs_model_shape(counting->job->model)->n_heads;
+    w->n_heads = hs_engine_shape(counting->job->engine)->n_heads;
     return HS_OK;
 }
 

@@ -74,7 +74,7 @@ static json_t *identity_make(const run *r)
         json_pack("{ss ss ss ss sI sI sI so}", "model_sha256", sha256, HS__CORPUS_MODEL_FILES,
                   hs_model_files_sha256(job->model), "backend", hs_engine_products(job->engine), "precision",
                   hs_engine_precision(job->engine), "model_layers",
-                  (json_int_t)hs_model_shape(job->model)->n_layers, "n_shards", (json_int_t)job->n_shards,
+                  (json_int_t)hs_engine_shape(job->engine)->n_layers, "n_shards", (json_int_t)job->n_shards,
                   "input_files", (json_int_t)job->n_inputs, "input_bytes", input_bytes(job));
     if (identity)
         hs__corpus_settings_identify(&job->settings, job->model, identity);
@@ -91,7 +91,7 @@ static json_t *names_make(const hs__corpus_job *job)
     }
     json_t *names = json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
                               hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
-                              hs_model_architecture(job->model)->causal, "inputs", inputs);
+                              hs_engine_architecture(job->engine)->causal, "inputs", inputs);
     return hs_json_whole(names, refusals);
 }
 

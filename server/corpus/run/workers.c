@@ -218,7 +218,7 @@ static void counters_configure(const hs__corpus_settings *settings, hs_corpus_op
 /* Returns the options without what counters set. */
 static hs_corpus_options options_base(const hs__corpus_job *job)
 {
-    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_shape *shape = hs_engine_shape(job->engine);
     return (hs_corpus_options){.layers = job->settings.fields.layers,
                                .n_layers = job->settings.fields.n_layers,
                                .n_heads = shape->n_heads,
@@ -509,8 +509,8 @@ static hs_status capture_fit(corpus_worker *worker, size_t k, size_t n_tokens, h
     hs_capture_destroy(*capture);
     *capture = NULL;
     return hs_capture_create(hs_engine_runtime(worker->shared->job->engine),
-                             hs_model_shape(worker->shared->job->model), &worker->shared->selection, n_tokens,
-                             capture, err);
+                             hs_engine_shape(worker->shared->job->engine), &worker->shared->selection,
+                             n_tokens, capture, err);
 }
 
 /* Copies the part of the maps that is counted and sums its columns. */
