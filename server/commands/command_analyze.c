@@ -45,10 +45,22 @@ static bool answer_page_ask(json_t *fields)
     return true;
 }
 
+static const char *label_of(const json_t *tokens, size_t i)
+{
+    const char *token = json_string_value(json_array_get(tokens, i));
+    return token ? token : "";
+}
+
 static const char *token_at(const json_t *answer, size_t i)
 {
-    const char *token = json_string_value(json_array_get(json_object_get(answer, "tokens"), i));
-    return token ? token : "";
+    return label_of(json_object_get(answer, "tokens"), i);
+}
+
+/* The tokens of the columns of maps: of cross heads those of the encoder's text. */
+static const json_t *column_tokens(const json_t *answer)
+{
+    const char *stack = json_string_value(json_object_get(answer, "stack"));
+    return json_object_get(answer, stack && strcmp(stack, "cross") == 0 ? "source_tokens" : "tokens");
 }
 
 /* Prints at most n_most characters of a token, without unprintable ones. Returns how many. */
@@ -95,11 +107,11 @@ static double cell(const json_t *map, size_t i, size_t j)
     return json_number_value(json_array_get(json_array_get(map, i), j));
 }
 
-static double largest(const json_t *map, size_t n)
+static double largest(const json_t *map, size_t n_rows, size_t n_columns)
 {
     double most = 1e-30;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++)
+    for (size_t i = 0; i < n_rows; i++)
+        for (size_t j = 0; j < n_columns; j++)
             most = fmax(most, cell(map, i, j));
     return most;
 }
@@ -135,28 +147,50 @@ static void print_heads(FILE *out, const json_t *answer, const json_t *fields)
         print_numbers(out, "head", heads);
 }
 
+/* Prints a row's weights, and behind those of a cross head the column with the largest. */
+static void print_row(const json_t *map, size_t i, const json_t *columns, bool cross, double most, FILE *out)
+{
+    static const char *const shades[] = {" ", "\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93", "\xE2\x96\x88"};
+    const size_t n_columns = json_array_size(columns);
+    size_t best = 0;
+    fputs(" |", out);
+    for (size_t j = 0; j < n_columns; j++) {
+        if (cell(map, i, j) > cell(map, i, best))
+            best = j;
+        if (j >= TOKENS_SHOWN)
+            continue;
+        /* The square root, as in the viewer, shows small weights. */
+        const int shade = (int)floor(sqrt(cell(map, i, j) / most) * 4.99);
+        fprintf(out, "%s%s", shades[shade], shades[shade]);
+    }
+    fputs(cross ? "| " : "|", out);
+    if (cross) {
+        print_label(out, label_of(columns, best));
+        fprintf(out, " %3zu  %.2f", best, cell(map, i, best));
+    }
+    fputc('\n', out);
+}
+
 /* Prints the map of the layer at index l of the answer. */
 static void print_map(const json_t *answer, const json_t *fields, size_t l, size_t n_tokens, FILE *out)
 {
-    static const char *const shades[] = {" ", "\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93", "\xE2\x96\x88"};
     const json_t *maps = json_object_get(answer, "attentions"),
-                 *map = json_array_get(json_array_get(maps, l), 0);
-    const size_t n = n_tokens < TOKENS_SHOWN ? n_tokens : TOKENS_SHOWN;
-    const double most = largest(map, n);
+                 *map = json_array_get(json_array_get(maps, l), 0), *columns = column_tokens(answer);
+    const bool cross = columns != json_object_get(answer, "tokens");
+    const size_t n_columns = json_array_size(columns), n = n_tokens < TOKENS_SHOWN ? n_tokens : TOKENS_SHOWN,
+                 m = n_columns < TOKENS_SHOWN ? n_columns : TOKENS_SHOWN;
+    const double most = largest(map, n, m);
     fprintf(out, "Attention of layer %d, ",
             (int)json_integer_value(json_array_get(json_object_get(answer, "layers"), l)));
     print_heads(out, answer, fields);
-    fprintf(out, ". Rows attend to columns; the darkest cell is %.2f.%s\n\n", most,
-            n < n_tokens ? " Only the first tokens are shown." : "");
+    fputs(cross ? ". Rows, the target's tokens, attend to columns, the text's" : ". Rows attend to columns",
+          out);
+    fprintf(out, "; the darkest cell is %.2f.%s%s\n\n", most,
+            cross ? " Behind each row: its strongest column." : "",
+            n < n_tokens || m < n_columns ? " Only the first tokens are shown." : "");
     for (size_t i = 0; i < n; i++) {
         print_label(out, token_at(answer, i));
-        fputs(" |", out);
-        for (size_t j = 0; j < n; j++) {
-            /* The square root, as in the viewer, shows small weights. */
-            const int shade = (int)floor(sqrt(cell(map, i, j) / most) * 4.99);
-            fprintf(out, "%s%s", shades[shade], shades[shade]);
-        }
-        fputs("|\n", out);
+        print_row(map, i, columns, cross, most, out);
     }
     fputc('\n', out);
 }
@@ -285,7 +319,10 @@ static void print_predictions(const json_t *answer, const char *tokenizer, FILE 
     const json_t *predictions = json_object_get(answer, "predictions");
     if (!predictions)
         return;
-    fputs("\nPredicted tokens and their probabilities:\n\n", out);
+    fputs(json_object_get(answer, "source_tokens")
+              ? "\nThe target's next token after each, and probabilities:\n\n"
+              : "\nPredicted tokens and their probabilities:\n\n",
+          out);
     if (json_array_size(predictions) == 0)
         fputs("  none: the text has no mask token; \"positions\" may name other tokens\n", out);
     for (size_t i = 0; i < json_array_size(predictions); i++) {
@@ -339,6 +376,40 @@ static void print_part(const json_t *answer, FILE *out)
         hs__print(out, ", the text was cut (--max-tokens; --window 1 has its next part)");
 }
 
+static void print_tokens(const json_t *tokens, FILE *out)
+{
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        fputs(i ? " " : "", out);
+        print_plain(out, label_of(tokens, i));
+    }
+    fputc('\n', out);
+}
+
+/* Prints the model, whose heads the page shows, and the tokens of its texts. */
+static void print_texts(const json_t *answer, size_t n_tokens, FILE *out)
+{
+    const json_t *source = json_object_get(answer, "source_tokens");
+    size_t n_written = 0, i;
+    const json_t *written;
+    json_array_foreach(json_object_get(answer, "generated"), i, written) n_written +=
+        json_integer_value(written) != 0;
+    hs__print(out, "%s", json_string_value(json_object_get(answer, "model")));
+    if (source)
+        hs__print(out, ", %s heads: %zu tokens of the text, %zu of the target",
+                  json_string_value(json_object_get(answer, "stack")), json_array_size(source), n_tokens);
+    else
+        hs__print(out, ": %zu tokens", n_tokens);
+    if (n_written)
+        hs__print(out, ", the last %zu written by the model", n_written);
+    print_part(answer, out);
+    fputs(source ? "\nText:   " : "\n", out);
+    if (source)
+        print_tokens(source, out);
+    fputs(source ? "Target: " : "", out);
+    print_tokens(json_object_get(answer, "tokens"), out);
+    fputc('\n', out);
+}
+
 /* Prints the JSON answer to such a request, whose fields describe the request. tokenizer is
  * hs_tokenizer_kind's: it makes tokens readable. Fails with HS_NO_MEMORY if the page lacks
  * something. */
@@ -347,15 +418,10 @@ static hs_status answer_page_print(const json_t *answer, const json_t *fields, c
 {
     const size_t refusals = hs_json_refusals();
     tokens_translate(json_object_get(answer, "tokens"), tokenizer);
+    tokens_translate(json_object_get(answer, "source_tokens"), tokenizer);
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
     assert(n_tokens > 0); /* an empty text has its two special tokens */
-    hs__print(out, "%s: %zu tokens", json_string_value(json_object_get(answer, "model")), n_tokens);
-    print_part(answer, out);
-    fputc('\n', out);
-    for (size_t i = 0; i < n_tokens; i++) {
-        print_plain(out, token_at(answer, i));
-        fputs(i + 1 < n_tokens ? " " : "\n\n", out);
-    }
+    print_texts(answer, n_tokens, out);
     print_interventions(fields, out);
     print_center(fields, out);
     for (size_t l = 0; l < json_array_size(json_object_get(answer, "layers")); l++)

@@ -19,6 +19,7 @@ from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZER
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
+import family_t5  # noqa: E402
 
 
 def headscope(*arguments, text=None, environment=None):
@@ -289,6 +290,26 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     assert code == 0 and "2 tokens" in shown and "none" in shown
     code, shown = on_a_terminal("analyze", str(text), "--format", "json", "--outputs", "pairs")
     assert code == 0 and json.loads(shown)["pairs_total"] > 0
+
+
+def test_the_page_of_cross_heads_has_tokens_of_both_texts(tmp_path):
+    folder = family_t5.write_random(tmp_path / "t5", seed=3, decoder=True)
+    text = tmp_path / "text"
+    text.write_text("the war of the city was at the airport . " * 6)  # more tokens than the page has columns
+    options = ("analyze", str(text), "--model", f"t5={folder}", "--text-target", "police were long", "--stack")
+    answer = json.loads(headscope(*options, "cross", "--heads", "1", "--outputs", "attentions").stdout)
+    rows, columns, (((*maps,),),) = answer["tokens"], answer["source_tokens"], answer["attentions"]
+    assert len(columns) > 48 > len(rows)
+    code, shown = on_a_terminal(*options, "cross", "--heads", "1", "--predictions", "{}")
+    assert code == 0 and f"t5, cross heads: {len(columns)} tokens of the text, {len(rows)} of the target" in shown
+    assert "Text:   " + " ".join(columns) in shown and "Target: " + " ".join(rows) in shown
+    drawn = re.findall(r"^(\S+) +\|(.*)\| (\S+) +(\d+)  (0\.\d\d)\r$", shown, re.M)
+    best = [max(range(len(columns)), key=row.__getitem__) for row in maps]
+    assert [(token, int(at)) for token, _, _, at, _ in drawn] == list(zip(rows, best))
+    assert all(len(cells) == 2 * 48 and token == columns[int(at)] for _, cells, token, at, _ in drawn)
+    assert "Only the first tokens are shown." in shown and "next token after each" in shown
+    code, shown = on_a_terminal(*options[:-3], "--stack", "decoder", "--max-new-tokens", "3")
+    assert code == 0 and "t5, decoder heads" in shown and "written by the model" in shown and "strongest column" not in shown
 
 
 @pytest.mark.parametrize("arguments", [
