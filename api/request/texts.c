@@ -168,6 +168,7 @@ hs_status hs_fields_create(const hs_model *model, size_t tokens_max, hs_fields *
     fields->model.model = model;
     fields->model.architecture = hs_model_architecture(model);
     fields->model.shape = &fields->shape;
+    fields->read.model = &fields->model;
     hs__fields_default(&fields->model, &fields->read);
     *ret_fields = fields;
     return HS_OK;

@@ -101,6 +101,7 @@ def test_reports_hold_only_requested_figures(headscope, tmp_path):
 @pytest.mark.parametrize("text, why", [
     ("", "JSON"), ("{}", "a list"), ('[{"kind": "off"}]', "kind"), ('[{"kind": "zero", "heads": [12]}]', "head"),
     ('[{"kind": "uniform"}, {"kind": "identity"}]', "choose one"), ("[" * 70000, "cannot read"),
+    ('[{"kind": "zero", "stack": "cross"}]', "leave stack out"),
 ])
 def test_wrong_interventions_are_refused(headscope, tmp_path, text, why):
     (tmp_path / "wrong.json").write_text(text)
