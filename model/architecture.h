@@ -354,6 +354,8 @@ typedef struct hs_architecture {
     hs_rotary rotary;
     hs_activation activation;
     bool gated; /* of families whose config says so: the feed-forward part has a gate */
+    /* where the config says so: biases of query, key and value, of the output, of the feed-forward part */
+    bool attention_biased, output_biased, ffn_biased;
     hs_embedding embedding;
     hs_layer *layers; /* [hs_architecture_blocks] */
     hs_score_bias score_bias;

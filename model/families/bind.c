@@ -1,72 +1,10 @@
 /* bind.c - binds the tensors of a checkpoint to an architecture, using the tables of its family. The first
  * failure is kept and later calls do nothing, so binding reads as a list. */
-#include "model/base/read_number.h"
 #include "model/families/family.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- buffers ----
- *
- * Buffers are tensors that follow from a model's config and that some library versions saved. Their values
- * are not read. */
-
-/* The limit on a buffer's number of values. */
-typedef enum buffer_kind { SCALAR, FREQUENCIES, POSITIONS, MASK } buffer_kind;
-
-static const struct {
-    const char *name;
-    buffer_kind kind;
-} buffers[] = {
-    {"inv_freq", FREQUENCIES}, /* transformers 5 saves ESM-2's with an asterisk for the layer's number */
-    {"original_inv_freq", FREQUENCIES},
-    {"masked_bias", SCALAR}, /* the score of a masked token */
-    {"position_ids", POSITIONS},
-    {"token_type_ids", POSITIONS},
-    {"bias", MASK}, /* which keys a query sees, as GPT-2 and GPT-NeoX save it */
-};
-
-static size_t values_max(buffer_kind kind, const hs_shape *shape)
-{
-    if (kind == POSITIONS)
-        return HS_POSITIONS_MAX;
-    return kind == FREQUENCIES ? shape->head_width / 2 : 1;
-}
-
-/* Returns true if the tensor is a scalar or a vector of at most n_max values, perhaps with dimensions of 1.
- */
-static bool is_vector(const hs__entry *entry, size_t n_max)
-{
-    size_t n_values = 1, n_long = 0;
-    if (entry->n_dimensions > sizeof entry->dimensions / sizeof *entry->dimensions)
-        return false;
-    for (size_t i = 0; i < entry->n_dimensions; i++)
-        if (entry->dimensions[i] != 1) {
-            n_values = entry->dimensions[i];
-            n_long++;
-        }
-    return n_long <= 1 && n_values <= n_max;
-}
-
-/* Returns true for [1][1][n][n]. */
-static bool is_square(const hs__entry *entry)
-{
-    return entry->n_dimensions == 4 && entry->dimensions[0] == 1 && entry->dimensions[1] == 1 &&
-           entry->dimensions[2] == entry->dimensions[3];
-}
-
-/* Returns true if the last component of a tensor's name is that of a known buffer and the tensor is no larger
- * than such a buffer of this shape. A larger one could be a weight under a buffer's name. */
-static bool is_buffer(const char *name, const hs__entry *entry, const hs_shape *shape)
-{
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof buffers / sizeof *buffers; i++)
-        if (strcmp(dot + 1, buffers[i].name) == 0)
-            return buffers[i].kind == MASK ? is_square(entry)
-                                           : is_vector(entry, values_max(buffers[i].kind, shape));
-    return false;
-}
 
 /* ---- tensors ---- */
 
@@ -262,14 +200,16 @@ static void bind_matrix(binder *b, bool transposed, size_t n_out, size_t n_in, h
         *ret_tensor = (hs_tensor){ret_tensor->data, n_out, n_in, ret_tensor->dtype, n_out};
 }
 
-static void bind_dense(binder *b, const hs__module *module, const hs_shape *shape, hs_layer *layer)
+static void bind_dense(binder *b, const hs__module *module, const hs_architecture *architecture,
+                       hs_layer *layer)
 {
+    const hs_shape *shape = &architecture->shape;
     size_t n_parts = 0, n_out = 0, first = 0;
     hs_dense whole = {0};
     for (; n_parts < 3 && module->parts[n_parts]; n_parts++)
         n_out += outputs_of(shape, module->parts[n_parts]);
     bind_matrix(b, module->transposed, n_out, inputs_of(shape, module->parts[0]), &whole.weight);
-    if (!module->no_bias)
+    if (hs__module_is_biased(module, b->layout, architecture))
         bind(b, "bias", NULL, 0, n_out, &whole.bias);
     for (size_t i = 0; i < n_parts && !b->status; i++) {
         hs_dense *part = dense_of(layer, module->parts[i]);
@@ -323,8 +263,8 @@ static bool is_there(const hs__module *module, size_t index, const hs_architectu
     const hs_relative *relative = &architecture->relative;
     if (architecture->crosses && module->crosses != (index % 2 == 1))
         return false;
-    if (module->gating)
-        return (module->gating == HS__IF_GATED) == architecture->gated;
+    if (module->condition)
+        return (module->condition == HS__IF_GATED) == architecture->gated;
     if (module->parts[0] == HS__POSITION_KEY)
         return relative->c2p && !relative->shared;
     if (module->parts[0] == HS__POSITION_QUERY)
@@ -343,7 +283,7 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
         if (norm)
             bind_norm(b, norm_width(module, architecture), norm);
         else
-            bind_dense(b, module, &architecture->shape, layer);
+            bind_dense(b, module, architecture, layer);
     }
     if (architecture->relative.shared && architecture->relative.c2p)
         layer->position_key = layer->key;
@@ -432,115 +372,6 @@ static void bind_convolution(binder *b, size_t hidden, hs_convolution *convoluti
     bind(b, "bias", NULL, 0, hidden, &convolution->dense.bias);
     enter(b, b->layout->convolution_norm);
     bind_norm(b, hidden, &convolution->norm);
-}
-
-/* ---- unknown tensors ---- */
-
-/* A tensor's name in a layer: the number's digits, and what follows them. */
-typedef struct layer_name {
-    const char *digits, *rest;
-} layer_name;
-
-/* Returns false if the tensor belongs to no layer. */
-static bool find_layer(const binder *b, const char *name, layer_name *ret)
-{
-    const size_t n_prefix = strlen(b->prefix), n_layer = strlen(b->layout->layer);
-    if (strncmp(name, b->prefix, n_prefix) != 0 || strncmp(name + n_prefix, b->layout->layer, n_layer) != 0)
-        return false;
-    ret->digits = name + n_prefix + n_layer;
-    ret->rest = ret->digits + strspn(ret->digits, "0123456789");
-    return true;
-}
-
-/* Returns the layers that have their own weights, which tensor names count. */
-static size_t n_numbered(const hs_architecture *architecture)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < hs_architecture_blocks(architecture); i++)
-        n += architecture->layers[i].same_as == i;
-    return n / hs_architecture_layer_blocks(architecture);
-}
-
-static bool is_norm(const hs__module *module)
-{
-    hs_layer unused;
-    return norm_of(module, &unused);
-}
-
-/* Returns true if the module has this parameter, by its newer or its older name. */
-static bool is_of(const hs__module *module, const char *parameter, const hs__layout *layout)
-{
-    const bool biased = is_norm(module) ? !layout->norms_without_bias : !module->no_bias;
-    if (strcmp(parameter, "weight") == 0 || (is_norm(module) && strcmp(parameter, "gamma") == 0))
-        return true;
-    return biased && (strcmp(parameter, "bias") == 0 || (is_norm(module) && strcmp(parameter, "beta") == 0));
-}
-
-static bool is_known(const hs__layout *layout, const char *rest)
-{
-    const size_t n_below = strlen(layout->below);
-    if (strncmp(rest, layout->below, n_below) != 0)
-        return false;
-    rest += n_below;
-    for (const hs__module *module = layout->layers; module->name; module++) {
-        const size_t n = strlen(module->name);
-        if (strncmp(rest, module->name, n) == 0 && rest[n] == '.' && is_of(module, rest + n + 1, layout))
-            return true;
-    }
-    return false;
-}
-
-static bool is_module(const binder *b, const char *name, const char *module)
-{
-    char expected[NAME_BYTES];
-    snprintf(expected, sizeof expected, "%s%s.weight", b->prefix, module ? module : "");
-    return module && strcmp(name, expected) == 0;
-}
-
-/* Returns true for the table of the score bias, which T5 keeps in a layer, and for one that nothing reads. */
-static bool is_beside_layers(const binder *b, const char *name)
-{
-    return is_module(b, name, b->layout->score_bias) || is_module(b, name, b->layout->unread);
-}
-
-/* Refuses a tensor that is neither a buffer nor a weight of one of the config's layers. */
-static void refuse_tensor(binder *b, const hs__safetensors *tensors, const char *name, const layer_name *at,
-                          const hs_architecture *architecture)
-{
-    hs__entry entry;
-    const size_t n_layers = n_numbered(architecture);
-    const char *digits_end;
-    int64_t layer;
-    if (hs__safetensors_find(tensors, name, &entry) && is_buffer(at->rest, &entry, &architecture->shape))
-        return;
-    if (!is_known(b->layout, at->rest))
-        b->status =
-            hs_fail(b->err, HS_BAD_MODEL,
-                    "%s: the layers of this family have no tensor %s; the model has another architecture",
-                    tensors->file_name, name);
-    else if (hs_integer_read(at->digits, &digits_end, 0, (int64_t)n_layers - 1, &layer) ==
-             HS_NUMBER_TOO_LARGE)
-        b->status =
-            hs_fail(b->err, HS_BAD_MODEL,
-                    "%s: tensor %s is of layer %.*s, and config.json says that layers 0 to %zu are all; "
-                    "use the config.json that was saved with these weights",
-                    tensors->file_name, name, (int)(at->rest - at->digits), at->digits, n_layers - 1);
-}
-
-/* Refuses a checkpoint with unknown weights in its layers. Such a model computes something else under a known
- * name, and its maps would be wrong. */
-static void refuse_strange(binder *b, const hs_architecture *architecture)
-{
-    for (size_t i = 0; i < b->shards->n_shards && !b->status; i++) {
-        const hs__safetensors *tensors = &b->shards->shards[i].tensors;
-        for (void *item = json_object_iter(tensors->header); item && !b->status;
-             item = json_object_iter_next(tensors->header, item)) {
-            layer_name at;
-            const char *name = json_object_iter_key(item);
-            if (find_layer(b, name, &at) && !is_beside_layers(b, name))
-                refuse_tensor(b, tensors, name, &at, architecture);
-        }
-    }
 }
 
 /* ---- the head ---- */
@@ -733,7 +564,8 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
         enter(&b, b.layout->final_norm);
         bind_norm(&b, architecture->shape.hidden, &architecture->final_norm);
     }
-    refuse_strange(&b, architecture);
+    if (!b.status)
+        b.status = hs__unknown_tensors_refuse(shards, b.layout, b.prefix, architecture, err);
     bind_heads(&b, family, architecture);
     find_predictor(&b, family, architecture);
     return b.status;

@@ -145,6 +145,41 @@ void hs__config_unused(hs__config *config, const char *key)
         hs__config_refuse(config, "%s is not supported", key);
 }
 
+/* ---- windows ---- */
+
+bool hs__config_slides(hs__config *config, const json_t *types, size_t layer)
+{
+    const char *type = json_string_value(json_array_get(types, layer));
+    const bool sliding = type && strcmp(type, "sliding_attention") == 0;
+    if (!sliding && (!type || strcmp(type, "full_attention") != 0))
+        hs__config_refuse(
+            config, "layer_types must name \"full_attention\" or \"sliding_attention\" for layer %zu", layer);
+    return sliding;
+}
+
+bool hs__config_has_window(hs__config *config, const json_t *types, size_t every, size_t layer)
+{
+    return types && !json_is_null(types) ? hs__config_slides(config, types, layer) : (layer + 1) % every != 0;
+}
+
+void hs__window_set(hs_architecture *architecture, size_t layer, size_t n_keys)
+{
+    const size_t width = architecture->causal ? n_keys - 1 : n_keys;
+    architecture->layers[layer].window = width < HS_POSITIONS_MAX ? width : 0;
+}
+
+void hs__config_window(hs__config *config, size_t otherwise, const json_t *types, size_t first,
+                       hs_architecture *architecture)
+{
+    const json_t *window = json_object_get(config->keys, "sliding_window");
+    if (window ? json_is_null(window) : otherwise == 0)
+        return;
+    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, HS__WINDOW_MAX, otherwise);
+    for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
+        if (types && !json_is_null(types) ? hs__config_slides(config, types, i) : i >= first)
+            hs__window_set(architecture, i, n_keys);
+}
+
 /* ---- the modules of task heads ---- */
 
 const hs__head_names hs__pooler_head = {

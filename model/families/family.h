@@ -83,6 +83,23 @@ typedef struct hs__rotation_keys {
  * the architecture and its layers. If a config has both objects, rope_scaling counts as in transformers. */
 void hs__config_rotation(hs__config *config, hs__rotation_keys keys, hs_architecture *architecture);
 
+#define HS__WINDOW_MAX ((size_t)1 << 30)
+
+/* Returns true if layer_types, here `types`, gives a layer a window. */
+bool hs__config_slides(hs__config *config, const json_t *types, size_t layer);
+
+/* The same where all layers but each `every`-th have one if `types` is NULL or null. */
+bool hs__config_has_window(hs__config *config, const json_t *types, size_t every, size_t layer);
+
+/* Gives a layer a window of n_keys, which includes the query itself. Without the causal mask it is n_keys on
+ * either side, as in transformers. */
+void hs__window_set(hs_architecture *architecture, size_t layer, size_t n_keys);
+
+/* Sets the windows of layers by sliding_window. `otherwise` is the window of a config without the key, or 0.
+ * `types` is layer_types, which names the layers that have one; without it they are those from `first` on. */
+void hs__config_window(hs__config *config, size_t otherwise, const json_t *types, size_t first,
+                       hs_architecture *architecture);
+
 /* Refuses any value except `only`. Absent and null mean HuggingFace's default, which is `only`. */
 void hs__config_only(hs__config *config, const char *key, const char *only);
 
@@ -108,7 +125,7 @@ typedef enum hs__weight {
     HS__FFN_OUT,
     HS__POSITION_KEY,
     HS__POSITION_QUERY,
-    HS__ATTENTION_NORM,
+    HS__ATTENTION_NORM, /* this and those behind it are norms */
     HS__FFN_NORM,
     HS__ATTENTION_OUT_NORM,
     HS__FFN_OUT_NORM,
@@ -116,18 +133,27 @@ typedef enum hs__weight {
     HS__KEY_NORM
 } hs__weight;
 
-/* Which feed-forward parts have a module, by hs_architecture.gated. */
-typedef enum hs__gating { HS__ALWAYS, HS__IF_GATED, HS__IF_PLAIN } hs__gating;
+/* Which models have a module, by hs_architecture.gated. */
+typedef enum hs__condition { HS__ALWAYS, HS__IF_GATED, HS__IF_PLAIN } hs__condition;
+
+/* Which modules have a bias: all, none, or by a field of hs_architecture. */
+typedef enum hs__bias {
+    HS__BIAS,
+    HS__NO_BIAS,
+    HS__IF_ATTENTION_BIASED,
+    HS__IF_OUTPUT_BIASED,
+    HS__IF_FFN_BIASED
+} hs__bias;
 
 /* A module of a layer: <name>.weight, and <name>.bias unless it has none. */
 typedef struct hs__module {
     const char *name;
     hs__weight parts[4]; /* in the order of the rows; HS__END after the last */
-    bool no_bias;
+    hs__bias bias;
     bool transposed;    /* stored [in][out] */
     size_t first_layer; /* layers before this one do not have the module */
     bool crosses;       /* of a decoder's cross attention, or behind it */
-    hs__gating gating;
+    hs__condition condition;
 } hs__module;
 
 /* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
@@ -240,6 +266,17 @@ void hs__generation_read(const hs_bytes *file, const char *file_name, size_t voc
 
 /* Returns the names of the tensors of a task. */
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
+
+/* ---- unknown tensors (unknown_tensors.c) ---- */
+
+bool hs__module_is_biased(const hs__module *module, const hs__layout *layout,
+                          const hs_architecture *architecture);
+
+/* Fails with HS_BAD_MODEL if a layer has a weight that its family does not have. `prefix` is before the names
+ * of all tensors of the base model. */
+HS_MUST_USE hs_status hs__unknown_tensors_refuse(const hs__shards *shards, const hs__layout *layout,
+                                                 const char *prefix, const hs_architecture *architecture,
+                                                 hs_error *err);
 
 /* ---- binding weights (bind.c) ---- */
 

@@ -71,9 +71,9 @@ static const hs__shape_keys neo_keys = {
 };
 
 static const hs__module neo_modules[] = {
-    {.name = "attn.attention.q_proj", .parts = {HS__QUERY}, .no_bias = true},
-    {.name = "attn.attention.k_proj", .parts = {HS__KEY}, .no_bias = true},
-    {.name = "attn.attention.v_proj", .parts = {HS__VALUE}, .no_bias = true},
+    {.name = "attn.attention.q_proj", .parts = {HS__QUERY}, .bias = HS__NO_BIAS},
+    {.name = "attn.attention.k_proj", .parts = {HS__KEY}, .bias = HS__NO_BIAS},
+    {.name = "attn.attention.v_proj", .parts = {HS__VALUE}, .bias = HS__NO_BIAS},
     {.name = "attn.attention.out_proj", .parts = {HS__OUTPUT}},
     {.name = "ln_1", .parts = {HS__ATTENTION_NORM}},
     {.name = "mlp.c_fc", .parts = {HS__FFN_IN}},

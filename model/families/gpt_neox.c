@@ -74,10 +74,10 @@ static const hs__shape_keys gptj_keys = {
 };
 
 static const hs__module gptj_modules[] = {
-    {.name = "attn.q_proj", .parts = {HS__QUERY}, .no_bias = true},
-    {.name = "attn.k_proj", .parts = {HS__KEY}, .no_bias = true},
-    {.name = "attn.v_proj", .parts = {HS__VALUE}, .no_bias = true},
-    {.name = "attn.out_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "attn.q_proj", .parts = {HS__QUERY}, .bias = HS__NO_BIAS},
+    {.name = "attn.k_proj", .parts = {HS__KEY}, .bias = HS__NO_BIAS},
+    {.name = "attn.v_proj", .parts = {HS__VALUE}, .bias = HS__NO_BIAS},
+    {.name = "attn.out_proj", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
     {.name = "ln_1", .parts = {HS__ATTENTION_NORM}},
     {.name = "ln_1", .parts = {HS__FFN_NORM}},
     {.name = "mlp.fc_in", .parts = {HS__FFN_IN}},

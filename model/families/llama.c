@@ -18,7 +18,7 @@
 static const hs__shape_keys keys = KEYS(.kv_heads_default = 0), mistral_keys = KEYS(.kv_heads_default = 8),
                             qwen2_keys = KEYS(.kv_heads_default = 32),
                             qwen3_keys = KEYS(.kv_heads_default = 32, .head_width_default = 128),
-                            gemma_keys = KEYS(.kv_heads_default = 4, .head_width_default = 256);
+                            gemma2_keys = KEYS(.kv_heads_default = 4, .head_width_default = 256);
 
 static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = true};
 
@@ -26,15 +26,16 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
 
 /* Modules of Llama's layers. Qwen2's queries, keys and values have biases. Qwen3 has norms after the first
  * four modules. */
-#define ATTENTION(without_bias)                                                                              \
-    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = (without_bias)},                           \
-    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = (without_bias)},                             \
-    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = (without_bias)},                           \
-    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true}
+#define QKV(its_bias)                                                                                        \
+    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .bias = (its_bias)},                                  \
+    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .bias = (its_bias)},                                    \
+    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .bias = (its_bias)}
+#define OUTPUT(its_bias) {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .bias = (its_bias)}
+#define ATTENTION QKV(HS__IF_ATTENTION_BIASED), OUTPUT(HS__IF_OUTPUT_BIASED)
 #define FEED                                                                                                 \
-    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},                                     \
-    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},                                         \
-    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true}
+    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .bias = HS__IF_FFN_BIASED},                           \
+    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .bias = HS__IF_FFN_BIASED},                               \
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__IF_FFN_BIASED}
 #define REST                                                                                                 \
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
     {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
@@ -53,11 +54,26 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
 
 /* clang-format on */
 
-/* Reads all keys but those of rotary positions. `eps` is of a config without one. */
-static void configure_layers(hs__config *config, double eps, hs_architecture *architecture)
+/* Reads attention_bias, which is `otherwise` in a config without it, and with of_ffn mlp_bias. */
+static void read_biases(hs__config *config, bool otherwise, bool of_ffn, hs_architecture *architecture)
+{
+    architecture->attention_biased = hs__config_flag_or(config, "attention_bias", otherwise);
+    architecture->output_biased = architecture->attention_biased;
+    if (of_ffn)
+        architecture->ffn_biased = hs__config_flag_or(config, "mlp_bias", false);
+    else
+        hs__config_unused(config, "mlp_bias");
+}
+
+static void refuse_biases(hs__config *config)
 {
     hs__config_unused(config, "attention_bias");
     hs__config_unused(config, "mlp_bias");
+}
+
+/* Reads all keys but those of biases and of rotary positions. `eps` is of a config without one. */
+static void configure_layers(hs__config *config, double eps, hs_architecture *architecture)
+{
     if (hs__config_number_or(config, "pretraining_tp", 1, 1e6, 1) != 1)
         hs__config_refuse(config, "pretraining_tp must be 1");
     architecture->norms_before = true;
@@ -66,52 +82,30 @@ static void configure_layers(hs__config *config, double eps, hs_architecture *ar
     architecture->activation = hs__config_activation(config, "hidden_act", HS_SILU);
 }
 
-static void configure(hs__config *config, hs_architecture *architecture)
+static void configure_rotated(hs__config *config, double eps, hs_architecture *architecture)
 {
-    configure_layers(config, 1e-6, architecture);
+    configure_layers(config, eps, architecture);
     hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
-}
-
-/* Returns true if a layer's window slides, as layer_types says. */
-static bool slides(hs__config *config, const json_t *types, size_t layer)
-{
-    const char *type = json_string_value(json_array_get(types, layer));
-    const bool sliding = type && strcmp(type, "sliding_attention") == 0;
-    if (!sliding && (!type || strcmp(type, "full_attention") != 0))
-        hs__config_refuse(
-            config, "layer_types must name \"full_attention\" or \"sliding_attention\" for layer %zu", layer);
-    return sliding;
-}
-
-/* Sets the sliding windows of causal layers. A window of n keys includes the query itself; without the causal
- * mask it is n keys on either side, as in transformers. `otherwise` is the window of a config without
- * sliding_window, or 0. `types` is layer_types, which names the layers that have one; without it they are
- * those from `first` on. */
-static void read_window(hs__config *config, size_t otherwise, const json_t *types, size_t first,
-                        hs_architecture *architecture)
-{
-    const json_t *window = json_object_get(config->keys, "sliding_window");
-    if (window ? json_is_null(window) : otherwise == 0)
-        return;
-    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, otherwise);
-    const size_t width = architecture->causal ? n_keys - 1 : n_keys;
-    for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
-        if (types && !json_is_null(types) ? slides(config, types, i) : i >= first)
-            architecture->layers[i].window = width < HS_POSITIONS_MAX ? width : 0;
 }
 
 /* ---- Llama 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024) and SmolLM ---- */
 
 static const hs__module llama_modules[] = {
-    ATTENTION(true),
+    ATTENTION,
     REST,
     {0},
 };
 
 static const hs__layout llama_layout = LAYOUT(llama_modules);
 
-const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure), .tokens = &hs__score_head,
-                                     .span = &hs__span_head};
+static void configure_llama(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, false, true, architecture);
+    configure_rotated(config, 1e-6, architecture);
+}
+
+const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure_llama),
+                                     .tokens = &hs__score_head, .span = &hs__span_head};
 
 /* ---- SmolLM3 (Bakouch et al. 2025): Llama whose every fourth layer has no positions ---- */
 
@@ -136,11 +130,12 @@ static void configure_smollm3(hs__config *config, hs_architecture *architecture)
     const size_t every = hs__config_size_or(config, "no_rope_layer_interval", 1, HS_LAYERS_MAX, 4);
     const json_t *list = json_object_get(config->keys, "no_rope_layers");
     const json_t *types = json_object_get(config->keys, "layer_types");
+    read_biases(config, false, true, architecture);
     configure_layers(config, 1e-6, architecture);
     hs__config_unused(config, "use_sliding_window");
     hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta", .base = 2e6}, architecture);
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++) {
-        if (types && !json_is_null(types) && slides(config, types, i))
+        if (types && !json_is_null(types) && hs__config_slides(config, types, i))
             hs__config_refuse(config, "layer_types must name \"full_attention\" for each layer");
         if (!has_rotation(config, list, every, i))
             architecture->layers[i].rotation_base = 0;
@@ -155,8 +150,9 @@ const hs__family hs__family_smollm3 = {
 
 static void configure_mistral(hs__config *config, hs_architecture *architecture)
 {
-    configure(config, architecture);
-    read_window(config, 4096, NULL, 0, architecture); /* transformers ignores layer_types here */
+    refuse_biases(config);
+    configure_rotated(config, 1e-6, architecture);
+    hs__config_window(config, 4096, NULL, 0, architecture); /* transformers ignores layer_types here */
 }
 
 const hs__family hs__family_mistral = {
@@ -166,7 +162,8 @@ const hs__family hs__family_mistral = {
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
 static const hs__module qwen2_modules[] = {
-    ATTENTION(false),
+    QKV(HS__BIAS),
+    OUTPUT(HS__NO_BIAS),
     REST,
     {0},
 };
@@ -175,19 +172,25 @@ static const hs__layout qwen2_layout = LAYOUT(qwen2_modules);
 
 static void configure_qwen(hs__config *config, hs_architecture *architecture)
 {
-    configure(config, architecture);
+    configure_rotated(config, 1e-6, architecture);
     if (hs__config_flag_or(config, "use_sliding_window", false))
-        read_window(config, 4096, json_object_get(config->keys, "layer_types"),
-                    hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
+        hs__config_window(config, 4096, json_object_get(config->keys, "layer_types"),
+                          hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28), architecture);
 }
 
-const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen),
+static void configure_qwen2(hs__config *config, hs_architecture *architecture)
+{
+    refuse_biases(config);
+    configure_qwen(config, architecture);
+}
+
+const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen2),
                                      .tokens = &hs__score_head, .span = &hs__span_head};
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
 static const hs__module qwen3_modules[] = {
-    ATTENTION(true),
+    ATTENTION,
     {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
     {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
     REST,
@@ -196,19 +199,25 @@ static const hs__module qwen3_modules[] = {
 
 static const hs__layout qwen3_layout = LAYOUT(qwen3_modules);
 
-const hs__family hs__family_qwen3 = {FAMILY_OF("qwen3", qwen3_layout, qwen3_keys, predictor, configure_qwen),
+static void configure_qwen3(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, false, false, architecture);
+    configure_qwen(config, architecture);
+}
+
+const hs__family hs__family_qwen3 = {FAMILY_OF("qwen3", qwen3_layout, qwen3_keys, predictor, configure_qwen3),
                                      .tokens = &hs__score_head, .span = &hs__span_head};
 
 /* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
  */
 
 static const hs__module phi3_modules[] = {
-    {.name = "self_attn.qkv_proj", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .no_bias = true},
-    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "self_attn.qkv_proj", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .bias = HS__NO_BIAS},
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
-    {.name = "mlp.gate_up_proj", .parts = {HS__FFN_GATE, HS__FFN_IN}, .no_bias = true},
-    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {.name = "mlp.gate_up_proj", .parts = {HS__FFN_GATE, HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
     {0},
 };
 
@@ -217,6 +226,7 @@ static const hs__layout phi3_layout = LAYOUT(phi3_modules);
 /* Reads Phi-3's config, whose only scaling is longrope. */
 static void configure_phi3(hs__config *config, hs_architecture *architecture)
 {
+    refuse_biases(config);
     configure_layers(config, 1e-5, architecture);
     hs__config_rotation(config,
                         (hs__rotation_keys){.theta = "rope_theta",
@@ -224,7 +234,7 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
                                             .original = 4096,
                                             .longrope_only = true},
                         architecture);
-    read_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
+    hs__config_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
 }
 
 const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head,
@@ -233,7 +243,7 @@ const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3),
 /* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
 
 static const hs__module olmo2_modules[] = {
-    ATTENTION(true),
+    ATTENTION,
     {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
     {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
     {.name = "post_attention_layernorm", .parts = {HS__ATTENTION_OUT_NORM}},
@@ -246,8 +256,8 @@ static const hs__layout olmo2_layout = LAYOUT(olmo2_modules);
 
 static void configure_olmo2(hs__config *config, hs_architecture *architecture)
 {
-    configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
+    read_biases(config, false, false, architecture);
+    configure_rotated(config, 1e-5, architecture);
     architecture->qk_norms_whole = true;
 }
 
@@ -262,9 +272,9 @@ const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olm
         {.name = "pre_feedforward_layernorm", .parts = {HS__FFN_NORM}},                                      \
         {.name = "post_feedforward_layernorm", .parts = {HS__FFN_OUT_NORM}}, FEED
 
-static const hs__module gemma2_modules[] = {ATTENTION(true), GEMMA_REST, {0}};
+static const hs__module gemma2_modules[] = {ATTENTION, GEMMA_REST, {0}};
 static const hs__module gemma3_modules[] = {
-    ATTENTION(true),
+    ATTENTION,
     {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
     {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
     GEMMA_REST,
@@ -282,9 +292,9 @@ static double read_cap(hs__config *config, const char *key, double otherwise)
 
 /* Reads what both have. Each layer but the `every`-th has a window, unless layer_types says otherwise. Layers
  * with a window rotate by `local`, if it is not 0. */
-static void configure_gemma(hs__config *config, size_t every, double local, hs_architecture *architecture)
+static void configure_windows(hs__config *config, size_t every, double local, hs_architecture *architecture)
 {
-    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, (size_t)1 << 30, 4096);
+    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, HS__WINDOW_MAX, 4096);
     const bool both_ways = hs__config_flag_or(config, "use_bidirectional_attention", false);
     const json_t *types = json_object_get(config->keys, "layer_types");
     /* transformers halves the window if both ways are read, and a mask without causal order has one key more
@@ -293,7 +303,7 @@ static void configure_gemma(hs__config *config, size_t every, double local, hs_a
     architecture->causal &= !both_ways;
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++) {
         hs_layer *layer = &architecture->layers[i];
-        if (types && !json_is_null(types) ? !slides(config, types, i) : (i + 1) % every == 0)
+        if (!hs__config_has_window(config, types, every, i))
             continue;
         layer->window = width < HS_POSITIONS_MAX ? width : 0;
         layer->rotation_base = local > 0 ? local : layer->rotation_base;
@@ -306,10 +316,11 @@ static void configure_gemma(hs__config *config, size_t every, double local, hs_a
 
 static void configure_gemma2(hs__config *config, hs_architecture *architecture)
 {
+    read_biases(config, false, false, architecture);
     configure_layers(config, 1e-6, architecture);
     hs__config_unused(config, "use_bidirectional_attention");
     hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
-    configure_gemma(config, 2, 0, architecture);
+    configure_windows(config, 2, 0, architecture);
     architecture->score_cap = read_cap(config, "attn_logit_softcapping", 50);
     architecture->predictor.cap = read_cap(config, "final_logit_softcapping", 30);
 }
@@ -317,6 +328,7 @@ static void configure_gemma2(hs__config *config, hs_architecture *architecture)
 /* Reads the config of Gemma 3 and of EmbeddingGemma, whose tokens see both sides. */
 static void configure_gemma3(hs__config *config, hs_architecture *architecture)
 {
+    read_biases(config, false, false, architecture);
     configure_layers(config, 1e-6, architecture);
     hs__config_unused(config, "attn_logit_softcapping");
     hs__config_rotation(config,
@@ -324,16 +336,16 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
                         architecture);
     const double local = hs__config_theta_or(
         config, "sliding_attention", hs__config_number_or(config, "rope_local_base_freq", 1, 1e12, 10000));
-    configure_gemma(config, hs__config_size_or(config, "sliding_window_pattern", 1, HS_LAYERS_MAX, 6), local,
-                    architecture);
+    configure_windows(config, hs__config_size_or(config, "sliding_window_pattern", 1, HS_LAYERS_MAX, 6),
+                      local, architecture);
     architecture->predictor.cap = read_cap(config, "final_logit_softcapping", 0);
 }
 
 const hs__family hs__family_gemma2 = {
-    FAMILY_OF("gemma2", gemma2_layout, gemma_keys, tied_predictor, configure_gemma2),
+    FAMILY_OF("gemma2", gemma2_layout, gemma2_keys, tied_predictor, configure_gemma2),
     .tokens = &hs__score_head, .pads = true};
 const hs__family hs__family_gemma3 = {
-    FAMILY_OF("gemma3_text", gemma3_layout, gemma_keys, tied_predictor, configure_gemma3), .pads = true};
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma2_keys, tied_predictor, configure_gemma3), .pads = true};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 
@@ -345,8 +357,8 @@ static const hs__head_names eurobert_sequence = {.dense = "dense",
 
 static void configure_eurobert(hs__config *config, hs_architecture *architecture)
 {
-    configure_layers(config, 1e-5, architecture);
-    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta"}, architecture);
+    read_biases(config, false, true, architecture);
+    configure_rotated(config, 1e-5, architecture);
 }
 
 const hs__family hs__family_eurobert = {

@@ -6,12 +6,12 @@
 #include <string.h>
 
 static const hs__module modules[] = {
-    {.name = "attn.Wqkv", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .no_bias = true},
+    {.name = "attn.Wqkv", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .bias = HS__NO_BIAS},
     {.name = "attn_norm", .parts = {HS__ATTENTION_NORM}, .first_layer = 1},
-    {.name = "attn.Wo", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "attn.Wo", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
     {.name = "mlp_norm", .parts = {HS__FFN_NORM}},
-    {.name = "mlp.Wi", .parts = {HS__FFN_GATE, HS__FFN_IN}, .no_bias = true},
-    {.name = "mlp.Wo", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {.name = "mlp.Wi", .parts = {HS__FFN_GATE, HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.Wo", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
     {0},
 };
 

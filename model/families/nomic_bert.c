@@ -15,25 +15,25 @@ static const hs__shape_keys gpt_keys = {
 };
 
 static const hs__module authors_modules[] = {
-    {.name = "attn.Wqkv", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .no_bias = true},
-    {.name = "attn.out_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "attn.Wqkv", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .bias = HS__NO_BIAS},
+    {.name = "attn.out_proj", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
     {.name = "norm1", .parts = {HS__ATTENTION_NORM}},
-    {.name = "mlp.fc11", .parts = {HS__FFN_IN}, .no_bias = true},
-    {.name = "mlp.fc12", .parts = {HS__FFN_GATE}, .no_bias = true},
-    {.name = "mlp.fc2", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {.name = "mlp.fc11", .parts = {HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.fc12", .parts = {HS__FFN_GATE}, .bias = HS__NO_BIAS},
+    {.name = "mlp.fc2", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
     {.name = "norm2", .parts = {HS__FFN_NORM}},
     {0},
 };
 
 static const hs__module modules[] = {
-    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = true},
-    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = true},
-    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = true},
-    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .bias = HS__NO_BIAS},
+    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .bias = HS__NO_BIAS},
+    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .bias = HS__NO_BIAS},
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
     {.name = "post_attention_layernorm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},
-    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},
-    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .bias = HS__NO_BIAS},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
     {.name = "post_mlp_layernorm", .parts = {HS__FFN_NORM}},
     {0},
 };

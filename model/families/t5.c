@@ -31,19 +31,20 @@ static const hs__shape_keys decoder_keys = {
 /* The modules of an attention block in layer.N, and of the feed-forward block. The last member says whether
  * they are in or behind cross attention. */
 #define ATTENTION(layer, name_, in_cross)                                                                    \
-    {.name = layer "." name_ ".q", .parts = {HS__QUERY}, .no_bias = true, .crosses = (in_cross)},            \
-    {.name = layer "." name_ ".k", .parts = {HS__KEY}, .no_bias = true, .crosses = (in_cross)},              \
-    {.name = layer "." name_ ".v", .parts = {HS__VALUE}, .no_bias = true, .crosses = (in_cross)},            \
-    {.name = layer "." name_ ".o", .parts = {HS__OUTPUT}, .no_bias = true, .crosses = (in_cross)},           \
+    {.name = layer "." name_ ".q", .parts = {HS__QUERY}, .bias = HS__NO_BIAS, .crosses = (in_cross)},        \
+    {.name = layer "." name_ ".k", .parts = {HS__KEY}, .bias = HS__NO_BIAS, .crosses = (in_cross)},          \
+    {.name = layer "." name_ ".v", .parts = {HS__VALUE}, .bias = HS__NO_BIAS, .crosses = (in_cross)},        \
+    {.name = layer "." name_ ".o", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS, .crosses = (in_cross)},       \
     {.name = layer ".layer_norm", .parts = {HS__ATTENTION_NORM}, .crosses = (in_cross)}
 #define FEED(layer, in_cross)                                                                                \
-    {.name = layer ".DenseReluDense.wi", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_PLAIN,     \
+    {.name = layer ".DenseReluDense.wi", .parts = {HS__FFN_IN}, .bias = HS__NO_BIAS,                         \
+     .condition = HS__IF_PLAIN, .crosses = (in_cross)},                                                      \
+    {.name = layer ".DenseReluDense.wi_0", .parts = {HS__FFN_GATE}, .bias = HS__NO_BIAS,                     \
+     .condition = HS__IF_GATED, .crosses = (in_cross)},                                                      \
+    {.name = layer ".DenseReluDense.wi_1", .parts = {HS__FFN_IN}, .bias = HS__NO_BIAS,                       \
+     .condition = HS__IF_GATED, .crosses = (in_cross)},                                                      \
+    {.name = layer ".DenseReluDense.wo", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS,                        \
      .crosses = (in_cross)},                                                                                 \
-    {.name = layer ".DenseReluDense.wi_0", .parts = {HS__FFN_GATE}, .no_bias = true,                         \
-     .gating = HS__IF_GATED, .crosses = (in_cross)},                                                         \
-    {.name = layer ".DenseReluDense.wi_1", .parts = {HS__FFN_IN}, .no_bias = true, .gating = HS__IF_GATED,   \
-     .crosses = (in_cross)},                                                                                 \
-    {.name = layer ".DenseReluDense.wo", .parts = {HS__FFN_OUT}, .no_bias = true, .crosses = (in_cross)},    \
     {.name = layer ".layer_norm", .parts = {HS__FFN_NORM}, .crosses = (in_cross)}
 
 static const hs__module modules[] = {

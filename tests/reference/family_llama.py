@@ -16,6 +16,7 @@ VARIANTS = {
     "llama_scaled_old_keys": dict(scaling=LLAMA3, old=True),
     "llama_linear": dict(scaling={"rope_type": "linear", "factor": 4.0}),
     "llama_wide_heads_f16": dict(head_dim=20, n_heads=6, n_kv=3, dtype="F16"),
+    "llama_biased": dict(attention_bias=True, mlp_bias=True),
     "llama_base_only": dict(prefix="", headless=True),
     "smollm3": dict(kind="smollm3", n_layers=4, tied=True),
     "smollm3_listed_f16": dict(kind="smollm3", rotated=[0, 1, 0], dtype="F16"),
@@ -40,14 +41,15 @@ NORMS = (("input", "post_attention"), ("post_attention", "post_feedforward"))
 
 def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, head_dim=None, hidden=48, ffn=70,
                  vocab=300, positions=200, theta=10000.0, scaling=None, old=False, window=None, first=0, kinds=None,
-                 fraction=1, rotated=None, tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
+                 fraction=1, rotated=None, tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1,
+                 attention_bias=False, mlp_bias=False):
     weights, width = Weights(seed), head_dim or hidden // n_heads
     weights.table("embed_tokens", vocab, hidden)
     for number in range(n_layers):
         layer = f"layers.{number}."
         for name, n in (("q", n_heads), ("k", n_kv), ("v", n_kv)):
-            weights.dense(f"{layer}self_attn.{name}_proj", n * width, hidden, 1.5, bias=kind == "qwen2")
-        weights.dense(layer + "self_attn.o_proj", hidden, n_heads * width, 0.3, bias=False)
+            weights.dense(f"{layer}self_attn.{name}_proj", n * width, hidden, 1.5, bias=attention_bias or kind == "qwen2")
+        weights.dense(layer + "self_attn.o_proj", hidden, n_heads * width, 0.3, bias=attention_bias)
         if kind == "qwen3":
             for name in "qk":
                 weights.norm(f"{layer}self_attn.{name}_norm", width, bias=False)
@@ -56,9 +58,9 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
             weights.norm(layer + "self_attn.k_norm", n_kv * width, bias=False)
         for name in NORMS[kind == "olmo2"]:
             weights.norm(f"{layer}{name}_layernorm", hidden, bias=False)
-        weights.dense(layer + "mlp.gate_proj", ffn, hidden, bias=False)
-        weights.dense(layer + "mlp.up_proj", ffn, hidden, bias=False)
-        weights.dense(layer + "mlp.down_proj", hidden, ffn, 0.3, bias=False)
+        weights.dense(layer + "mlp.gate_proj", ffn, hidden, bias=mlp_bias)
+        weights.dense(layer + "mlp.up_proj", ffn, hidden, bias=mlp_bias)
+        weights.dense(layer + "mlp.down_proj", hidden, ffn, 0.3, bias=mlp_bias)
         if kind == "phi3":
             pack(weights, layer + "self_attn.qkv_proj", *(f"{layer}self_attn.{name}_proj" for name in "qkv"))
             pack(weights, layer + "mlp.gate_up_proj", layer + "mlp.gate_proj", layer + "mlp.up_proj")
@@ -71,6 +73,8 @@ def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, he
         head_dim=width, hidden_size=hidden, intermediate_size=ffn, hidden_act="silu", rms_norm_eps=1e-5,
         max_position_embeddings=positions, vocab_size=vocab, bos_token_id=1, eos_token_id=2, pad_token_id=0,
     )
+    if attention_bias or mlp_bias:
+        config |= dict(attention_bias=attention_bias, mlp_bias=mlp_bias)
     if not headless:
         config["tie_word_embeddings"] = tied
     if old:

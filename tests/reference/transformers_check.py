@@ -136,6 +136,8 @@ SAVED = {
     "gpt_neox": SIZES,
     "gpt_neox serial": {**SIZES, "use_parallel_residual": False, "rotary_pct": 0.5},
     "llama": {**SIZES, "num_key_value_heads": 2},
+    "llama biased": {**SIZES, "attention_bias": True, "mlp_bias": True},
+    "qwen3 biased": {**SIZES, "num_key_value_heads": 2, "attention_bias": True},
     "llama scaled": {**SIZES, "head_dim": 12, "rope_parameters": {
         "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64}},
