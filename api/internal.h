@@ -200,6 +200,8 @@ void hs__job_release(hs_job *job);
 /* Lets the model write max_new_tokens. job->text is encoded, or of a decoder the text whose states it reads.
  * The request is as if it had given ids then: the input's, or the decoder's. */
 int hs__job_write(hs_job *job);
+/* Returns the token that a decoder reads before its target: of mBART the request's language. */
+int32_t hs__job_start(const hs_job *job, const hs__served_model *decoder);
 /* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
 hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);
 void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws);

@@ -86,10 +86,10 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
 
 /* Encodes a text, words or ids: of the request, of a source, or what a decoder reads of them. */
 static hs_status encode_whole(const hs_job *job, const hs_tokenizer *tokenizer, const hs__input *input,
-                              size_t tokens_max, hs_encoding *ret_encoding, size_t *ret_n_prompt,
-                              hs_error *err)
+                              size_t tokens_max, int32_t language, hs_encoding *ret_encoding,
+                              size_t *ret_n_prompt, hs_error *err)
 {
-    const hs_encode_options options = {tokens_max, job->analysis.split_special_tokens};
+    const hs_encode_options options = {tokens_max, job->analysis.split_special_tokens, language};
     if (input->ids)
         return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
     if (input->words)
@@ -131,7 +131,8 @@ static int encode_input(hs_job *job, const hs__input *input, const char *pointer
     const bool is_cut = job->analysis.has_window && !input->ids;
     const size_t tokens_max = is_cut ? HS_WINDOWS_TOKENS_MAX : job->analysis.max_tokens;
     const hs_tokenizer *tokenizer = hs_model_tokenizer(hs__job_model(job)->model);
-    if (encode_whole(job, tokenizer, input, tokens_max, ret_encoding, ret_n_prompt, &job->error))
+    if (encode_whole(job, tokenizer, input, tokens_max, job->analysis.source_language, ret_encoding,
+                     ret_n_prompt, &job->error))
         return hs__job_refuse(job);
     return is_cut ? window_cut(job, pointer, ret_encoding, ret_windows) : 0;
 }
@@ -146,18 +147,37 @@ static int check_tokens(hs_job *job, const hs_encoding *encoding)
                       "not empty");
 }
 
+/* Encodes the text that a decoder reads, in its language. The one that mBART's tokenizer puts behind it
+ * becomes the start token, as in transformers' shift_tokens_right. */
+static hs_status target_text_encode(hs_job *job, const hs__served_model *decoder, const hs__input *input,
+                                    size_t tokens_max, int32_t *ret_start, hs_encoding *ret_target)
+{
+    const hs_tokenizer *tokenizer = hs_model_target_tokenizer(decoder->model);
+    const hs_languages *languages = hs_tokenizer_languages(tokenizer);
+    const int32_t named = job->analysis.target_language,
+                  language = named ? named : hs_model_target_language(decoder->model);
+    const bool moves = languages->last && decoder->architecture->starts_with_language;
+    size_t n_prompt;
+    const hs_status st = encode_whole(job, tokenizer, input, tokens_max - !moves, language > 0 ? language : 0,
+                                      ret_target, &n_prompt, &job->error);
+    if (!st && moves)
+        *ret_start = ret_target->ids[--ret_target->n_tokens];
+    return st;
+}
+
 /* Encodes what a decoder reads, after its start token. */
 static hs_status target_encode(hs_job *job, const hs__served_model *decoder, const hs__input *input,
                                hs_encoding *ret_target)
 {
     const size_t max_tokens = job->analysis.max_tokens, positions = decoder->shape->n_positions;
-    size_t n_prompt;
-    const hs_status st = encode_whole(job, hs_model_target_tokenizer(decoder->model), input,
-                                      (max_tokens < positions ? max_tokens : positions) - 1, ret_target,
-                                      &n_prompt, &job->error);
-    return st ? st
-              : hs_encoding_begin(hs_model_tokenizer(decoder->model), decoder->architecture->start_id,
-                                  ret_target, &job->error);
+    const hs_tokenizer *tokenizer = hs_model_target_tokenizer(decoder->model);
+    int32_t start = hs__job_start(job, decoder);
+    const hs_status st =
+        input->ids ? hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_target,
+                                             &job->error)
+                   : target_text_encode(job, decoder, input, max_tokens < positions ? max_tokens : positions,
+                                        &start, ret_target);
+    return st ? st : hs_encoding_begin(tokenizer, start, ret_target, &job->error);
 }
 
 /* Encodes the text whose states a decoder reads. */
@@ -166,8 +186,9 @@ static int read_text_encode(hs_job *job, const hs__input *input, hs_encoding *so
     const hs__served_model *model = hs__job_model(job);
     const size_t most = job->analysis.max_tokens, positions = model->encoder->shape->n_positions;
     size_t n_prompt;
-    const hs_status st = encode_whole(job, hs_model_tokenizer(model->model), input,
-                                      most < positions ? most : positions, source, &n_prompt, &job->error);
+    const hs_status st =
+        encode_whole(job, hs_model_tokenizer(model->model), input, most < positions ? most : positions,
+                     job->analysis.source_language, source, &n_prompt, &job->error);
     return st ? hs__job_refuse(job) : check_tokens(job, source);
 }
 

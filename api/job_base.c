@@ -48,6 +48,18 @@ void hs__job_release(hs_job *job)
     job->capture_bytes = 0;
 }
 
+int32_t hs__job_start(const hs_job *job, const hs__served_model *decoder)
+{
+    const hs_architecture *architecture = decoder->architecture;
+    const int32_t named = job->analysis.target_language;
+    if (!architecture->starts_with_language ||
+        !hs_tokenizer_languages(hs_model_target_tokenizer(decoder->model))->last)
+        return architecture->start_id;
+    if (named)
+        return named;
+    return architecture->start_id >= 0 ? architecture->start_id : hs_model_target_language(decoder->model);
+}
+
 hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
 {
     return (hs__heads_key){.model = s->model->serial,

@@ -374,6 +374,31 @@ static void write_stacks(hs_buffer *b, const hs__served_model *served)
     hs_buffer_text(b, text);
 }
 
+/* Writes a language of the model, or null. */
+static void write_language(hs_buffer *b, const char *name, const hs_tokenizer *tokenizer, int32_t id)
+{
+    char code[HS_LANGUAGE_BYTES];
+    write_text(b, name, hs_tokenizer_language_code(tokenizer, id, code) ? code : NULL);
+}
+
+/* Writes the languages that texts and targets may have, in the order of their tokens. */
+static void write_languages(hs_buffer *b, const hs_model *model)
+{
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(model);
+    char code[HS_LANGUAGE_BYTES];
+    const char *before = "";
+    hs_buffer_text(b, ",\"languages\":[");
+    for (size_t id = 0; id < hs_tokenizer_vocab_size(tokenizer); id++)
+        if (hs_tokenizer_language_code(tokenizer, (int32_t)id, code)) {
+            hs_buffer_text(b, before);
+            hs__json_string(b, code, strlen(code));
+            before = ",";
+        }
+    hs_buffer_text(b, "]");
+    write_language(b, "source_language", tokenizer, hs_tokenizer_languages(tokenizer)->source);
+    write_language(b, "target_language", tokenizer, hs_model_target_language(model));
+}
+
 /* Member names are those of HuggingFace's config.json if it has them. */
 static void write_model(hs_buffer *b, const hs__served_model *served, bool is_default)
 {
@@ -397,6 +422,7 @@ static void write_model(hs_buffer *b, const hs__served_model *served, bool is_de
              hs_engine_products(served->engine), hs_engine_precision(served->engine));
     hs_buffer_text(b, text);
     write_stacks(b, served);
+    write_languages(b, model);
     write_positions(b, model);
     write_windows(b, hs_model_architecture(model));
     write_task(b, model);

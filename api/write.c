@@ -7,6 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the language that the model writes first, where transformers has forced_bos_token_id. -1: none is
+ * named, or it is the start token and no other one would follow. */
+static int32_t first_language(const hs_job *job)
+{
+    const hs__served_model *decoder = job->analysis.model;
+    const int32_t language = job->analysis.target_language,
+                  forced = decoder->architecture->generation.forced_first;
+    char code[HS_LANGUAGE_BYTES];
+    if (!language)
+        return -1;
+    const bool starts = hs__job_start(job, decoder) == language &&
+                        !hs_tokenizer_language_code(hs_model_tokenizer(decoder->model), forced, code);
+    return starts ? -1 : language;
+}
+
 /* Returns the tokens that the model has before it writes: of a decoder its start token and those of the
  * request. */
 static size_t given_count(const hs_job *job)
@@ -24,7 +39,7 @@ static void given_copy(const hs_job *job, int32_t *ret_ids)
         memcpy(ret_ids, e->ids, e->n_tokens * sizeof *ret_ids);
         return;
     }
-    ret_ids[0] = analysis->model->architecture->start_id;
+    ret_ids[0] = hs__job_start(job, analysis->model);
     if (target->n_ids > 0)
         memcpy(ret_ids + 1, target->ids, target->n_ids * sizeof *ret_ids);
 }
@@ -93,7 +108,7 @@ static hs_status write_ids(hs_job *job, int32_t *ids, size_t n_given, size_t n_m
     hs_workspace *ws = hs__workspace_take(job->api, model);
     st =
         hs_generate(model->engine, ws, ids, n_given, n_max, source ? source->arrays[HS_TAP_LAST_STATE] : NULL,
-                    source ? source->n_tokens : 0, &control, ret_n, &job->error);
+                    source ? source->n_tokens : 0, first_language(job), &control, ret_n, &job->error);
     hs__workspace_return(job->api, model, ws);
     hs__heads_release(job->api->cache, heads);
     if (!st)

@@ -343,11 +343,12 @@ typedef struct hs_architecture {
     float norm_eps;
     hs_norm_kind norm_kind;
     bool norms_before;
-    bool causal;            /* a query sees no key after it */
-    bool crosses;           /* a decoder that reads a memory: layer l is layers[2l], which has no feed-forward
-                             * part, and layers[2l + 1], whose queries meet the memory's keys and values */
-    int32_t start_id;       /* of a decoder: the token before its text; -1: the config names none */
-    bool parallel_residual; /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
+    bool causal;      /* a query sees no key after it */
+    bool crosses;     /* a decoder that reads a memory: layer l is layers[2l], which has no feed-forward
+                       * part, and layers[2l + 1], whose queries meet the memory's keys and values */
+    int32_t start_id; /* of a decoder: the token before its text; -1: the config names none */
+    bool starts_with_language; /* the language that ends a target is its start token: mBART */
+    bool parallel_residual;    /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
     bool qk_norms_whole; /* query_norm and key_norm are [1][A] and [1][B], of all heads' columns as one row */
     bool qkv_by_head;    /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
                           * and v of a head side by side */

@@ -378,6 +378,19 @@ const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
     return model->tokenizer;
 }
 
+int32_t hs_model_target_language(const hs_model *model)
+{
+    const hs_architecture *decoder = hs_model_decoder(model);
+    char code[HS_LANGUAGE_BYTES];
+    const int32_t named[] = {hs_tokenizer_languages(model->tokenizer)->target,
+                             decoder ? decoder->start_id : -1,
+                             decoder ? decoder->generation.forced_first : -1};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i] >= 0 && hs_tokenizer_language_code(model->tokenizer, named[i], code))
+            return named[i];
+    return -1;
+}
+
 const hs_tokenizer *hs_model_target_tokenizer(const hs_model *model)
 {
     return model->target_tokenizer ? model->target_tokenizer : model->tokenizer;

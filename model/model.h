@@ -45,6 +45,9 @@ const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
 /* Returns the tokenizer of the decoder's texts: the same, except for Marian. Its ids are of the same tokens.
  */
 const hs_tokenizer *hs_model_target_tokenizer(const hs_model *model);
+/* Returns the token of the language that a target has if nobody names one: tgt_lang of the tokenizer, or
+ * decoder_start_token_id or forced_bos_token_id, if it is a language. -1: none. */
+int32_t hs_model_target_language(const hs_model *model);
 /* Lists how the model encodes positions: "learned", "sinusoids", "rotary", "bias", "relative", as many as
  * apply. Returns how many. */
 #define HS_POSITION_SCHEMES 5

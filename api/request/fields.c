@@ -219,6 +219,26 @@ static int read_target_ids(const hs__reading *r)
     return hs__read_ids(r, &r->analysis->decoder_input.ids, &r->analysis->decoder_input.n_ids);
 }
 
+/* Reads a language of the model into the field. */
+static int read_language(const hs__reading *r)
+{
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(r->model->model);
+    const char *code = json_string_value(r->value);
+    const int32_t id = code ? hs_tokenizer_language(tokenizer, code, json_string_length(r->value)) : -1;
+    char example[HS_LANGUAGE_BYTES], must[128];
+    if (!hs_tokenizer_language_code(tokenizer, hs_tokenizer_languages(tokenizer)->source, example))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "the tokenizer of %s has no languages: leave %s out; languages in %s shows which "
+                          "models have some",
+                          r->model->name, r->row->field.name, r->model->list_command);
+    snprintf(must, sizeof must, "a language such as \"%s\"; languages in %.40s lists them", example,
+             r->model->list_command);
+    if (id < 0)
+        return hs__reading_refuse(r, must);
+    *(int32_t *)hs__reading_to(r) = id;
+    return 0;
+}
+
 static int read_max_tokens(const hs__reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP], and so does a decoder's start token.
@@ -426,6 +446,20 @@ static const hs__row rows[] = {
                .help = "instead of text_target: token ids, without the start token",
                .tokenize = true},
      .read = read_target_ids},
+    {.field = {.name = "source_language",
+               .kind = HS_FIELD_TEXT,
+               .argument = "CODE",
+               .help = "of NLLB, M2M100 and mBART: language of the text, such as eng_Latn",
+               .tokenize = true},
+     .read = read_language,
+     .offset = AT(source_language)},
+    {.field = {.name = "target_language",
+               .kind = HS_FIELD_TEXT,
+               .argument = "CODE",
+               .help = "language of text_target, or of what the model writes",
+               .tokenize = true},
+     .read = read_language,
+     .offset = AT(target_language)},
     {.field = {.name = "max_tokens",
                .kind = HS_FIELD_INTEGER,
                .argument = "N",

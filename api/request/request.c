@@ -544,6 +544,66 @@ static int check_new_tokens(const hs__analysis_request *analysis, hs__problem *p
     return 0;
 }
 
+/* Returns the decoder of a model, or NULL. */
+static const hs__served_model *decoder_of(const hs__served_model *model)
+{
+    return model->encoder ? model : model->decoder;
+}
+
+/* Returns true if the decoder's first token is the language of its text: mBART. */
+static bool starts_with_language(const hs__served_model *decoder)
+{
+    return decoder->architecture->starts_with_language &&
+           hs_tokenizer_languages(hs_model_tokenizer(decoder->model))->last;
+}
+
+static int need_language(const hs__served_model *model, hs__problem *problem)
+{
+    return hs__refuse(problem, 422, "/target_language",
+                      "the target needs a language: send target_language, one of languages in %s",
+                      model->list_command);
+}
+
+/* Returns true if one of the texts that the request or its patches read has no ids. */
+static bool has_text(const hs__analysis_request *analysis, bool of_decoder)
+{
+    const hs__input *own = of_decoder ? &analysis->decoder_input : &analysis->input;
+    bool found = own->text.bytes || own->words;
+    for (size_t k = 0; k < analysis->n_sources; k++) {
+        const hs__source *source = &analysis->sources[k];
+        found = found || (of_decoder ? source->decoder_input.text.bytes : source->input.text.bytes);
+    }
+    return found;
+}
+
+/* Refuses the language of ids, which have their own, that of a target that the request lacks, and a target
+ * without a language, of which transformers would take the source's. */
+static int check_languages(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    const hs__served_model *model = analysis->model, *decoder = decoder_of(model);
+    const bool reads = has_text(analysis, true);
+    const hs_model *whole = model->model;
+    if (analysis->source_language && !has_text(analysis, false))
+        return hs__refuse(problem, 422, "/source_language",
+                          "'source_language' and 'input_ids' exclude each other: ids have the token of "
+                          "their language");
+    if (reads && !analysis->target_language &&
+        hs_tokenizer_languages(hs_model_target_tokenizer(whole))->source >= 0 &&
+        hs_model_target_language(whole) < 0)
+        return need_language(model, problem);
+    if (!analysis->target_language || reads || (decoder && starts_with_language(decoder)))
+        return 0;
+    if (analysis->decoder_input.ids)
+        return hs__refuse(problem, 422, "/target_language",
+                          "'target_language' and 'target_ids' exclude each other: ids have the token of "
+                          "their language");
+    if (!model->encoder || !analysis->max_new_tokens)
+        return hs__refuse(
+            problem, 422, "/target_language",
+            "'target_language' is allowed with text_target, or with max_new_tokens of a decoder");
+    return 0;
+}
+
 /* Refuses windows of a text that has none, and a stride without windows. */
 static int check_window(const hs__analysis_request *analysis, hs__problem *problem)
 {
@@ -564,10 +624,16 @@ static int check_window(const hs__analysis_request *analysis, hs__problem *probl
 }
 
 /* Refuses a decoder whose first token is not known. served is the whole model. */
-static int check_start(const hs__served_model *served, hs__problem *problem)
+static int check_start(const hs__served_model *served, const hs__analysis_request *analysis,
+                       hs__problem *problem)
 {
     if (served->decoder->architecture->start_id >= 0)
         return 0;
+    if (starts_with_language(served->decoder))
+        return json_object_get(analysis->body, "target_language") ||
+                       hs_model_target_language(served->model) >= 0
+                   ? 0
+                   : need_language(served, problem);
     return hs__refuse(problem, 422, "/stack",
                       "the config.json of %s does not say which token its decoder reads first: add "
                       "decoder_start_token_id to it",
@@ -589,7 +655,7 @@ int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem)
             "%s has one stack of layers, and a request is about that by default: leave stack out; "
             "stacks in %s shows which models have a decoder and cross heads",
             served->name, served->list_command);
-    if (check_start(served, problem))
+    if (check_start(served, analysis, problem))
         return problem->status;
     analysis->model = served->decoder;
     return 0;
@@ -613,7 +679,7 @@ static int check_decoder_input(const hs__analysis_request *analysis, hs__problem
     if (model->encoder || (!text && !ids))
         return 0;
     if (model->decoder)
-        return check_start(model, problem);
+        return check_start(model, analysis, problem);
     return hs__refuse(problem, 422, pointer,
                       "%s has no decoder to read %s: leave it out; stacks in %s shows which models have one",
                       model->name, name, model->list_command);
@@ -638,7 +704,9 @@ int hs__analysis_request_read(hs__analysis_request *analysis, hs__problem *probl
         analysis->prompt = NULL;
     if (hs__fields_read(analysis->model, analysis->body, analysis, problem))
         return problem->status;
-    return check_new_tokens(analysis, problem) ? problem->status : check_window(analysis, problem);
+    if (check_new_tokens(analysis, problem) || check_languages(analysis, problem))
+        return problem->status;
+    return check_window(analysis, problem);
 }
 
 static void input_finish(hs__input *input)

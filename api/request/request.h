@@ -234,8 +234,9 @@ typedef struct hs__analysis_request {
     unsigned stack;          /* HS__STACK_...; ENCODER also for models that have one stack only */
     hs__input decoder_input; /* a text or ids: what the decoder reads after its start token. If the request is
                               * about the encoder, effects follow that decoder */
-    const hs_prompt *prompt; /* of the model, before the text; NULL: none */
-    hs__served_model *model; /* a reference of the job; its decoder if stack says so */
+    int32_t source_language, target_language; /* tokens; 0: not named */
+    const hs_prompt *prompt;                  /* of the model, before the text; NULL: none */
+    hs__served_model *model;                  /* a reference of the job; its decoder if stack says so */
     size_t max_tokens;
     size_t max_new_tokens; /* that the model writes behind its text; 0: none */
     bool has_window;       /* the text is cut into windows of max_tokens: hs_windows_plan */

@@ -76,10 +76,11 @@ static void force(int32_t id, size_t vocab_size, float *logits)
     logits[id] = 0;
 }
 
-static void rules_apply(const hs_generation *g, const text *t, size_t vocab_size, float *logits)
+static void rules_apply(const hs_generation *g, const text *t, int32_t first, size_t vocab_size,
+                        float *logits)
 {
     /* A forced first token moves the begin behind it. */
-    const size_t begin = t->n_prompt + (t->n_prompt == 1 && g->forced_first >= 0);
+    const size_t begin = t->n_prompt + (t->n_prompt == 1 && first >= 0);
     if (g->repetition_penalty != 1)
         repetition_penalize(t, g->repetition_penalty, logits);
     if (g->no_repeat > 0 && t->n + 1 >= g->no_repeat)
@@ -87,8 +88,8 @@ static void rules_apply(const hs_generation *g, const text *t, size_t vocab_size
     bad_words_ban(g, t, logits);
     if (t->n < g->min_length || t->n < t->n_prompt + g->min_new_tokens)
         ban(g->stops, g->n_stops, logits);
-    if (g->forced_first >= 0 && t->n == 1)
-        force(g->forced_first, vocab_size, logits);
+    if (first >= 0 && t->n == 1)
+        force(first, vocab_size, logits);
     if (g->forced_last >= 0 && t->n + 1 == t->n_max)
         force(g->forced_last, vocab_size, logits);
     ban(g->suppressed, g->n_suppressed, logits);
@@ -111,6 +112,7 @@ typedef struct writer {
     const hs_engine *engine;
     hs_workspace *ws;
     hs_sequence sequence; /* the text so far, with its memory and its past */
+    int32_t first;        /* forced behind a text of one token; -1: none */
     float *logits;        /* [vocab_size] */
     const hs_run_control *control;
 } writer;
@@ -159,7 +161,7 @@ static hs_status write_tokens(writer *w, int32_t *ids, size_t n_prompt, size_t n
         const hs_status st = logits_compute(w, err);
         if (st)
             return st;
-        rules_apply(g, &(text){ids, n, n_prompt, n_max}, V, w->logits);
+        rules_apply(g, &(text){ids, n, n_prompt, n_max}, w->first, V, w->logits);
         ids[n] = largest(w->logits, V);
         *ret_n = n + 1;
         if (stops(g, ids[n]))
@@ -177,7 +179,7 @@ size_t hs_generate_bytes(const hs_architecture *architecture, size_t n_tokens_ma
 }
 
 hs_status hs_generate(const hs_engine *engine, hs_workspace *ws, int32_t *ids, size_t n_tokens,
-                      size_t n_tokens_max, const float *memory, size_t n_memory,
+                      size_t n_tokens_max, const float *memory, size_t n_memory, int32_t forced_first,
                       const hs_run_control *control, size_t *ret_n, hs_error *err)
 {
     static const hs_run_control alone = {0};
@@ -187,6 +189,7 @@ hs_status hs_generate(const hs_engine *engine, hs_workspace *ws, int32_t *ids, s
     writer w = {.engine = engine,
                 .ws = ws,
                 .sequence = {.ids = ids, .memory = memory, .n_memory = n_memory},
+                .first = forced_first >= 0 ? forced_first : architecture->generation.forced_first,
                 .control = control ? control : &alone};
     hs_status st = hs_past_create(architecture, n_tokens_max, n_memory, &w.sequence.past, err);
     if (st)

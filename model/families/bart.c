@@ -70,12 +70,12 @@ static void configure_bart(hs__config *config, hs_architecture *architecture)
     configure_learned(config, architecture);
 }
 
-/* Reads mBART's config. Its decoder starts with the language that a text is written in, if no key says
- * otherwise. */
+/* Reads mBART's config. Its decoder starts with the language that a text is written in. */
 static void configure_mbart(hs__config *config, hs_architecture *architecture)
 {
     configure_learned(config, architecture);
     architecture->norms_before = true;
+    architecture->starts_with_language = architecture->crosses;
 }
 
 static void configure_m2m_100(hs__config *config, hs_architecture *architecture)

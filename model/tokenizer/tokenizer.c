@@ -333,7 +333,7 @@ hs_status hs__tokenizer_build(hs__description *d, hs_tokenizer *tokenizer, hs_er
         st = find_roles(vocabulary, tokenizer->template, &tokenizer->roles, err);
     if (!st)
         find_special(tokenizer, d);
-    return st;
+    return st ? st : hs__languages_find(tokenizer, d, err);
 }
 
 void hs__tokenizer_destroy(hs_tokenizer *tokenizer)

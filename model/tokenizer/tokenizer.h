@@ -42,6 +42,7 @@ typedef struct hs_text {
 typedef struct hs_encode_options {
     size_t tokens_max;         /* maximum, special tokens included; at least 2, or 3 with a pair */
     bool split_special_tokens; /* treat "[MASK]" in the text as ordinary text */
+    int32_t language;          /* token in place of the template's language; 0: the template's */
 } hs_encode_options;
 
 /* The role of a token in a text, independent of how the vocabulary writes it. */
@@ -132,6 +133,19 @@ int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t
 /* Writes the special tokens that the template puts around a text and returns their number; the first
  * *ret_n_before stand before the text. */
 size_t hs_tokenizer_frame(const hs_tokenizer *tokenizer, int32_t ret_ids[HS_FRAME_MAX], size_t *ret_n_before);
+
+/* The languages of a model whose template has the token of a language. */
+typedef struct hs_languages {
+    int32_t source; /* the template's; -1: the model has no languages */
+    int32_t target; /* tgt_lang of tokenizer_config.json; -1: none */
+    bool last;      /* the template puts the language behind the text */
+} hs_languages;
+const hs_languages *hs_tokenizer_languages(const hs_tokenizer *tokenizer);
+/* Returns the token of a language ("fra_Latn"; "fr" or "__fr__"), or -1. */
+int32_t hs_tokenizer_language(const hs_tokenizer *tokenizer, const char *code, size_t n_bytes);
+#define HS_LANGUAGE_BYTES 16
+/* Returns true and the code if the id is the token of a language: "fra_Latn", "fr". */
+bool hs_tokenizer_language_code(const hs_tokenizer *tokenizer, int32_t id, char ret_code[HS_LANGUAGE_BYTES]);
 
 /* Returns true if the vocabulary has this id and it is not a special token. */
 bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id);

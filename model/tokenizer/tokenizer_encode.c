@@ -471,15 +471,16 @@ static hs_status check_rows(const hs_tokenizer *tokenizer, const hs_encoding *en
 /* Assembles the first n[k] pieces of each text, or the last ones with keeps_last, by the steps of the form.
  */
 static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form *form,
-                          const hs__pieces pieces[2], const size_t n[2], hs_encoding *ret_encoding,
-                          hs_error *err)
+                          const hs__pieces pieces[2], const size_t n[2], int32_t language,
+                          hs_encoding *ret_encoding, hs_error *err)
 {
     hs_encoding encoding;
     if (!allocate(form->n_special + n[0] + n[1], &encoding))
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     for (size_t k = 0; k < form->n_steps; k++) {
         const hs__template_step *step = &form->steps[k];
-        const hs__piece special = {.id = step->id, .word = -1};
+        const bool other = language && hs__is_language(tokenizer, step->id);
+        const hs__piece special = {.id = other ? language : step->id, .word = -1};
         if (step->id >= 0)
             put_token(tokenizer, &encoding, &special, step, true);
         const hs__pieces *of = &pieces[step->text];
@@ -561,7 +562,7 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     const size_t n_all = n[0] + n[1];
     truncate_longest(n_text_max, n);
     if (!st)
-        st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
+        st = assemble(tokenizer, form, pieces, n, options->language, ret_encoding, err);
     if (!st)
         ret_encoding->truncated = n[0] + n[1] < n_all;
     free(pieces[0].items);
@@ -586,7 +587,7 @@ hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, const hs_text
         st = pieces_find(tokenizer, words, n_words, true, options, &pieces[0], err);
     const size_t n[2] = {pieces[0].n < n_text_max ? pieces[0].n : n_text_max, 0};
     if (!st)
-        st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
+        st = assemble(tokenizer, form, pieces, n, options->language, ret_encoding, err);
     if (!st)
         ret_encoding->truncated = n[0] < pieces[0].n;
     free(pieces[0].items);

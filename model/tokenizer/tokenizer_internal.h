@@ -335,7 +335,13 @@ typedef struct hs__added_set {
 } hs__added_set;
 
 /* Properties of an added token, a set of bits. */
-enum { HS__ADDED_SPECIAL = 1, HS__ADDED_SINGLE_WORD = 2, HS__ADDED_LSTRIP = 4, HS__ADDED_RSTRIP = 8 };
+enum {
+    HS__ADDED_SPECIAL = 1,
+    HS__ADDED_SINGLE_WORD = 2,
+    HS__ADDED_LSTRIP = 4,
+    HS__ADDED_RSTRIP = 8,
+    HS__ADDED_LANGUAGE = 16 /* it names a language */
+};
 
 /* The added tokens are cut out of the text before the model cuts words.
  *
@@ -576,6 +582,7 @@ struct hs_tokenizer {
     const hs__template *template;
     hs__trim trim;
     hs_special_ids special;
+    hs_languages languages;
     uint8_t *roles; /* [vocabulary.size] hs_role */
     bool cuts_left; /* a long text loses its beginning */
     size_t n_rows;  /* of the embedding; added tokens may have larger ids, and then no text may have them */
@@ -623,6 +630,19 @@ HS_MUST_USE static inline hs_status hs__special_name(const hs__description *desc
 {
     *ret_text = otherwise;
     return hs__option_text(description->config, HS__TOKENIZER_CONFIG, key, ret_text, err);
+}
+
+/* ---- languages (languages.c) ---- */
+
+/* Replaces the template, for classes of transformers that make it from the source language. */
+HS_MUST_USE hs_status hs__languages_configure(const hs__description *description, hs_error *err);
+/* Finds the tokens of languages, if the template has one. */
+HS_MUST_USE hs_status hs__languages_find(hs_tokenizer *tokenizer, const hs__description *description,
+                                         hs_error *err);
+static inline bool hs__is_language(const hs_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && (size_t)id < tokenizer->n_rows &&
+           (tokenizer->vocabulary.added.flags[id] & HS__ADDED_LANGUAGE);
 }
 
 /* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no

@@ -79,37 +79,37 @@ static const struct {
     hs_encode_options options;
     const char *expected;
 } encodings[] = {
-    {"", NULL, {2, false}, "[CLS] [SEP]"},
-    {"", "", {3, false}, "[CLS] [SEP] [SEP]"},
-    {"naïve", NULL, {9, false}, "[CLS] naive.w0.t0[0,5] [SEP]"},
-    {"x naïve", NULL, {9, false}, "[CLS] [UNK].w0.t0[0,1] naive.w1.t0[2,7] [SEP]"},
-    {"A!bc", NULL, {9, false}, "[CLS] a.w0.t0[0,1] !.w1.t0[1,2] b.w2.t0[2,3] ##c.w2.t0[3,4] [SEP]"},
-    {"a中b", NULL, {9, false}, "[CLS] a.w0.t0[0,1] 中.w1.t0[1,2] b.w2.t0[2,3] [SEP]"},
+    {"", NULL, {2, false, 0}, "[CLS] [SEP]"},
+    {"", "", {3, false, 0}, "[CLS] [SEP] [SEP]"},
+    {"naïve", NULL, {9, false, 0}, "[CLS] naive.w0.t0[0,5] [SEP]"},
+    {"x naïve", NULL, {9, false, 0}, "[CLS] [UNK].w0.t0[0,1] naive.w1.t0[2,7] [SEP]"},
+    {"A!bc", NULL, {9, false, 0}, "[CLS] a.w0.t0[0,1] !.w1.t0[1,2] b.w2.t0[2,3] ##c.w2.t0[3,4] [SEP]"},
+    {"a中b", NULL, {9, false, 0}, "[CLS] a.w0.t0[0,1] 中.w1.t0[1,2] b.w2.t0[2,3] [SEP]"},
     {"a\xc2\xad"
      "b c",
      NULL,
-     {9, false},
+     {9, false, 0},
      "[CLS] a.w0.t0[0,1] ##b.w0.t0[2,3] [UNK].w1.t0[4,5] [SEP]"},
     /* Specials in the text are tokens, but not special ones, unless text is only text. */
-    {"a[MASK]b", NULL, {9, false}, "[CLS] a.w0.t0[0,1] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP]"},
-    {"[MASK]", NULL, {9, true}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
-    {"[mask]", NULL, {9, false}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
+    {"a[MASK]b", NULL, {9, false, 0}, "[CLS] a.w0.t0[0,1] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP]"},
+    {"[MASK]", NULL, {9, true, 0}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
+    {"[mask]", NULL, {9, false, 0}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
     /* Truncation, of pairs longest first. */
-    {"a b a", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
-    {"a b a b", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP] ..."},
-    {"a", NULL, {2, false}, "[CLS] [SEP] ..."},
-    {"abb", NULL, {4, false}, "[CLS] a.w0.t0[0,1] ##b.w0.t0[1,2] [SEP] ..."},
-    {"a", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
-    {"a b a b", "a", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
-    {"a b a b", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
-    {"a b a", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
-    {"a b", "a b", {3, false}, "[CLS] [SEP] [SEP] ..."},
+    {"a b a", NULL, {5, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
+    {"a b a b", NULL, {5, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP] ..."},
+    {"a", NULL, {2, false, 0}, "[CLS] [SEP] ..."},
+    {"abb", NULL, {4, false, 0}, "[CLS] a.w0.t0[0,1] ##b.w0.t0[1,2] [SEP] ..."},
+    {"a", "a b a b", {6, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b a b", "a", {6, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a b", "a b a", {6, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a", "a b a", {6, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b", "a b", {3, false, 0}, "[CLS] [SEP] [SEP] ..."},
     /* Both are cut: the longer one gets the odd token, the second one if they are as long. */
-    {"a b a b a", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
-    {"a b a b a b a b a b a b", "a b a b a", {4, false}, "[CLS] a.w0.t0[0,1] [SEP] [SEP] ..."},
-    {"a b a b", "a b a b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
-    {"a b a b", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
-    {"a", "b", {SIZE_MAX, false}, "[CLS] a.w0.t0[0,1] [SEP] b.w0.t1[0,1] [SEP]"},
+    {"a b a b a", "a b a b", {6, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a b a b a b a b a b", "a b a b a", {4, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] [SEP] ..."},
+    {"a b a b", "a b a b a", {6, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b a b", "a b a b", {6, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a", "b", {SIZE_MAX, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] b.w0.t1[0,1] [SEP]"},
 };
 
 START_TEST(encodes)
@@ -128,14 +128,17 @@ static const struct {
     hs_encode_options options;
     const char *expected;
 } left[] = {
-    {"a b a", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
-    {"b b a b", NULL, {5, false}, "[CLS] b.w1.t0[2,3] a.w2.t0[4,5] b.w3.t0[6,7] [SEP] ..."},
-    {"a a a a a b b a b", NULL, {5, false}, "[CLS] b.w6.t0[12,13] a.w7.t0[14,15] b.w8.t0[16,17] [SEP] ..."},
-    {"a", NULL, {2, false}, "[CLS] [SEP] ..."},
-    {"a abb", NULL, {4, false}, "[CLS] ##b.w1.t0[3,4] ##b.w1.t0[4,5] [SEP] ..."},
-    {"a[MASK]b", NULL, {4, false}, "[CLS] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP] ..."},
-    {"a", "a b b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] b.w2.t1[4,5] a.w3.t1[6,7] [SEP] ..."},
-    {"a b b a", "a b a b a", {6, false}, "[CLS] a.w3.t0[6,7] [SEP] b.w3.t1[6,7] a.w4.t1[8,9] [SEP] ..."},
+    {"a b a", NULL, {5, false, 0}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
+    {"b b a b", NULL, {5, false, 0}, "[CLS] b.w1.t0[2,3] a.w2.t0[4,5] b.w3.t0[6,7] [SEP] ..."},
+    {"a a a a a b b a b",
+     NULL,
+     {5, false, 0},
+     "[CLS] b.w6.t0[12,13] a.w7.t0[14,15] b.w8.t0[16,17] [SEP] ..."},
+    {"a", NULL, {2, false, 0}, "[CLS] [SEP] ..."},
+    {"a abb", NULL, {4, false, 0}, "[CLS] ##b.w1.t0[3,4] ##b.w1.t0[4,5] [SEP] ..."},
+    {"a[MASK]b", NULL, {4, false, 0}, "[CLS] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP] ..."},
+    {"a", "a b b a", {6, false, 0}, "[CLS] a.w0.t0[0,1] [SEP] b.w2.t1[4,5] a.w3.t1[6,7] [SEP] ..."},
+    {"a b b a", "a b a b a", {6, false, 0}, "[CLS] a.w3.t0[6,7] [SEP] b.w3.t1[6,7] a.w4.t1[8,9] [SEP] ..."},
 };
 
 START_TEST(cuts_the_beginning_off)

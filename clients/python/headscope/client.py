@@ -104,6 +104,8 @@ class Client:
             stack                 of an encoder-decoder model: the heads of the encoder, the decoder, or between both (cross)
             text_target           with stack decoder or cross, or output effects: the text that the decoder reads
             target_ids            in place of text_target: its token ids without the start token
+            source_language       of NLLB, M2M100 and mBART: the language of the text, one of languages in models()
+            target_language       the language of text_target, or of what the decoder writes
             model                 a name of models(); by default the first
             max_tokens            cuts the text to this many tokens, special ones included
             max_new_tokens        lets the model write up to so many tokens, behind the text or as the decoder's target

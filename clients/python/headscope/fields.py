@@ -29,6 +29,8 @@ class AnalyzeFields(TypedDict, total=False):
     stack: Literal["encoder", "decoder", "cross"]
     text_target: str
     target_ids: Sequence[int]
+    source_language: str
+    target_language: str
     model: str
     max_tokens: int
     max_new_tokens: int

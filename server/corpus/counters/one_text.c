@@ -216,8 +216,8 @@ static hs_status one_text_make(const hs__counting *counting, hs_workspace *works
     const hs__corpus_job *job = counting->job;
     const hs_corpus_options *o = counting->statistics;
     const size_t most = job->settings.fields.max_tokens;
-    const hs_encode_options options = {most < TOKENS_MAX ? most : TOKENS_MAX,
-                                       job->settings.fields.split_special_tokens};
+    const hs_encode_options options = {.tokens_max = most < TOKENS_MAX ? most : TOKENS_MAX,
+                                       .split_special_tokens = job->settings.fields.split_special_tokens};
     const hs_text text = {example->text, strlen(example->text)},
                   pair = {example->pair, example->pair ? strlen(example->pair) : 0};
     hs_encoding encoding;

@@ -404,8 +404,8 @@ static hs_status text_encode(hs__workers *shared, hs__text *t, hs_windows *ret_w
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const size_t tokens_max = settings->fields.max_tokens;
-    const hs_encode_options options = {settings->windows ? HS_WINDOWS_TOKENS_MAX : tokens_max,
-                                       settings->fields.split_special_tokens};
+    const hs_encode_options options = {.tokens_max = settings->windows ? HS_WINDOWS_TOKENS_MAX : tokens_max,
+                                       .split_special_tokens = settings->fields.split_special_tokens};
     size_t n_prompt;
     *ret_windows = (hs_windows){.n = 1};
     hs_status st =
