@@ -166,6 +166,7 @@ FORMATS = {
     "json": ("a.json", lambda lines: json.dumps([{"id": n, "text": line} for n, line in enumerate(lines)], indent=1)),
     "strings": ("b", lambda lines: json.dumps(lines)),
     "csv": ("a.csv", lambda lines: rows(lines, ",", "a text")),
+    "column": ("b.csv", lambda lines: "".join(f'"{line.replace(chr(34), chr(34) * 2)}"\n' for line in ["text", *lines])),
     "semicolons": ("c.csv", lambda lines: rows(lines, ";")),
     "tsv": ("a.tsv", lambda lines: rows(lines, "\t")),
     "rows": ("c", lambda lines: rows(lines, ",")),
@@ -174,7 +175,7 @@ FORMATS = {
     "words": ("d", lambda lines: "\n".join(words(line) for line in lines)),
 }
 OPTIONS = {"deep": ["--field", "a.b"], "csv": ["--field", "a text"], "paragraphs": ["--input-format", "paragraphs"]}
-NAMED = {"deep": "jsonl", "strings": "json", "semicolons": "csv", "rows": "csv", "words": "conllu"}
+NAMED = {"deep": "jsonl", "strings": "json", "column": "csv", "semicolons": "csv", "rows": "csv", "words": "conllu"}
 
 
 def rows(lines, delimiter, name="text"):
@@ -212,7 +213,7 @@ def test_every_format_is_seen_and_named(headscope, sixty, tmp_path, kind):
     (tmp_path / name).write_bytes(data)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data))
     subprocess.run(["zstd", "-q", tmp_path / name], check=True)
-    for packing in ("", ".gz", ".zst") if kind == "jsonl" else ("",):
+    for packing in ("", ".gz", ".zst") if kind in ("jsonl", "column") else ("",):
         done = corpus(headscope, tmp_path / (name + packing), "-o", tmp_path / f"out{packing}", *OPTIONS.get(kind, []))
         assert done.returncode == 0, done.stderr
         said = report(tmp_path / f"out{packing}")

@@ -86,6 +86,7 @@ def test_predictions(whole, texts, answers):
     bins, right = np.minimum((p.max(1) * 10).astype(int), 9), predicted == labels
     error = sum(abs(p.max(1)[bins == b].mean() - right[bins == b].mean()) * (bins == b).sum() for b in set(bins)) / N_TEXTS
     assert [entry["texts"] for entry in said["calibration"]] == np.bincount(bins, minlength=10).tolist()
+    assert [(entry["from"], entry["to"]) for entry in said["calibration"]] == [(b / 10, (b + 1) / 10) for b in range(10)]
     assert said["calibration_error"] == pytest.approx(error, rel=1e-5)
 
 

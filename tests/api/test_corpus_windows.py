@@ -111,8 +111,10 @@ def test_pairs_that_reach_far(headscope, tmp_path):
     np.testing.assert_allclose(reach["chance"], data["all_distance"][129:].sum() / data["all_distance"].sum(), 1e-9)
     assert [row["layer"] for row in reach["layers"]] == [1, 3] and len(reach["heads"]) == 24
     by_threshold = data["distance"][..., 129:].sum(-1) / data["distance"].sum(-1)
+    of_layers = data["distance"][..., 129:].sum((-1, -2)) / data["distance"].sum((-1, -2))
     shares = np.array([head["shares"][0] for head in reach["heads"]]).reshape(2, 12)
-    assert any(np.allclose(shares, one, 1e-9) for one in by_threshold)
+    main = next(k for k, one in enumerate(by_threshold) if np.allclose(shares, one, 1e-9))
+    np.testing.assert_allclose([row["shares"][0] for row in reach["layers"]], of_layers[main], 1e-9)
     attended = np.array([head["attention_distance"] for head in reach["heads"]]).reshape(2, 12)
     np.testing.assert_allclose(attended, data["profiles_mean_distance"], 1e-5)
     np.testing.assert_allclose([row["attention_distance"] for row in reach["layers"]], attended.mean(1), 1e-6)

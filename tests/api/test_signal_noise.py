@@ -5,6 +5,7 @@ The slow test computes 200 paragraphs by a forward pass of its own in float64, p
 import io
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,7 @@ def test_best_heads_are_chosen_on_even_texts_and_measured_on_odd_ones(run):
 def test_page_explains_the_ratio(run):
     page = (run[0] / "out" / "report.html").read_text(encoding="utf-8")
     assert 'id="signal_noise"' in page and "heads are above the null" in page
+    assert len(re.findall("<tr[ >]", page)) == page.count("</tr>")
 
 
 def test_shards_and_interrupted_runs_have_the_same_ratios(headscope, run, tmp_path):

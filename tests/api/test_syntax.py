@@ -156,6 +156,8 @@ def test_the_report_names_the_best_heads(whole):
                                ("similarity_to_dependent", "syntax_similarity_right", 1)]:
             best = row[name]
             assert best["right"] == arrays[array][:, :, r, k].max() == arrays[array][best["layer"], best["head"], r, k]
+        assert arrays["syntax_offset"][r].tolist() == [row["offset"], -row["offset"]]
+        assert arrays["syntax_offset_right"][r].tolist() == 2 * [row["offset_right"]]
 
 
 KINDS = [("attention_to_head", "right", 0), ("attention_to_dependent", "right", 1), ("similarity_to_head", "similarity_right", 0),

@@ -326,7 +326,7 @@ def main():
     part.add_argument("--files", action="store_true")
     options = parser.parse_args()
     folders = [folder.rstrip("/") for folder in options.folders]
-    with tempfile.TemporaryDirectory(prefix="headscope-mutants-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         copy = Copy(folders, scratch)
         hunt = Hunt(copy, options.processes)
         samples, n_possible = {}, {}
