@@ -166,6 +166,18 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   const { file, bytes } = await saved(page, "CSV");
   expect(file).toContain("head-l1-h2-window");
   expect(bytes.toString().match(/^2090,300,.*/m)?.[0].split(",").slice(0, 4)).toEqual(["2090", "300", expect.any(String), expect.any(String)]);
+  // Its text has elements for the tokens near the window. Keys reach all, and a chosen one fetches its row.
+  await open(page, home, `view=text&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
+  await page.locator("[data-t='0']").focus();
+  await page.keyboard.press("End");
+  await expect(page.locator("[data-t='2099']")).toBeFocused();
+  expect(await page.locator("[data-t]").count()).toBeLessThan(1500);
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("[aria-selected=true]")).toHaveAttribute("data-t", "2098");
+  await expect(page.locator(".card.attention li").first()).toBeVisible();
+  await settled(page);
+  expect(await findings(page)).toEqual([]);
   await open(page, home, `view=compare&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
   await expect(view(page, "Compare")).toContainText("This view reads a head’s whole maps");
   await settled(page);

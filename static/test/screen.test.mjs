@@ -15,7 +15,9 @@ import { crc32, withText } from "../src/saving/png.ts";
 import { strongest } from "../src/maps/heatmap.ts";
 import { pool, rootIndex } from "../src/maps/thumbnail.ts";
 import { moveFocus } from "../src/ui/arrows.ts";
-import { unitsOf } from "../src/ui/text-flow.tsx";
+import { blocksOf, placeIn } from "../src/views/text/blocks.ts";
+import { meanOf, pairsHere, partRequest, rowEnds, rowOf } from "../src/views/text/long-rows.ts";
+import { spansOf, unitsOf } from "../src/ui/text-spans.ts";
 import { labelStep, Viewport } from "../src/maps/viewport.ts";
 
 const THEMES = ["light", "dark"];
@@ -397,4 +399,54 @@ test("waiting says what is waited for: the computation, or a download of a size"
     wordsOf(statusOf({ draw() {} }, { status: "loading", started: performance.now() - 1000, progress: { received, total }, cancel() {} }));
   assert.match(waiting(0, 0), /^Computing the heads…/);
   assert.match(waiting(1_500_000, 3_000_000), /^Receiving 1\.5 of 3\.0 MB/);
+});
+
+const longAxis = (n, more = {}) => ({
+  ...{ n, labels: Array.from({ length: n }, (_, t) => `w${t}`), types: Array(n).fill(0), special: Array(n).fill(false) },
+  offsets: Array.from({ length: n }, (_, t) => [2 * t, 2 * t + 1]),
+  ...more,
+});
+
+test("a text is its tokens and what stands between them, with both ends that are cut off", () => {
+  const axis = longAxis(3, { offsets: [[0, 0], [2, 3], [4, 5]], special: [true, false, false], labels: ["[CLS]", "b", "c"] }); // prettier-ignore
+  const { spans, rest } = spansOf(axis, "a b c d", 0);
+  assert.deepEqual(spans.map(({ words, between, cut }) => [words, between, cut]), [["[CLS]", "", false], ["b", "a ", true], ["c", " ", false]]); // prettier-ignore
+  assert.equal(rest, " d");
+});
+
+test("a long text is cut into blocks that end with sentences, and loses nothing", () => {
+  const n = 1000;
+  const text = "a ".repeat(n);
+  const { spans } = spansOf(longAxis(n), text, 0);
+  const sentences = Array.from({ length: n }, (_, t) => (t < 700 ? Math.floor(t / 30) : 99));
+  const blocks = blocksOf(spans, sentences);
+  assert.deepEqual(blocks.map(({ from }) => from), [0, 120, 240, 360, 480, 600, 700, 860]); // prettier-ignore
+  assert.ok(blocks.every(({ from, to, spans: own }) => own.length === to - from));
+  assert.equal(blocks.map(({ spans: own, tail }) => own.map(({ between, words }) => between + words).join("") + tail).join(""), text.trim()); // prettier-ignore
+  assert.deepEqual(blocksOf([], []), []);
+});
+
+test("a token without an element is thought where its block would have it", () => {
+  const block = { left: 0, right: 100, top: 0, bottom: 60 };
+  assert.deepEqual(placeIn(block, 0.5, 30), { left: 0, right: 0, top: 30, bottom: 60 });
+  assert.deepEqual(placeIn(block, 0.25, 30), { left: 50, right: 50, top: 0, bottom: 30 });
+});
+
+test("rows and columns of chosen tokens are their relations, whichever are here", () => {
+  const answer = (attention, similarity) => ({ parts: { attention: Float32Array.from(attention), similarity: Float32Array.from(similarity) } }); // prettier-ignore
+  const row = answer([0.25, 0.5, 0.25], [9, 2, 4]);
+  const one = rowOf({ t: 0, row, column: null }, 4);
+  assert.deepEqual([...one.values.to], [0.25, 0.5, 0.25]);
+  assert.deepEqual([...one.values.similar], [0, 0.5, 1]); // N, and 0 for itself
+  assert.equal(one.values.from, null);
+  const two = rowOf({ t: 2, row: null, column: answer([0, 1, 0.5], [4, 1, 8]) }, 4);
+  assert.deepEqual([...two.values.from], [0, 1, 0.5]);
+  assert.deepEqual([...meanOf([one, two], "similar")], [0.5, 0.375, 0.5]);
+  assert.equal(meanOf([one, two], "to"), null); // of the second token it is not known
+  assert.equal(meanOf([], "to"), null);
+  assert.deepEqual(rowEnds([one], "to", 0.3), [{ i: 0, j: 1, value: 0.5, lane: 0 }]);
+  assert.deepEqual(rowEnds([two], "from", 0.3), [{ i: 1, j: 2, value: 1, lane: 0 }]);
+  assert.deepEqual(partRequest({ ...INITIAL, text: "a" }, { layer: 1, head: 2 }, 7, 4000, true).columns, [7, 8]);
+  const pairs = { i: [0, 5], j: [9, 6], normalized: [1, 0.5] };
+  assert.deepEqual(pairsHere(pairs, 2, (t) => t === 6), [{ i: 5, j: 6, value: 0.5, lane: 0 }]); // prettier-ignore
 });

@@ -14,7 +14,7 @@ export const WHOLE_MOST = 2048; // tokens: 17 MB a map
 
 export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of at most ${LONG} tokens. Set “Tokens at most” to see the beginning of this one.`;
 
-export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The view Head shows longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
+export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The views Head, Text and Pairs show longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
 
 // Square maps of blocks, by layer * heads + head, in the bytes of whole maps.
 export interface SmallMaps {

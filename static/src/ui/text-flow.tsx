@@ -1,9 +1,9 @@
 // The text with its tokens as elements in place: white space included, special tokens as chips, the cut end in grey.
 import type { ComponentChildren, CSSProperties } from "preact";
 import { directionOf, escapeBidi } from "../app/bidi";
-import { SPACE } from "../app/token-labels";
 import type { Axis } from "../maps/analysis";
 import { classes } from "./classes";
+import { spansOf, type Span } from "./text-spans";
 
 export interface TokenLook {
   class?: string;
@@ -15,14 +15,6 @@ export interface TokenLook {
 
 const WRITTEN = "Written by the model";
 
-// Offsets count code points; strings count UTF-16 units. Returns the unit at which each code point begins.
-export function unitsOf(text: string): Uint32Array {
-  const starts: number[] = [];
-  for (let at = 0; at < text.length; at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1) starts.push(at);
-  starts.push(text.length);
-  return Uint32Array.from(starts);
-}
-
 // With a label it is a listbox with one stop for the Tab key.
 export function TextFlow(props: {
   axis: Axis;
@@ -33,39 +25,6 @@ export function TextFlow(props: {
   lookOf: (t: number) => TokenLook;
 }) {
   const { axis, texts, names, label } = props;
-  const token = (t: number, words: string) => {
-    const { class: own, style, chosen, note, title } = props.lookOf(t);
-    const listbox = { role: "option", "aria-selected": chosen, tabIndex: t ? -1 : 0 } as const;
-    return (
-      <span
-        key={t}
-        class={classes(
-          "token",
-          axis.special[t] && "special",
-          axis.unknown[t] && "unknown",
-          axis.generated[t] && "generated",
-          own,
-        )}
-        style={style ?? {}}
-        title={
-          axis.unknown[t]
-            ? `Not in the vocabulary: the model sees ${axis.labels[t]}`
-            : (title ?? (axis.generated[t] ? WRITTEN : undefined))
-        }
-        data-t={t}
-        {...(label ? listbox : {})}
-      >
-        {note ? (
-          <ruby>
-            {words}
-            <rt>{note}</rt>
-          </ruby>
-        ) : (
-          words
-        )}
-      </span>
-    );
-  };
   return (
     <div
       class="flow"
@@ -74,9 +33,9 @@ export function TextFlow(props: {
       aria-multiselectable={label ? props.multiple : undefined}
     >
       {texts.map((source, type) => {
-        const parts = partsOf(axis, source, type, token);
+        const { spans, rest } = spansOf(axis, source, type);
         return (
-          (source || parts.length > 0) && (
+          (source || spans.length > 0) && (
             <p
               key={type}
               role={label ? "group" : undefined}
@@ -84,7 +43,13 @@ export function TextFlow(props: {
               dir={directionOf(source || axis.labels.join(" "))}
             >
               {names && <small class="text-name">{names[type]}</small>}
-              <span class="lines">{parts}</span>
+              <span class="lines">
+                {spans.flatMap((span) => [
+                  ...gapOf(span),
+                  tokenOf(axis, span, props.lookOf(span.t), label ? { stop: span.t === 0 } : undefined),
+                ])}
+                {restOf(rest)}
+              </span>
             </p>
           )
         );
@@ -93,50 +58,53 @@ export function TextFlow(props: {
   );
 }
 
-// A segment's tokens, with the text between them and what was cut off.
-function partsOf(
-  axis: Axis,
-  source: string,
-  type: number,
-  token: (t: number, words: string) => ComponentChildren,
-): ComponentChildren[] {
-  const of = Array.from({ length: axis.n }, (_, t) => t).filter((t) => axis.types[t] === type);
-  if (of.some((t) => (axis.offsets[t]?.[0] ?? 0) < 0)) return spelledOf(axis, of, token);
-  const units = unitsOf(source);
-  const parts: ComponentChildren[] = [];
-  let at = 0;
-  for (const t of of) {
-    const [first, last] = axis.offsets[t] ?? [0, 0];
-    const special = axis.special[t];
-    const [from, to] = special ? [at, at] : [units[first] ?? source.length, units[last] ?? source.length];
-    if (from > at) parts.push(at === 0 ? restOf(source.slice(0, from)) : escapeBidi(source.slice(at, from)));
-    const words = special || to <= from ? axis.labels[t] : escapeBidi(source.slice(Math.max(from, at), to));
-    parts.push(token(t, words ?? ""));
-    if (!special && to <= from) parts.push(" "); // a prompt's tokens have no text around them
-    at = Math.max(at, to);
-  }
-  if (at < source.length) parts.push(restOf(source.slice(at)));
-  return parts;
+export interface OptionOf {
+  stop: boolean; // the Tab key stops at it
+  size?: number; // tokens of the listbox, if not all of them are elements
 }
 
-// A text without offsets, as one that the model wrote: its tokens, with the spaces that they name. Where none names any,
-// as in WordPiece, each word has one before it.
-function spelledOf(
-  axis: Axis,
-  of: readonly number[],
-  token: (t: number, words: string) => ComponentChildren,
-): ComponentChildren[] {
-  const labels = of.map((t) => axis.labels[t] ?? "");
-  const named = labels.some((label) => label.startsWith(SPACE));
-  return labels.flatMap((label, k) => {
-    const t = of[k] ?? 0;
-    const apart = axis.special[t] || (named ? label.startsWith(SPACE) : !label.startsWith("##"));
-    const words = named ? label.slice(label.startsWith(SPACE) ? 1 : 0) : label.replace(/^##/, "");
-    return [...(apart && k ? [" "] : []), token(t, words || label)];
-  });
+// One token, with `option` as one of a listbox.
+export function tokenOf(axis: Axis, { t, words }: Span, look: TokenLook, option?: OptionOf): ComponentChildren {
+  const { class: own, style, chosen, note, title } = look;
+  const place = option?.size ? { "aria-posinset": t + 1, "aria-setsize": option.size } : {};
+  const listbox = { role: "option", "aria-selected": chosen, tabIndex: option?.stop ? 0 : -1, ...place } as const;
+  return (
+    <span
+      key={t}
+      class={classes(
+        "token",
+        axis.special[t] && "special",
+        axis.unknown[t] && "unknown",
+        axis.generated[t] && "generated",
+        own,
+      )}
+      style={style ?? {}}
+      title={
+        axis.unknown[t]
+          ? `Not in the vocabulary: the model sees ${axis.labels[t]}`
+          : (title ?? (axis.generated[t] ? WRITTEN : undefined))
+      }
+      data-t={t}
+      {...(option ? listbox : {})}
+    >
+      {note ? (
+        <ruby>
+          {words}
+          <rt>{note}</rt>
+        </ruby>
+      ) : (
+        words
+      )}
+    </span>
+  );
 }
 
-const restOf = (text: string): ComponentChildren =>
+// The text before a token.
+export const gapOf = ({ between, cut }: Span): ComponentChildren[] =>
+  between ? [cut ? restOf(between) : escapeBidi(between)] : [];
+
+// Text that was cut off is grey.
+export const restOf = (text: string): ComponentChildren =>
   text.trim() ? (
     <span class="rest" title="Cut off: not analysed">
       {escapeBidi(text)}

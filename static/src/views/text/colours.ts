@@ -13,7 +13,7 @@ import type { TokenLook } from "../../ui/text-flow";
 import { lossesOf, type Note } from "./notes";
 import { ABOUT, relationOf } from "./relation";
 
-interface Colours {
+export interface Colours {
   bar: Bar;
   fractions: Float64Array; // of the largest value that is not of a chosen token
   low: number;
@@ -23,11 +23,16 @@ export type Task = JsonAnswer | null | undefined;
 
 export function coloursOf(app: App, head: Head, chosen: readonly number[], task: Task): Colours {
   const { state, theme } = app;
-  const { relation, map, tau } = state;
   const losses = state.loss && task ? lossesOf(task, head.axis) : null;
-  if (losses) return lossColours(losses, lutOf(map, "figure", theme));
+  if (losses) return lossColours(losses, lutOf(state.map, "figure", theme));
+  return relationColours(app, relationOf(head, chosen, state.relation), chosen);
+}
+
+// `values`: the relation of each entry to the chosen ones.
+export function relationColours(app: App, values: Float64Array, chosen: readonly number[]): Colours {
+  const { state, theme } = app;
+  const { relation, map, tau } = state;
   const { quantity, title } = ABOUT[relation];
-  const values = relationOf(head, chosen, relation);
   const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
   const low = Math.min(0, minimumOf(others));
   // Similarities below the threshold stay pale, however small their own maximum.

@@ -1,5 +1,5 @@
 // The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
-import type { Head, Segment } from "../../maps/analysis";
+import type { Axis, Head, Segment } from "../../maps/analysis";
 import { hasSimilarities } from "../../app/sources";
 import { isCross } from "../../app/stacks";
 import { format } from "../../maps/scale";
@@ -24,13 +24,23 @@ export function TextLists(props: Events & { head: Head; chosen: readonly number[
     : RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
   return (
     <div class="lists">
-      {chosen.length ? relations.map((r) => <RelatedTokens key={r} relation={r} {...props} />) : <NoneChosen />}
+      {chosen.length ? (
+        relations.map((r) => (
+          <RelatedTokens
+            key={r}
+            {...{ axis: head.axis, chosen, relation: r, onChoose: props.onChoose, onPoint: props.onPoint }}
+            values={relationOf(head, chosen, r)}
+          />
+        ))
+      ) : (
+        <NoneChosen />
+      )}
       {segments.length > 0 && <Segments head={head} segments={segments} />}
     </div>
   );
 }
 
-const NoneChosen = () => (
+export const NoneChosen = () => (
   <section class="card">
     <h2>No token chosen</h2>
     <p class="muted">
@@ -41,9 +51,16 @@ const NoneChosen = () => (
   </section>
 );
 
-function RelatedTokens(props: Events & { head: Head; chosen: readonly number[]; relation: Relation }) {
-  const { head, chosen, relation } = props;
-  const listed = Array.from(relationOf(head, chosen, relation), (value, t) => ({ t, value }))
+interface Related {
+  axis: Axis;
+  values: Float64Array; // of each entry
+  chosen: readonly number[];
+  relation: Relation;
+}
+
+export function RelatedTokens(props: Events & Related) {
+  const { axis, chosen, relation } = props;
+  const listed = Array.from(props.values, (value, t) => ({ t, value }))
     .filter(({ t }) => !chosen.includes(t))
     .sort((a, b) => b.value - a.value)
     .slice(0, LISTED);
@@ -59,8 +76,8 @@ function RelatedTokens(props: Events & { head: Head; chosen: readonly number[]; 
               onPointerEnter={() => props.onPoint(t)}
               onPointerLeave={() => props.onPoint(-1)}
             >
-              <span>{head.axis.labels[t]}</span>
-              <small>{head.axis.positions[t]}</small>
+              <span>{axis.labels[t]}</span>
+              <small>{axis.positions[t]}</small>
               <b>{format(value)}</b>
               <i style={{ width: `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%` }} />
             </Button>

@@ -6,6 +6,7 @@ import { format } from "../../maps/scale";
 import { svg } from "../../ui/dom";
 import { tokensIn } from "../../ui/text-flow";
 import { arcPath, linesOf, type Box, type End } from "./arcs";
+import { placeIn } from "./blocks";
 
 const BAND = 11; // height in pixels
 
@@ -18,25 +19,45 @@ export interface Drawing {
 
 export function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing): void {
   if (!paper.clientWidth) return;
-  const origin = paper.getBoundingClientRect();
-  const boxes = tokensIn(paper).map((token): Box => {
-    const { left, right, top, bottom } = token.getClientRects()[0] ?? token.getBoundingClientRect();
-    return {
-      left: left - origin.left,
-      right: right - origin.left,
-      top: top - origin.top,
-      bottom: bottom - origin.top,
-    };
-  });
+  const boxOf = boxesIn(paper);
   overlay.setAttribute("viewBox", `0 0 ${paper.clientWidth} ${paper.scrollHeight}`);
   overlay.setAttribute("width", String(paper.clientWidth));
   overlay.setAttribute("height", String(paper.scrollHeight));
-  overlay.replaceChildren(...arcsOf(drawing, boxes), ...bandsOf(drawing, boxes));
+  overlay.replaceChildren(...arcsOf(drawing, boxOf), ...bandsOf(drawing, boxOf));
 }
 
-function arcsOf({ ends, quantity }: Drawing, boxes: readonly Box[]): SVGElement[] {
+type BoxOf = (t: number) => Box | undefined;
+
+// The box of each token. A token of a block without elements has one about where it would be.
+function boxesIn(paper: HTMLElement): BoxOf {
+  const origin = paper.getBoundingClientRect();
+  const boxOf = ({ left, right, top, bottom }: DOMRect): Box => ({
+    left: left - origin.left,
+    right: right - origin.left,
+    top: top - origin.top,
+    bottom: bottom - origin.top,
+  });
+  const tokens = tokensIn(paper);
+  const blocks = [...paper.querySelectorAll<HTMLElement>("[data-from]")].map((block) => ({
+    ...{ block, from: Number(block.dataset.from), to: Number(block.dataset.to) },
+  }));
+  return (t) => {
+    const token = tokens[t];
+    if (token) return boxOf(token.getClientRects()[0] ?? token.getBoundingClientRect());
+    const found = blocks.find(({ from, to }) => from <= t && t < to);
+    if (!found) return undefined;
+    const { block, from, to } = found;
+    return placeIn(
+      boxOf(block.getBoundingClientRect()),
+      (t - from) / (to - from),
+      parseFloat(getComputedStyle(block).lineHeight),
+    );
+  };
+}
+
+function arcsOf({ ends, quantity }: Drawing, boxOf: BoxOf): SVGElement[] {
   return ends.flatMap(({ i, j, value, lane }) => {
-    const [from, to] = [boxes[i], boxes[j]];
+    const [from, to] = [boxOf(i), boxOf(j)];
     if (!from || !to) return [];
     const arc = svg("path", { d: arcPath(from, to, lane), class: `arc ${quantity}`, "data-lane": lane });
     arc.style.opacity = String(0.2 + 0.7 * value);
@@ -46,11 +67,12 @@ function arcsOf({ ends, quantity }: Drawing, boxes: readonly Box[]): SVGElement[
 }
 
 // One strip under every line of a segment, with its cohesion in the first.
-function bandsOf({ segments, lut }: Drawing, boxes: readonly Box[]): SVGElement[] {
+function bandsOf({ segments, lut }: Drawing, boxOf: BoxOf): SVGElement[] {
   const top = Math.max(...segments.map((s) => s.cohesion ?? 0), 1e-9);
   return segments.flatMap((segment) => {
     const place = 0.06 + 0.44 * Math.max(0, (segment.cohesion ?? 0) / top);
-    return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) => {
+    const tokens = Array.from({ length: segment.end - segment.start }, (_, k) => boxOf(segment.start + k) ?? []);
+    return linesOf(tokens.flat()).flatMap(({ left, right, bottom }, line) => {
       const width = Math.max(2, right - left - 2);
       const band = svg("rect", { x: left + 1, y: bottom + 4, width, height: BAND, rx: 2, fill: cssOf(lut, place) });
       if (line > 0 || right - left <= 40) return [band];

@@ -5,6 +5,12 @@ import type { Head } from "../../maps/analysis";
 export const RELATIONS = ["to", "from", "similar"] as const;
 export type Relation = (typeof RELATIONS)[number];
 
+export const RELATION_CHOICES = [
+  { value: "similar", label: "Similar to" },
+  { value: "to", label: "Attends to" },
+  { value: "from", label: "Attended by" },
+] as const;
+
 export const ABOUT: Record<Relation, { title: string; quantity: "attention" | "similarity"; all: string }> = {
   to: { title: "Attends to", quantity: "attention", all: "Attention each token receives, on average. " },
   from: { title: "Attended by", quantity: "attention", all: "Each token’s attention, spread over all. " },

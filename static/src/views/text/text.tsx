@@ -1,9 +1,8 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { perFrame } from "../../app/frame";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
 import { isCross, shownTexts } from "../../app/stacks";
@@ -15,7 +14,7 @@ import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { isOfTarget, jointMap, jointOf, TARGET } from "../../heads/joint";
-import { isLong, isTooLong, WHOLE_ONLY } from "../../heads/pooled";
+import { isLong, isTooLong } from "../../heads/pooled";
 import { isRectangular, segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
@@ -26,8 +25,7 @@ import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
-import { useResize } from "../../ui/resize";
-import { statusOf, StatusLine } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { moveFocus } from "../../ui/arrows";
@@ -36,16 +34,13 @@ import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } fr
 import { coloursOf, lookOf, type Task } from "./colours";
 import { lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
+import { LongText } from "./long-text";
 import { notesOf } from "./notes";
-import { drawOverlay, type Drawing } from "./overlay";
-import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+import type { Drawing } from "./overlay";
+import { ABOUT, RELATION_CHOICES, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
+import { useOverlay } from "./use-overlay";
 
-const RELATION_CHOICES = [
-  { value: "similar", label: "Similar to" },
-  { value: "to", label: "Attends to" },
-  { value: "from", label: "Attended by" },
-] as const;
 const LOSS_CHOICE = {
   value: "loss",
   label: "Loss",
@@ -74,11 +69,21 @@ export function TextView() {
   const causal = app.model()?.causal ?? false;
   const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || (hasSimilarities(state) && !cross));
   const colouring = causal && state.loss ? "loss" : state.relation;
+  const picker = (
+    <div class="toolbar">
+      <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
+    </div>
+  );
+  if (entry.answer && isTooLong(entry.answer))
+    return (
+      <section class="view text-view" aria-label="Text">
+        {picker}
+        <LongText overview={entry.answer} selection={selection} />
+      </section>
+    );
   return (
     <section class="view text-view" aria-label="Text">
-      <div class="toolbar">
-        <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
-      </div>
+      {picker}
       <Toolbar
         terms={[
           "similarity",
@@ -119,7 +124,6 @@ export function TextView() {
         <LineHeads heads={lines} shown={selection} />
       )}
       {statusOf(app, entry, head !== null)}
-      {isTooLong(entry.answer) && <StatusLine>{WHOLE_ONLY}</StatusLine>}
       {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
     </section>
   );
@@ -152,24 +156,6 @@ interface BodyProps {
   task: Task;
 }
 
-// The drawing over the text, made again after each change of the page that may move a token.
-function useOverlay(paper: { current: HTMLDivElement | null }, drawing: Drawing) {
-  const overlay = useRef<SVGSVGElement>(null);
-  const last = useRef(drawing);
-  last.current = drawing;
-  const redraw = useMemo(
-    () => perFrame(() => paper.current && overlay.current && drawOverlay(overlay.current, paper.current, last.current)),
-    [],
-  );
-  useLayoutEffect(redraw);
-  useResize(paper, redraw);
-  useEffect(() => {
-    document.fonts.addEventListener("loadingdone", redraw);
-    return () => document.fonts.removeEventListener("loadingdone", redraw);
-  }, [redraw]);
-  return overlay;
-}
-
 function Body(props: BodyProps) {
   const app = useApp();
   const { head, answer, selection, lines, task } = props;
@@ -196,7 +182,7 @@ function Body(props: BodyProps) {
     segments,
     lut: lutOf(state.map, "figure", theme),
   };
-  const overlay = useOverlay(paper, drawing);
+  const { overlay } = useOverlay(paper, drawing);
   const cross = isCross(state);
   const pair: EntryPair | null = chosen.length === 2 && !cross ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
