@@ -22,9 +22,7 @@ test("the stack is chosen beside the model; its decoder reads a target, or the m
   await expect(analysed(page)).toContainText(`11 tokens of the target × ${source_tokens.length} of the text`);
   await expect(page.getByLabel("Let the model write it")).toHaveCount(0);
   expect(await findings(page)).toEqual([]);
-  await page.getByRole("button", { name: "Trace", exact: true }).click();
-  await expect(view(page, "Trace")).toContainText("Not of these heads");
-  await page.getByRole("button", { name: "Show the encoder’s heads" }).click();
+  await page.getByLabel("Heads of").selectOption("encoder");
   await expect(page).not.toHaveURL(/stack=/);
   await settled(page);
   await open(page, home, of("overview"));
@@ -111,11 +109,27 @@ test("an experiment changes cross heads, and predicts the target's next token", 
   await expect(card.getByRole("heading")).toHaveText(`After ${tokens[4]} 4`);
   await expect(card.getByRole("table")).toContainText(predictions[0].top[0].token);
   await expect(page.getByRole("radio", { name: "Identity" })).toHaveCount(0);
-  await expect(page.getByRole("button", { name: "Trace it" })).toHaveCount(0);
   await expect(page.locator(".token-strip [data-t]")).toHaveCount(tokens.length);
   const { bytes } = await saved(page, "CSV");
   const line = bytes.toString().split(/\r?\n/).find((one) => one.startsWith("change of similarities,2,3,"));
   expect(Number(line!.split(",").at(-1))).toBeCloseTo(changes.similarities[2][3], 6);
+  // The strongest routes begin at tokens of both texts. Their heads are switched off, whatever their stack.
+  await page.getByRole("button", { name: "Trace it" }).click();
+  const routes = page.getByRole("button", { name: / → .* by (cross|decoder) \d/ });
+  await page.getByRole("combobox", { name: "Routes" }).selectOption("40");
+  await expect(routes).toHaveCount(40);
+  await expect(page.locator(".routes svg")).toContainText("target");
+  const across = page.getByRole("button", { name: /^text .* → target .* by cross/ });
+  const within = routes.filter({ hasText: /by decoder/ });
+  expect(await across.count()).toBeGreaterThan(0);
+  const [, layer, head] = /by decoder (\d+)·(\d+)/.exec((await within.first().textContent())!)!;
+  await page.getByRole("listitem").filter({ has: within.first() }).first().getByRole("button", { name: /^Switch off/ }).click();
+  await expect(page).toHaveURL(new RegExp(`edits=z1\\.0_.*zD${layer}\\.${head}`));
+  await expect(page.locator(".route-list")).toContainText(/1 head switched off.*\d decoder heads? switched off/);
+  const { bytes: listed } = await saved(page, "CSV");
+  expect(listed.toString()).toMatch(/from_token,to,to_token,heads\r?\n/);
+  expect(await findings(page)).toEqual([]);
+  await page.getByRole("button", { name: "Experiment", exact: true }).click();
   // Changes are of heads of one stack.
   await page.getByRole("combobox", { name: "Heads of" }).selectOption("decoder");
   await expect(page).toHaveURL(/stack=decoder/);

@@ -8,7 +8,7 @@ import { App } from "./app/app";
 import { escapeBidi } from "./app/bidi";
 import { embedded } from "./app/embed";
 import { CHECKSUM, missingIn } from "./app/missing";
-import { refusalOf, stackNote } from "./app/stacks";
+import { stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
@@ -27,7 +27,6 @@ import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
 import { Glossary, Help, openHelp } from "./ui/help";
 import { Panel } from "./ui/panel";
-import { NotOfStack } from "./ui/not-of-stack";
 import { TokenGate } from "./ui/token-gate";
 import { Tour } from "./views/overview/tour";
 import "./styles.css";
@@ -117,7 +116,7 @@ function render(): void {
   const root = roots[view];
   const stage = document.getElementById("stage");
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
-  const View = missingOf(app.state) ? NotOfFile : refusalOf(app.state) ? NotOfStack : viewOf(view).component;
+  const View = missingOf(app.state) ? NotOfFile : viewOf(view).component;
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   withdraw(); // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before

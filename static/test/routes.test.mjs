@@ -7,28 +7,30 @@ function random(seed) {
   let s = seed;
   return () => (s = (s * 48271) % 2147483647) / 2147483647;
 }
-const maps = (next, H, T) => Array.from({ length: H }, () => Float32Array.from({ length: T * T }, next));
+const maps = (next, H, T, U = T) => Array.from({ length: H }, () => Float32Array.from({ length: T * U }, next));
 
 // Every way down from the target, by trying all of them.
 function everyRoute(layers, target) {
-  const T = layers[0].stay.length;
+  const [T, stride] = [layers[0].stay.length, layers[0].share.length / layers[0].stay.length];
   const found = [];
   const down = (level, t, kept, hops) => {
     if (level === 0) return void (hops.length && kept > 0 && found.push({ strength: kept, hops }));
     const { stay, share, head } = layers[level - 1];
+    if (t >= T) return down(level - 1, t, kept, hops);
     down(level - 1, t, kept * stay[t], hops);
-    for (let from = 0; from < T; from++)
+    for (let from = 0; from < stride; from++)
       if (from !== t)
-        down(level - 1, from, kept * share[t * T + from], [{ layer: level - 1, head: head[t * T + from], from, to: t }, ...hops]);
+        down(level - 1, from, kept * share[t * stride + from], [{ layer: level - 1, head: head[t * stride + from], from, to: t }, ...hops]);
   };
   down(layers.length, target, 1, []);
   return found.sort((a, b) => b.strength - a.strength);
 }
 
 test("the strongest routes are those that trying all of them finds", () => {
-  for (const [seed, T, L] of [[3, 4, 3], [5, 5, 4], [11, 3, 5]]) {
+  for (const [seed, T, L, U] of [[3, 4, 3, 0], [5, 5, 4, 0], [11, 3, 5, 0], [7, 3, 4, 2]]) {
     const next = random(seed);
-    const layers = Array.from({ length: L }, () => hopsByNorms(maps(next, 2, T), Float32Array.from({ length: T }, next)));
+    const layers = Array.from({ length: L }, () =>
+      hopsByNorms(maps(next, 2, T), Float32Array.from({ length: T }, next), U ? maps(next, 3, T, U) : []));
     for (const count of [1, 7, 40]) {
       const routes = strongestRoutes(layers, 1, count);
       const all = everyRoute(layers, 1).slice(0, count);
@@ -54,6 +56,31 @@ test("what stays and what every head brings add up to the whole", () => {
       assert.ok(Math.abs(share[to * T + from] - best / all) < 1e-6);
       if (from !== to) assert.equal(each[head[to * T + from]], best);
     }
+  }
+});
+
+test("a decoder's token takes from its own text and, by cross heads, from the other one", () => {
+  const [T, U] = [3, 2];
+  const next = random(4);
+  const [norms, cross, states] = [maps(next, 2, T), maps(next, 3, T, U), Float32Array.from({ length: T }, next)];
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const row = (map, n, to) => [...map.subarray(to * n, (to + 1) * n)];
+  const { stay, share, head } = hopsByNorms(norms, states, cross);
+  for (let to = 0; to < T; to++) {
+    const all = states[to] + sum(norms.flatMap((map) => row(map, T, to))) + sum(cross.flatMap((map) => row(map, U, to)));
+    assert.ok(Math.abs(stay[to] - (states[to] + sum(norms.map((map) => map[to * T + to]))) / all) < 1e-6);
+    for (let from = 0; from < U; from++) {
+      const each = cross.map((map) => map[to * U + from]);
+      const at = to * (T + U) + T + from;
+      assert.equal(each[head[at]], Math.max(...each));
+      assert.ok(Math.abs(share[at] - Math.max(...each) / all) < 1e-6);
+    }
+  }
+  const byEffect = hopsByEffect(norms, T, [0, 0], cross, [0, 1, 0.5]);
+  for (const { hops, strength } of strongestRoutes([byEffect], 1, 9)) {
+    assert.ok(hops[0].from >= T && hops[0].head > 0);
+    const brought = row(cross[hops[0].head], U, 1);
+    assert.ok(Math.abs(strength - ([0, 1, 0.5][hops[0].head] * brought[hops[0].from - T]) / sum(brought)) < 1e-6);
   }
 });
 

@@ -43,7 +43,10 @@ export function missingIn(
     ),
     ...lacks("head", second ? [head, head2] : [head], heads.length, model, last),
     ...(view === "experiment"
-      ? [...chosen(edits), ...lacks("token", [at], encoding.ids.length, "the text", ignored)]
+      ? [
+          ...chosen(edits.filter(({ stack }) => !stack)),
+          ...lacks("token", [at], encoding.ids.length, "the text", ignored),
+        ]
       : []),
     ...(view === "text" ? chosen(beside.map(([layer, head]) => ({ layer, head }))) : []),
   ].join(" ");

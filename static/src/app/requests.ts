@@ -15,6 +15,7 @@ type Input = Pick<
   | "model"
   | "stack"
   | "text_target"
+  | "target_ids"
   | "max_new_tokens"
   | "max_tokens"
   | "window"
@@ -24,8 +25,8 @@ type Input = Pick<
   | "interventions"
 >;
 
-// A state, and the interventions of its pass.
-export type Requested = State & Pick<AnalyzeRequest, "interventions">;
+// A state, and the interventions of its pass. `target_ids`: in place of the target that it has or lets the model write.
+export type Requested = State & Pick<AnalyzeRequest, "interventions" | "target_ids">;
 
 function inputOf(state: Requested): Input {
   const [stack, target, written] = [stackOf(state), targetOf(state), writtenOf(state)];
@@ -36,8 +37,9 @@ function inputOf(state: Requested): Input {
     ...(state.model ? { model: state.model } : {}),
     ...(state.prompt ? { prompt_name: state.prompt.slice(1) } : {}),
     ...(stack === "encoder" ? {} : { stack }),
-    ...(target ? { text_target: target } : {}),
-    ...(written ? { max_new_tokens: written } : {}),
+    ...(state.target_ids
+      ? { target_ids: state.target_ids }
+      : { ...(target ? { text_target: target } : {}), ...(written ? { max_new_tokens: written } : {}) }),
     ...(state.max ? { max_tokens: state.max } : {}),
     ...(state.window < 0 ? {} : { window: state.window }),
     ...(state.literal ? { split_special_tokens: true } : {}),
@@ -259,7 +261,7 @@ export function effectsRequest(
 
 // The second text of a patch, and the number whose change is followed.
 export interface Patch {
-  from: { text: string; text_pair?: string };
+  from: { text: string } & Pick<AnalyzeRequest, "text_pair" | "target_ids">;
   target: NonNullable<AnalyzeRequest["target"]>;
 }
 

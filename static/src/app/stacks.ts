@@ -62,12 +62,6 @@ export const withinStack = (state: State): State => (isCross(state) ? followed(s
 export const CROSS_TOO_LONG =
   "Cross heads are shown whole: of texts and targets of at most 512 tokens each. Set “Tokens at most”.";
 
-// Why the view shows nothing of the chosen stack, in words; "" if it does.
-export const refusalOf = (state: State): string =>
-  state.view === "trace" && stackOf(state) !== "encoder"
-    ? "Routes lead through the layers of one stack: here the encoder’s. A decoder’s token takes from its own text and from the encoder."
-    : "";
-
 // A pinned cell of Head is of a token of the target and one of the text; other views pin two of the target.
 export const keepsPin = (state: State, view: View): boolean =>
   !isCross(state) || (state.view === "head") === (view === "head");

@@ -1,20 +1,22 @@
 // The strongest routes from the tokens of the text, through the layers, to one token's last state.
 //
-// A route goes up one layer at a time. It stays at its token, or one head takes it to another token. Its strength is the
+// A route goes up one layer at a time. It stays at its token, or one head takes it to another token. In a decoder it may also
+// begin at a token of the text that the encoder reads, as a cross head takes it to one of the target. Its strength is the
 // product of the fractions that it keeps at each step. The search is exact: best first, with the largest strength that
 // a state can still reach as the bound (A*, Hart et al. 1968).
 
-// One layer's fractions. Keeps the head that hands on most between two tokens.
+// One layer's fractions. Keeps the head that hands on most between two tokens. The T tokens of the layer are followed by
+// the U tokens that its cross heads attend to, 0 without those.
 export interface LayerHops {
   stay: Float32Array; // [T]
-  share: Float32Array; // [to][from], 0 on the diagonal
-  head: Uint16Array; // [to][from]
+  share: Float32Array; // [T to][T + U from], 0 on the diagonal
+  head: Uint16Array; // the same
 }
 
 export interface Hop {
   layer: number;
   head: number;
-  from: number;
+  from: number; // from T on: a token that a cross head attends to
   to: number;
 }
 
@@ -33,15 +35,21 @@ interface State {
   above: State | null;
 }
 
+// Tokens of each row of fractions.
+const strideOf = ({ stay, share }: LayerHops): number => share.length / stay.length;
+
 // reach[l][t]: the largest product of fractions on any way from the text to token t below layer l.
-function reachOf(layers: readonly LayerHops[], T: number): Float64Array[] {
-  const reach = [new Float64Array(T).fill(1)];
+function reachOf(layers: readonly LayerHops[]): Float64Array[] {
+  const [first] = layers;
+  const stride = first ? strideOf(first) : 0;
+  const reach = [new Float64Array(stride).fill(1)];
   for (const { stay, share } of layers) {
     const below = reach.at(-1)!;
     reach.push(
       Float64Array.from(below, (own, to) => {
+        if (to >= stay.length) return own;
         let most = stay[to]! * own;
-        for (let from = 0; from < T; from++) most = Math.max(most, share[to * T + from]! * below[from]!);
+        for (let from = 0; from < stride; from++) most = Math.max(most, share[to * stride + from]! * below[from]!);
         return most;
       }),
     );
@@ -52,7 +60,7 @@ function reachOf(layers: readonly LayerHops[], T: number): Float64Array[] {
 // The states one step further down that can be on one of the `count` strongest routes through this one.
 function stepsDown(state: State, { stay, share, head }: LayerHops, reach: Float64Array, count: number): State[] {
   const { t, kept } = state;
-  const [layer, T] = [state.layer - 1, reach.length];
+  const [layer, stride] = [state.layer - 1, reach.length];
   const step = (from: number, fraction: number, hop: Hop | null): State => ({
     layer,
     t: from,
@@ -61,14 +69,15 @@ function stepsDown(state: State, { stay, share, head }: LayerHops, reach: Float6
     hop,
     above: state,
   });
-  const hops = [...share.subarray(t * T, (t + 1) * T)]
+  if (t >= stay.length) return [step(t, 1, null)]; // of the encoder's last states in every layer
+  const hops = [...share.subarray(t * stride, (t + 1) * stride)]
     .map((fraction, from) => ({ fraction, from, bound: fraction * reach[from]! }))
     .filter(({ bound }) => bound > 0)
     .sort((a, b) => b.bound - a.bound)
     .slice(0, count);
   return [
     step(t, stay[t]!, null),
-    ...hops.map(({ fraction, from }) => step(from, fraction, { layer, head: head[t * T + from]!, from, to: t })),
+    ...hops.map(({ fraction, from }) => step(from, fraction, { layer, head: head[t * stride + from]!, from, to: t })),
   ];
 }
 
@@ -80,8 +89,7 @@ function hopsOf(state: State): Hop[] {
 
 // At most `count` routes with at least one hop, the strongest first.
 export function strongestRoutes(layers: readonly LayerHops[], target: number, count: number): Route[] {
-  const T = layers[0]?.stay.length ?? 0;
-  const reach = reachOf(layers, T);
+  const reach = reachOf(layers);
   const open: State[] = [
     { layer: layers.length, t: target, kept: 1, bound: reach[layers.length]![target]!, hop: null, above: null },
   ];

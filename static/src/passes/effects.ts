@@ -4,7 +4,7 @@ import type { Effect } from "../../../build/openapi";
 import type { Answer, JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
-import { effectsRequest, type AnalyzeRequest } from "../app/requests";
+import { effectsRequest, type AnalyzeRequest, type Requested } from "../app/requests";
 import type { Target } from "./target";
 import type { EffectRows } from "./tones";
 
@@ -14,8 +14,14 @@ export interface Effects {
 }
 
 // `at` is the position whose prediction is watched, as in a prediction's request; null if the checkpoint predicts none.
-export function effectsOf(app: App, answer: Answer, at: number | null, target: Target | null): Effects {
-  return rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, at, target?.request));
+export function effectsOf(
+  app: App,
+  answer: Answer,
+  at: number | null,
+  target: Target | null,
+  requested: Requested = app.state,
+): Effects {
+  return rowsOf(app, answer, (layer) => effectsRequest(requested, layer, at, target?.request));
 }
 
 // One request a layer.

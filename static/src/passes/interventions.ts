@@ -1,6 +1,7 @@
 // The changes of an experiment: at most one intervention a head, for the address, the request and the page.
 import type { Intervention } from "../../../build/openapi";
 import type { App } from "../app/app";
+import { STACKS, type Stack } from "../app/state";
 
 // Patches come from a second text, which the page does not have.
 type Kind = Exclude<Intervention["kind"], "patch">;
@@ -10,6 +11,7 @@ export interface Edit {
   layer: number;
   head: number;
   factor: number; // of scale; 0 otherwise
+  stack?: Stack; // if it is not the chosen one
 }
 
 interface About {
@@ -60,30 +62,42 @@ export const KINDS: Record<Kind, About> = {
 export const KIND_NAMES = Object.keys(KINDS) as Kind[];
 
 export const signOf = ({ kind, factor }: Edit): string => KINDS[kind].sign(factor);
+const NAMES: Record<Stack, string> = { encoder: "encoder head", decoder: "decoder head", cross: "cross head" };
 export const doesOf = ({ kind, factor }: Edit): string => KINDS[kind].does(factor);
 
-// "z5.1_x7.3.0.5": letter, layer, head, and a scale's factor.
+const LETTERS: Record<Stack, string> = { encoder: "E", decoder: "D", cross: "C" };
+
+// "z5.1_x7.3.0.5_zC2.0": letter, stack if it is another one, layer, head, and a scale's factor.
 export const formatEdits = (edits: readonly Edit[]): string =>
   edits
     .map(
-      ({ kind, layer, head, factor }) => `${KINDS[kind].letter}${layer}.${head}${kind === "scale" ? `.${factor}` : ""}`,
+      ({ kind, layer, head, factor, stack }) =>
+        `${KINDS[kind].letter}${stack ? LETTERS[stack] : ""}${layer}.${head}${kind === "scale" ? `.${factor}` : ""}`,
     )
     .join("_");
 
 export function parseEdits(text: string): readonly Edit[] | undefined {
   let edits: readonly Edit[] = [];
   for (const part of text.split("_")) {
-    const [, letter, layer, head, factor] =
-      /^([a-z])(\d{1,4})\.(\d{1,4})(?:\.(-?\d+(?:\.\d+)?(?:e-\d+)?))?$/.exec(part) ?? [];
+    const [, letter, other, layer, head, factor] =
+      /^([a-z])([EDC]?)(\d{1,4})\.(\d{1,4})(?:\.(-?\d+(?:\.\d+)?(?:e-\d+)?))?$/.exec(part) ?? [];
     const kind = KIND_NAMES.find((name) => KINDS[name].letter === letter);
     if (!kind || (kind === "scale") !== (factor !== undefined)) return undefined;
-    edits = withEdit(edits, { kind, layer: Number(layer), head: Number(head), factor: Number(factor ?? 0) });
+    const stack = STACKS.find((one) => LETTERS[one] === other);
+    const of = { kind, layer: Number(layer), head: Number(head), factor: Number(factor ?? 0) };
+    edits = withEdit(edits, stack ? { ...of, stack } : of);
   }
   return edits;
 }
 
-const same = (a: Edit, b: Edit): boolean => a.layer === b.layer && a.head === b.head;
-const before = (a: Edit, b: Edit): number => a.layer - b.layer || a.head - b.head;
+// True if both are of one head.
+export const same = (a: Omit<Edit, "kind" | "factor">, b: Omit<Edit, "kind" | "factor">): boolean =>
+  a.layer === b.layer && a.head === b.head && a.stack === b.stack;
+const before = (a: Edit, b: Edit): number =>
+  (a.stack ?? "").localeCompare(b.stack ?? "") || a.layer - b.layer || a.head - b.head;
+
+// Those of heads of the chosen stack.
+export const ofChosen = (edits: readonly Edit[]): readonly Edit[] => edits.filter(({ stack }) => !stack);
 
 // In place of what the head had.
 const withEdit = (edits: readonly Edit[], edit: Edit): readonly Edit[] =>
@@ -100,7 +114,7 @@ export function toggled(edits: readonly Edit[], edit: Edit): readonly Edit[] {
 // All heads of a layer: released when every one is changed so.
 export function toggledLayer(edits: readonly Edit[], heads: number, edit: Omit<Edit, "head">): readonly Edit[] {
   const whole = Array.from({ length: heads }, (_, head): Edit => ({ ...edit, head }));
-  const others = edits.filter(({ layer }) => layer !== edit.layer);
+  const others = edits.filter(({ layer, stack }) => layer !== edit.layer || stack !== edit.stack);
   const done = whole.every((one) => edits.some((e) => same(e, one) && e.kind === one.kind && e.factor === one.factor));
   return done ? others : [...others, ...whole].sort(before);
 }
@@ -108,9 +122,13 @@ export function toggledLayer(edits: readonly Edit[], heads: number, edit: Omit<E
 // As the service wants them: heads of a layer together.
 export function requestOf(edits: readonly Edit[]): Intervention[] {
   const groups = new Map<string, Intervention & { heads: number[] }>();
-  for (const { kind, layer, head, factor } of edits) {
-    const key = `${layer} ${kind} ${factor}`;
-    const group = groups.get(key) ?? { layers: [layer], heads: [], kind, ...(kind === "scale" ? { factor } : {}) };
+  for (const { kind, layer, head, factor, stack } of edits) {
+    const key = `${layer} ${kind} ${factor} ${stack}`;
+    const group = groups.get(key) ?? {
+      ...{ layers: [layer], heads: [], kind },
+      ...(kind === "scale" ? { factor } : {}),
+      ...(stack ? { stack } : {}),
+    };
     group.heads.push(head);
     groups.set(key, group);
   }
@@ -121,9 +139,17 @@ export function requestOf(edits: readonly Edit[]): Intervention[] {
 export const change = (app: App, edits: readonly Edit[]): void => app.set({ edits }, true);
 export const release = (app: App): void => change(app, []);
 
-// "3 heads switched off, 1 scaled by 0.5"
+// "3 heads switched off, 1 scaled by 0.5, 2 cross heads switched off"
 export function inWords(edits: readonly Edit[]): string {
-  const counts = new Map<string, number>();
-  for (const edit of edits) counts.set(doesOf(edit), (counts.get(doesOf(edit)) ?? 0) + 1);
-  return [...counts].map(([does, n], k) => `${n}${k ? "" : n > 1 ? " heads" : " head"} ${does}`).join(", ");
+  const counts = new Map<string, { n: number; edit: Edit }>();
+  for (const edit of edits) {
+    const key = `${edit.stack} ${doesOf(edit)}`;
+    counts.set(key, { n: (counts.get(key)?.n ?? 0) + 1, edit });
+  }
+  return [...counts.values()]
+    .map(({ n, edit }, k) => {
+      const name = edit.stack ? ` ${NAMES[edit.stack]}` : k ? "" : " head";
+      return `${n}${name}${name && n > 1 ? "s" : ""} ${doesOf(edit)}`;
+    })
+    .join(", ");
 }

@@ -4,6 +4,7 @@ import { predictsNext, type Answer, type JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import type { Entry } from "../app/cache";
+import { factsOf } from "../app/model-facts";
 import { predictionRequest, type Requested } from "../app/requests";
 import { stackOf } from "../app/stacks";
 import { useApp } from "../ui/context";
@@ -38,7 +39,11 @@ export const changedState = ({ state }: App, edits: readonly Edit[]): Requested 
 
 // The edits of heads that the model has.
 export const editsWithin = ({ state }: App, { layers, heads }: Answer): readonly Edit[] =>
-  state.edits.filter(({ layer, head }) => layer < layers.length && head < heads.length);
+  state.edits.filter(({ layer, head, stack }) => {
+    const other = stack && factsOf(state.model)?.stacks[stack];
+    if (stack && !other) return false;
+    return layer < (other?.num_layers ?? layers.length) && head < (other?.num_heads ?? heads.length);
+  });
 
 // Asks for both sides; `ask` gives null if there is nothing to ask. The last ones stay on screen until the next are here, as long as they are of the same tokens.
 export function useSides(

@@ -6,7 +6,7 @@ import type { App } from "../../app/app";
 import { MASKED } from "../../app/examples";
 import type { Choice } from "../../app/fields";
 import { nameOf } from "../../app/selection";
-import { isCross, stackOf } from "../../app/stacks";
+import { isCross } from "../../app/stacks";
 import { fieldOf, type State } from "../../app/state";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
@@ -296,12 +296,7 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           This checkpoint has no head for tokens, so it predicts none. Its inner changes are shown all the same.
         </p>
       )}
-      <PredictionCards
-        answer={answer}
-        outcome={outcome}
-        most={CARDS}
-        {...(stackOf(app.state) === "encoder" ? { onTrace: app.trace } : {})}
-      />
+      <PredictionCards answer={answer} outcome={outcome} most={CARDS} onTrace={app.trace} />
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
       {chosen && (
         <Button onClick={() => app.set({ at: -1 })}>

@@ -10,7 +10,7 @@ import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import { useApp } from "../../ui/context";
 import { statusOf } from "../../ui/status";
 import { MapControls, useTwoMaps } from "../../passes/two-maps";
-import { doesOf, type Edit } from "../../passes/interventions";
+import { doesOf, ofChosen, type Edit } from "../../passes/interventions";
 
 const WORDING = {
   labels: { first: "Map before", second: "Map after", both: "Difference map" },
@@ -53,7 +53,7 @@ export function ExperimentMaps(props: {
 
 function headingOf(pair: Pair, edits: readonly Edit[], selection: Selection, similarity: boolean): Heading {
   const { layer, head } = selection;
-  const [edit, ...more] = edits.filter((one) => one.layer === layer && (head === SUM || one.head === head));
+  const [edit, ...more] = ofChosen(edits).filter((one) => one.layer === layer && (head === SUM || one.head === head));
   const size = (map: Head): string => (similarity ? `largest S ${format(map.maximum)}` : "rows attend to columns");
   const does = edit && !more.length && head !== SUM ? `${doesOf(edit)}; ` : "";
   const equal = pair.delta.every((v) => v === 0);

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
 import { format } from "../../maps/scale";
-import type { Edit } from "../../passes/interventions";
+import { same, type Edit } from "../../passes/interventions";
 import { Barred } from "../../ui/bars";
 import { Button } from "../../ui/controls";
 
@@ -27,7 +27,7 @@ export function RankedHeads(props: {
       {!ranked.length && <p>None. A change in the last layer changes no map but its own.</p>}
       <ol>
         {ranked.map(({ l, k, value, size }) => {
-          const changed = edits.some(({ layer, head }) => layer === l && head === k);
+          const changed = edits.some((edit) => same(edit, { layer: l, head: k }));
           return (
             <li key={`${l} ${k}`}>
               <Barred

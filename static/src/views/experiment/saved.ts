@@ -48,7 +48,16 @@ export function experimentExport(
 // Long: one figure a row.
 function rowsOf({ outcome: { before, after, edits }, answer, tint, lens }: Parts): (string | number)[][] {
   const rows: (string | number)[][] = [["figure", "layer", "head", "position", "token", "before", "after"]];
-  for (const edit of edits) rows.push([`intervention: ${doesOf(edit)}`, edit.layer, edit.head, "", "", "", ""]);
+  for (const edit of edits)
+    rows.push([
+      `intervention${edit.stack ? ` of ${edit.stack}` : ""}: ${doesOf(edit)}`,
+      edit.layer,
+      edit.head,
+      "",
+      "",
+      "",
+      "",
+    ]);
   const { tokens } = answer.encoding;
   for (const one of before.predictions ?? []) {
     const other = after?.predictions?.find(({ position }) => position === one.position) ?? null;

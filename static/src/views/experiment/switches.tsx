@@ -7,7 +7,7 @@ import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { capital } from "../../app/words";
 import { moveFocus } from "../../ui/arrows";
-import { doesOf, signOf, type Edit } from "../../passes/interventions";
+import { doesOf, same, signOf, type Edit } from "../../passes/interventions";
 
 interface Events {
   onToggle: (layer: number, head: number) => void;
@@ -75,7 +75,7 @@ export function HeadSwitches(
               <Switch
                 layer={l}
                 head={k}
-                edit={edits.find((edit) => edit.layer === l && edit.head === k)}
+                edit={edits.find((edit) => same(edit, { layer: l, head: k }))}
                 tint={tint}
                 chosen={l === chosen.layer && k === chosen.head}
                 roving={roving(l, k + 1)}

@@ -1,10 +1,13 @@
-// The fractions of every layer, as the answers that they need arrive: one request a block of layers.
+// The fractions of every layer, as the answers that they need arrive: one request a block of layers. Routes of an
+// encoder-decoder model lead through the decoder's heads and the cross heads together.
 import type { Effect } from "../../../../build/openapi";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { perObject } from "../../app/per-object";
 import { normsRequest, statesRequest } from "../../app/requests";
+import { stackOf } from "../../app/stacks";
+import type { Stack, State } from "../../app/state";
 import { hopsByEffect, hopsByNorms } from "../../heads/hops";
 import type { LayerHops } from "../../heads/routes";
 import { fromHalves } from "../../heads/similarity";
@@ -16,9 +19,18 @@ const BLOCK_BYTES = 8e6; // of one request
 
 export interface Layers {
   hops: readonly LayerHops[] | null; // null until all are here
+  source: Answer["source"]; // the tokens that the cross heads of these hops attend to
   done: number; // layers
+  of: number;
   waiting: Entry<unknown> | null;
   ofEffects: boolean; // what is waited for is an effect
+}
+
+// The norms of one stack's heads: each layer's answer, up to the first that is not here yet.
+interface Norms {
+  stack: Stack;
+  answers: readonly Answer[];
+  waiting: Entry | null;
 }
 
 const byNorms = perObject<Answer, Map<number, LayerHops>>(() => new Map()); // of one answer of norms, by layer
@@ -41,30 +53,28 @@ function normsOfRows(all: Float32Array, layers: number, T: number): Float32Array
 }
 
 // One layer's maps, one a head.
-function mapsOf({ weightedNorms, heads, layers, encoding }: Answer, layer: number): Float32Array[] {
-  const size = encoding.ids.length ** 2;
+function mapsOf({ weightedNorms, heads, layers }: Answer, layer: number): Float32Array[] {
+  const size = (weightedNorms?.length ?? 0) / (layers.length * heads.length);
   const at = layers.indexOf(layer) * heads.length * size;
   return heads.map((_, h) => floats(weightedNorms?.subarray(at + h * size, at + (h + 1) * size) ?? null));
 }
 
-// Each layer's answer of norms; stops at the first that is not here yet.
-function normsOf(app: App, { layers, heads, encoding }: Answer): { answers: Answer[]; waiting: Entry | null } {
-  const block = Math.max(1, Math.floor(BLOCK_BYTES / (2 * heads.length * encoding.ids.length ** 2)));
+const within = (app: App, stack: Stack): State => ({ ...app.state, stack });
+
+// The stacks that routes lead through.
+export const stacksOf = (app: App): Stack[] => (stackOf(app.state) === "encoder" ? ["encoder"] : ["decoder", "cross"]);
+
+function normsOf(app: App, { layers, heads, encoding, source }: Answer, stack: Stack): Norms {
+  const cells = encoding.ids.length * (stack === "cross" && source ? source : encoding).ids.length;
+  const block = Math.max(1, Math.floor(BLOCK_BYTES / (2 * heads.length * cells)));
   const answers: Answer[] = [];
   for (let from = 0; from < layers.length; from += block) {
     const part = layers.slice(from, from + block);
-    const entry = app.cache.want(normsRequest(app.state, part));
-    if (!entry.answer) return { answers, waiting: entry };
+    const entry = app.cache.want(normsRequest(within(app, stack), part));
+    if (!entry.answer) return { stack, answers, waiting: entry };
     for (let n = 0; n < part.length; n++) answers.push(entry.answer);
   }
-  return { answers, waiting: null };
-}
-
-function normHops(answer: Answer, layer: number, state: Float32Array): LayerHops {
-  const known = byNorms(answer);
-  const hops = known.get(layer) ?? hopsByNorms(mapsOf(answer, layer), state);
-  known.set(layer, hops);
-  return hops;
+  return { stack, answers, waiting: null };
 }
 
 // `at`: the position whose prediction is traced, null if the model predicts none; `target`: of its own head; `patching`:
@@ -76,47 +86,79 @@ export function layersOf(
   target: Target | null,
   patching: Patching | null,
 ): Layers {
-  const norms = normsOf(app, overview);
-  if (norms.waiting) return { hops: null, done: norms.answers.length, waiting: norms.waiting, ofEffects: false };
+  const norms = stacksOf(app).map((stack) => normsOf(app, overview, stack));
+  const ofStack = (effects: (stack: Stack) => Effects): Effects[] => norms.map(({ stack }) => effects(stack));
+  const waits = norms.find(({ waiting }) => waiting);
+  if (waits) return progressOf(norms, norms.flatMap(({ answers }) => answers).length, overview, waits.waiting, false);
   if (patching)
     return layersByEffect(
       overview,
-      norms.answers,
-      patchedEffects(app, overview, patching),
+      norms,
+      ofStack((stack) => patchedEffects(app, within(app, stack), overview, patching)),
       ({ recovered }) => recovered,
     );
-  if (app.state.weight === "norms") return layersByNorms(app, overview, norms.answers);
+  if (app.state.weight === "norms") return layersByNorms(app, overview, norms);
   return layersByEffect(
     overview,
-    norms.answers,
-    effectsOf(app, overview, at, target),
+    norms,
+    ofStack((stack) => effectsOf(app, overview, at, target, within(app, stack))),
     ({ target_change, prediction_kl, hidden_change }) => (target ? target_change : prediction_kl) ?? hidden_change,
   );
 }
 
-function layersByNorms(app: App, { layers }: Answer, answers: readonly Answer[]): Layers {
-  const entry = app.cache.want(statesRequest(app.state));
+const progressOf = (
+  norms: readonly Norms[],
+  done: number,
+  { layers }: Answer,
+  waiting: Entry<unknown> | null,
+  ofEffects: boolean,
+): Layers => ({ hops: null, source: null, done, of: norms.length * layers.length, waiting, ofEffects });
+
+// All that was waited for is here.
+const layersWith = (norms: readonly Norms[], hops: readonly LayerHops[], ofEffects: boolean): Layers => {
+  const of = norms.length * hops.length;
+  return { hops, source: norms.at(-1)?.answers[0]?.source ?? null, done: of, of, waiting: null, ofEffects };
+};
+
+function layersByNorms(app: App, overview: Answer, norms: readonly Norms[]): Layers {
+  const { layers } = overview;
+  const [own, cross] = norms;
+  const entry = app.cache.want(statesRequest(within(app, own?.stack ?? "encoder")));
   const before = entry.answer && statesOf(entry.answer);
-  const hops = before && answers.map((answer, l) => normHops(answer, layers[l] ?? l, before[l] ?? new Float32Array()));
-  return { hops, done: answers.length, waiting: hops ? null : entry, ofEffects: false };
+  if (!before) return progressOf(norms, norms.length * layers.length, overview, entry, false);
+  const hops = (own?.answers ?? []).map((answer, l) => {
+    const layer = layers[l] ?? l;
+    const known = byNorms(answer);
+    const across = cross?.answers[l];
+    const made =
+      known.get(layer) ??
+      hopsByNorms(mapsOf(answer, layer), before[l] ?? new Float32Array(), across ? mapsOf(across, layer) : []);
+    known.set(layer, made);
+    return made;
+  });
+  return layersWith(norms, hops, false);
 }
 
+// `effects`: of the heads of the same stacks.
 function layersByEffect(
-  { layers, encoding }: Answer,
-  answers: readonly Answer[],
-  { rows, next }: Effects,
+  overview: Answer,
+  norms: readonly Norms[],
+  effects: readonly Effects[],
   valueOf: (effect: Effect) => number | null | undefined,
 ): Layers {
   const sizeOf = (effect: Effect): number => Math.abs(valueOf(effect) ?? 0);
-  const here = rows.filter((row) => row !== null);
-  if (next) return { hops: null, done: here.length, waiting: next, ofEffects: true };
-  const most = Math.max(...here.flat().map(sizeOf)) || 1;
-  const hops = here.map((row, l) => {
-    const [answer] = answers.slice(l);
-    const maps = answer ? mapsOf(answer, layers[l] ?? l) : [];
-    const known = byEffect.get(row) ?? hopsByEffect(maps, encoding.ids.length, row.map((one) => sizeOf(one) / most)); // prettier-ignore
+  const here = effects.map(({ rows }) => rows.filter((row) => row !== null));
+  const next = effects.find((one) => one.next)?.next ?? null;
+  if (next) return progressOf(norms, here.flat().length, overview, next, true);
+  const most = Math.max(...here.flat(2).map(sizeOf)) || 1;
+  const [own = [], cross = []] = here;
+  const T = overview.encoding.ids.length;
+  const hops = own.map((row, l) => {
+    const maps = norms.map(({ answers: { [l]: answer } }) => (answer ? mapsOf(answer, overview.layers[l] ?? l) : []));
+    const sizes = (of: readonly Effect[] = []): number[] => of.map((one) => sizeOf(one) / most);
+    const known = byEffect.get(row) ?? hopsByEffect(maps[0] ?? [], T, sizes(row), maps[1], sizes(cross[l]));
     byEffect.set(row, known);
     return known;
   });
-  return { hops, done: here.length, waiting: null, ofEffects: true };
+  return layersWith(norms, hops, true);
 }

@@ -3,6 +3,7 @@
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
+import { stackOf } from "../../app/stacks";
 import type { Entry } from "../../app/cache";
 import {
   patchedEffectsRequest,
@@ -39,10 +40,12 @@ export function patchingOf(app: App, answer: Answer, at: number, target: Target 
   if (state.weight !== "patch") return null;
   if (!state.text2)
     return { refusal: "Write the second text above, then click Trace. It begins as a copy of the first." };
-  const from = { text: state.text2, ...(state.pair2 ? { text_pair: state.pair2 } : {}) };
+  // The decoder reads the same target with both texts, also one that the model wrote of the first.
+  const reads = stackOf(state) === "encoder" ? {} : { target_ids: answer.encoding.ids.slice(1) };
+  const from = { text: state.text2, ...(state.pair2 ? { text_pair: state.pair2 } : {}), ...reads };
   if (from.text === state.text && (from.text_pair ?? "") === state.pair)
     return { refusal: "Both texts are the same. Change a word of the second one." };
-  const other: Requested = { ...state, text: from.text, pair: state.pair2 };
+  const other: Requested = { ...state, ...reads, text: from.text, pair: state.pair2 };
   const tokens = app.jsonCache.want(predictionRequest(other, -1, 0));
   if (!tokens.answer) return { waiting: tokens };
   const [here, there] = [answer.encoding.ids.length, tokens.answer.tokens.length];
@@ -73,8 +76,8 @@ function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"]
 }
 
 // Each head patched alone, layer by layer.
-export const patchedEffects = (app: App, answer: Answer, { patch }: Patching): Effects =>
-  rowsOf(app, answer, (layer) => patchedEffectsRequest(app.state, [layer], patch));
+export const patchedEffects = (app: App, requested: Requested, answer: Answer, { patch }: Patching): Effects =>
+  rowsOf(app, answer, (layer) => patchedEffectsRequest(requested, [layer], patch));
 
 export function PatchNote({ of }: { of: Patching }) {
   return (

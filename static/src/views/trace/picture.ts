@@ -1,4 +1,5 @@
-// Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong.
+// Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong. The
+// tokens of a text that cross heads attend to stand left of those of the target.
 import type { Hop, Route } from "../../heads/routes";
 import { svg } from "../../ui/dom";
 import { levelName } from "../../ui/levels";
@@ -6,6 +7,8 @@ import { levelName } from "../../ui/levels";
 const SIDE = 84, // beside the columns, for the layers' names
   TOP = 64,
   FOOT = 56,
+  NAMES = 22, // below it, for the names of both texts
+  BETWEEN = 36, // both texts
   ROW = 36, // 12 layers fit a window of 1280 × 800
   END = 24, // behind the last column
   COLUMN_LEAST = 30, // below it the picture is drawn smaller
@@ -42,20 +45,24 @@ function drawnHops(routes: readonly Route[], chosen: number, isOff: (hop: Hop) =
 }
 
 // `words`: of the result at the target. `labels`: of all tokens. `space`: the width in CSS px that the columns may take.
+// `T`: tokens of the layers; those from there on are of the text that the encoder reads.
 export function drawingOf(
   routes: readonly Route[],
-  of: { layers: number; target: number; labels: readonly string[]; words: string; space: number },
+  of: { layers: number; target: number; T: number; labels: readonly string[]; words: string; space: number },
   chosen: number,
   isOff: (hop: Hop) => boolean,
 ): Drawing {
-  const { layers, target, labels, words, space } = of;
+  const { layers, target, T, labels, words, space } = of;
   const drawn = drawnHops(routes, chosen, isOff);
-  const tokens = [...new Set([target, ...drawn.flatMap(({ hop }) => [hop.from, hop.to])])].sort((a, b) => a - b);
-  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (space - SIDE - END) / tokens.length));
-  const x = (t: number): number => SIDE + (tokens.indexOf(t) + 0.5) * column;
+  const shown = [...new Set([target, ...drawn.flatMap(({ hop }) => [hop.from, hop.to])])].sort((a, b) => a - b);
+  const [read, own] = [shown.filter((t) => t >= T), shown.filter((t) => t < T)];
+  const tokens = [...read, ...own];
+  const between = read.length ? BETWEEN : 0;
+  const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (space - SIDE - END - between) / tokens.length));
+  const x = (t: number): number => SIDE + (tokens.indexOf(t) + 0.5) * column + (t < T ? between : 0);
   const y = (level: number): number => TOP + (layers - level) * ROW; // level 0: the embeddings
-  const width = SIDE + tokens.length * column + END;
-  const height = TOP + layers * ROW + FOOT;
+  const width = SIDE + tokens.length * column + between + END;
+  const height = TOP + layers * ROW + FOOT + (read.length ? NAMES : 0);
   const most = Math.max(...drawn.map(({ strength }) => strength), Number.MIN_VALUE);
   const curves = drawn.map(({ hop, strength, chosen, off }) => {
     const [x0, x1, y0, y1] = [x(hop.from), x(hop.to), y(hop.layer), y(hop.layer + 1)];
@@ -69,7 +76,8 @@ export function drawingOf(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, width, height },
     curves,
-    frame({ layers, width, column, x, y }, tokens, labels),
+    frame({ layers, T, width, column, x, y }, tokens, labels),
+    read.length ? [nameOfText("text", read, x, height), nameOfText("target", own, x, height)] : [],
     svg("rect", { class: "target", x: x(target) - 5, y: y(layers) - 5, width: 10, height: 10 }),
     text(words, x(target) + (right ? 6 : -6), y(layers) - 22, 14, right ? "end" : "start", "bold"),
     drawn.filter(({ chosen }) => chosen || drawn.length <= NAMED).map(({ hop, chosen }) => nameOf(hop, x, y, chosen)),
@@ -83,6 +91,10 @@ type Anchor = "start" | "middle" | "end";
 const text = (words: string, x: number, y: number, size: number, anchor: Anchor, kind: string | null = null) =>
   svg("text", { x, y: y + 0.36 * size, "font-size": size, "text-anchor": anchor, class: kind }, words);
 
+// Below the middle of its tokens.
+const nameOfText = (name: string, tokens: readonly number[], x: Place, height: number): SVGElement =>
+  text(name, (x(tokens[0] ?? 0) + x(tokens.at(-1) ?? 0)) / 2, height - NAMES / 2, 12, "middle", "bold");
+
 function nameOf({ layer, head, from, to }: Hop, x: Place, y: Place, chosen: boolean): SVGElement[] {
   // On the curve, a quarter of its height above its start, where curves to one token have not met yet.
   const along = 0.75;
@@ -95,7 +107,7 @@ function nameOf({ layer, head, from, to }: Hop, x: Place, y: Place, chosen: bool
 }
 
 function frame(
-  { layers, width, column, x, y }: { layers: number; width: number; column: number; x: Place; y: Place },
+  { layers, T, width, column, x, y }: { layers: number; T: number; width: number; column: number; x: Place; y: Place },
   tokens: readonly number[],
   labels: readonly string[],
 ): SVGElement[] {
@@ -107,7 +119,7 @@ function frame(
     svg("path", { class: "column", d: `M${x(t)} ${y(0)}V${y(layers)}` }),
     svg("rect", { x: x(t) - 2.5, y: y(0) - 2.5, width: 5, height: 5 }),
     text(short(labels[t] ?? "", column), x(t), y(0) + 20, column < COLUMN_MOST ? 11 : 13, "middle"),
-    text(String(t), x(t), y(0) + 38, 10, "middle", "muted"),
+    text(String(t < T ? t : t - T), x(t), y(0) + 38, 10, "middle", "muted"),
   ]);
   return [...levels, ...columns].flat();
 }

@@ -1,9 +1,11 @@
 // The view Trace, on the origin of a prediction or a class: the strongest routes through the layers, token to token.
 // Shows the result with the heads of a route switched off.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import type { Answer, JsonAnswer } from "../../app/answer";
+import { predictsNext, type Answer, type JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
+import { stackOf } from "../../app/stacks";
+import type { Stack } from "../../app/state";
 import { ALL_TOKENS, axisOf } from "../../maps/axis";
 import { percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
@@ -18,7 +20,7 @@ import { useResize } from "../../ui/resize";
 import { LayersProgress, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
-import { change, inWords, release, toggled, type Edit } from "../../passes/interventions";
+import { change, inWords, release, same, toggled, type Edit } from "../../passes/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
 import { PredictionCards } from "../../passes/prediction-card";
 import { targetOf, type Target } from "../../passes/target";
@@ -88,7 +90,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const { state } = app;
   const edits = editsWithin(app, answer);
   const chosen = state.at < answer.encoding.ids.length ? state.at : -1;
-  const target = answer.encoding.causal && !task?.classes ? null : targetOf(answer, task, chosen, state.watched);
+  const target = predictsNext(answer) && !task?.classes ? null : targetOf(answer, task, chosen, state.watched);
   const at = positionOf(app, answer, task, target);
   const most = mostOf(app);
   const { outcome, waiting } = useOutcome(answer, edits, at);
@@ -98,17 +100,36 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const hops = layers?.hops ?? null;
   const routes = useMemo(() => hops && strongestRoutes(hops, at, state.routes), [hops?.at(-1), at, state.routes]);
   const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
+  const source = layers?.source ?? null;
+  const labels = useMemo(() => [...axis.labels, ...(source ? axisOf(source, ALL_TOKENS).labels : [])], [axis, source]);
   const words = resultOf(outcome, task);
-  const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
+  const crossing: Crossing = { T: axis.n, labels, source, stack: stackOf(state) };
+  const isOff = (hop: Hop): boolean => edits.some((edit) => same(edit, headOf(hop, crossing)));
   const frame = useRef<HTMLDivElement>(null);
   useResize(frame, app.draw, [app, routes !== null]);
-  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words, space: frame.current?.clientWidth || SPACE }, state.route, isOff); // prettier-ignore
-  useExport(() => drawing && routes && exportOf(app, answer, routes, axis.labels));
+  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, T: axis.n, labels, words, space: frame.current?.clientWidth || SPACE }, state.route, isOff); // prettier-ignore
+  useExport(() => drawing && routes && exportOf(app, answer, routes, crossing));
   return (
     <>
-      {sought && <SecondText label="Second text: as many tokens, another result" action="Trace" help="patching" />}
+      {sought && (
+        <SecondText
+          label={
+            crossing.stack === "encoder"
+              ? "Second text: as many tokens, another result"
+              : "Second text for the encoder: of any length, with the same target"
+          }
+          action="Trace"
+          help="patching"
+        />
+      )}
       <TokenStrip
-        label={answer.encoding.causal ? "Tokens: choose the one to predict after" : "Tokens: choose the one to trace"}
+        label={
+          crossing.stack !== "encoder"
+            ? "Target: choose the token to predict after"
+            : answer.encoding.causal
+              ? "Tokens: choose the one to predict after"
+              : "Tokens: choose the one to trace"
+        }
         axis={axis}
         chosen={[at]}
         tint={null}
@@ -134,7 +155,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
             <LayersProgress
               words={layers.ofEffects ? "Heads changed one by one" : "Norms of what heads hand on"}
               done={layers.done}
-              of={answer.layers.length}
+              of={layers.of}
               next={layers.waiting}
             />
           )
@@ -143,7 +164,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
           {statusOf(app, waiting, true)}
           <TaskChange answer={answer} edits={edits} />
           <PredictionCards answer={answer} outcome={outcome} most={1} />
-          {routes && <RouteList routes={routes} labels={axis.labels} edits={edits} />}
+          {routes && <RouteList routes={routes} of={crossing} edits={edits} />}
         </div>
       </div>
       {patching && <PatchMap of={patching} axis={axis} />}
@@ -151,6 +172,8 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         Upwards: layers. A curve is a head that hands on what one token holds to another; its width is the strength of
         the routes through it. A route’s strength is the product of the fractions that it keeps; feed-forward parts act
         within a token and are left out.
+        {crossing.stack !== "encoder" &&
+          " Curves from the text to the target are cross heads, those within the target the decoder’s own. The text’s tokens stand for the encoder’s last states, in which its heads have mixed them: choose the heads of the encoder to follow routes there."}
       </p>
     </>
   );
@@ -182,10 +205,27 @@ function RoutePicture(props: {
 const isSame = (a: Hop, b: Hop): boolean =>
   a.layer === b.layer && a.head === b.head && a.from === b.from && a.to === b.to;
 
+// The tokens of routes: T of the layers, then those of the text that cross heads attend to.
+interface Crossing {
+  T: number;
+  labels: readonly string[];
+  source: Answer["source"];
+  stack: Stack; // the chosen one
+}
+
+const isAcross = ({ from }: Hop, { T }: Crossing): boolean => from >= T;
+const stackOfHop = (hop: Hop, of: Crossing): Stack =>
+  of.stack === "encoder" ? of.stack : isAcross(hop, of) ? "cross" : "decoder";
+
+function headOf(hop: Hop, of: Crossing): Pick<Edit, "layer" | "head" | "stack"> {
+  const [{ layer, head }, stack] = [hop, stackOfHop(hop, of)];
+  return stack === of.stack ? { layer, head } : { layer, head, stack };
+}
+
 // Every route in words, with a switch for its heads.
-function RouteList(props: { routes: readonly Route[]; labels: readonly string[]; edits: readonly Edit[] }) {
+function RouteList(props: { routes: readonly Route[]; of: Crossing; edits: readonly Edit[] }) {
   const app = useApp();
-  const { routes, labels, edits } = props;
+  const { routes, of, edits } = props;
   const most = routes[0]?.strength ?? 1;
   return (
     <section class="card route-list">
@@ -204,8 +244,8 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
       </StatusLine>
       <ol>
         {routes.map((route, n) => {
-          const off = route.hops.every((hop) => edits.some((e) => e.layer === hop.layer && e.head === hop.head));
-          const name = wordsOf(route, labels);
+          const off = route.hops.every((hop) => edits.some((edit) => same(edit, headOf(hop, of))));
+          const name = wordsOf(route, of);
           return (
             <li key={n}>
               <Button
@@ -220,7 +260,7 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
                 aria-pressed={off}
                 aria-label={`${off ? "Switch on" : "Switch off"} the heads of route ${n + 1}`}
                 title={off ? "Switch its heads on" : "Switch its heads off"}
-                onClick={() => change(app, switched(edits, route, off))}
+                onClick={() => change(app, switched(edits, route, of, off))}
               >
                 <span aria-hidden="true">{off ? "↺" : "×"}</span>
               </Button>
@@ -232,30 +272,45 @@ function RouteList(props: { routes: readonly Route[]; labels: readonly string[];
   );
 }
 
-// "old → [MASK] by 3·7"
-const wordsOf = ({ hops }: Route, labels: readonly string[]): string =>
+// "old 3 → [MASK] 5 by 3·7", "text old 3 → target alte 2 by cross 3·7"
+const wordsOf = ({ hops }: Route, of: Crossing): string =>
   hops
-    .map(({ layer, head, from, to }) => `${labels[from]} ${from} → ${labels[to]} ${to} by ${layer}·${head}`)
+    .map((hop) => {
+      const { layer, head, from, to } = hop;
+      const { T, labels, stack } = of;
+      const across = isAcross(hop, of);
+      const [text, target, heads] = stack === "encoder" ? ["", "", ""] : across ? ["text ", "target ", "cross "] : ["target ", "", "decoder "]; // prettier-ignore
+      return `${text}${labels[from]} ${across ? from - T : from} → ${target}${labels[to]} ${to} by ${heads}${layer}·${head}`;
+    })
     .join(", ");
 
-function switched(edits: readonly Edit[], { hops }: Route, off: boolean): readonly Edit[] {
-  return hops.reduce((all: readonly Edit[], { layer, head }) => {
-    const there = all.find((e) => e.layer === layer && e.head === head);
+function switched(edits: readonly Edit[], { hops }: Route, of: Crossing, off: boolean): readonly Edit[] {
+  return hops.reduce((all: readonly Edit[], hop) => {
+    const there = all.find((edit) => same(edit, headOf(hop, of)));
     if (off) return there ? toggled(all, there) : all;
-    return there ? all : toggled(all, { kind: "zero", layer, head, factor: 0 });
+    return there ? all : toggled(all, { kind: "zero", ...headOf(hop, of), factor: 0 });
   }, edits);
 }
 
-function exportOf(app: App, answer: Answer, routes: readonly Route[], labels: readonly string[]): Exportable {
+function exportOf(app: App, answer: Answer, routes: readonly Route[], of: Crossing): Exportable {
   const made = madeOf(app, answer, "trace", normsRequest(app.state, answer.layers));
   return {
     ...made,
     part: ".routes",
     rows: () => [
-      ["route", "strength", "layer", "head", "from", "from_token", "to", "to_token"],
-      ...routes.flatMap(
-        ({ strength, hops }, n) =>
-        hops.map(({ layer, head, from, to }) => [n + 1, strength, layer, head, from, labels[from] ?? "", to, labels[to] ?? ""]), // prettier-ignore
+      [
+        ...["route", "strength", "layer", "head", "from", "from_token", "to", "to_token"],
+        ...(of.source ? ["heads"] : []),
+      ],
+      ...routes.flatMap(({ strength, hops }, n) =>
+        hops.map((hop) => {
+          const { layer, head, from, to } = hop;
+          const at = isAcross(hop, of) ? from - of.T : from;
+          return [
+            ...[n + 1, strength, layer, head, at, of.labels[from] ?? "", to, of.labels[to] ?? ""],
+            ...(of.source ? [stackOfHop(hop, of)] : []),
+          ];
+        }),
       ),
     ],
   };
