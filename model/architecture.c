@@ -89,6 +89,8 @@ void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, fl
         read_transposed(tensor, row_first, n_rows, ret);
     else
         read_values(tensor, row_first * tensor->n_columns, n_rows * tensor->n_columns, ret);
+    for (size_t i = 0; tensor->factor != 0 && i < n_rows * tensor->n_columns; i++)
+        ret[i] *= tensor->factor;
 }
 
 /* Returns the largest magnitude as bits. Infinity has larger bits than any number, and NaN larger ones

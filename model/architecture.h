@@ -73,6 +73,7 @@ typedef struct hs_tensor {
     size_t n_rows, n_columns;
     hs_dtype dtype;
     size_t column_step; /* 0: row-major */
+    float factor;       /* of all values when they are read; 0: none */
 } hs_tensor;
 
 /* y = x W' + b; weight is [out][in], bias [1][out]. */
@@ -360,10 +361,11 @@ typedef struct hs_architecture {
     hs_embedding embedding;
     hs_layer *layers; /* [hs_architecture_blocks] */
     hs_score_bias score_bias;
-    double score_divisor; /* scores are (q k' + ...) / score_divisor + bias: 1 in T5; 0: sqrt(d) */
-    double score_cap;     /* c: before the mask, scores s become c tanh(s / c) (Gemma 2); 0: none */
-    bool alibi;           /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
-                           * power of two */
+    double score_divisor;  /* scores are (q k' + ...) / score_divisor + bias: 1 in T5; 0: sqrt(d) */
+    double residual_scale; /* of what attend and feed add to x, in their last weights (Granite); 0: none */
+    double score_cap;      /* c: before the mask, scores s become c tanh(s / c) (Gemma 2); 0: none */
+    bool alibi;            /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
+                            * power of two */
     hs_relative relative;
     hs_convolution convolution;
     hs_norm final_norm;

@@ -36,7 +36,7 @@ typedef enum hs_status {
 
 typedef struct hs_error {
     hs_status status; /* HS_OK while nothing was written */
-    char text[512];   /* one sentence: what is wrong, where, and what to do next */
+    char text[1024];  /* one sentence: what is wrong, where, and what to do next */
 } hs_error;
 
 #define HS_MUST_USE     __attribute__((warn_unused_result))

@@ -157,15 +157,20 @@ static hs_tensor rows_of(const hs_tensor *whole, size_t first, size_t n_rows)
 {
     const size_t value_bytes = whole->dtype == HS_F32 ? 4 : 2;
     const size_t row_step = whole->column_step > 0 ? 1 : whole->n_columns;
-    return (hs_tensor){(const char *)whole->data + first * row_step * value_bytes, n_rows, whole->n_columns,
-                       whole->dtype, whole->column_step};
+    return (hs_tensor){(const char *)whole->data + first * row_step * value_bytes,
+                       n_rows,
+                       whole->n_columns,
+                       whole->dtype,
+                       whole->column_step,
+                       whole->factor};
 }
 
 static hs_tensor columns_of(const hs_tensor *whole, size_t first, size_t n_columns)
 {
-    const hs_tensor column = {whole->data, whole->n_columns, 1, whole->dtype, 0};
+    const hs_tensor column = {
+        .data = whole->data, .n_rows = whole->n_columns, .n_columns = 1, .dtype = whole->dtype};
     const hs_tensor some = rows_of(&column, first, n_columns);
-    return (hs_tensor){some.data, 1, n_columns, whole->dtype, 0};
+    return (hs_tensor){.data = some.data, .n_rows = 1, .n_columns = n_columns, .dtype = whole->dtype};
 }
 
 /* Returns the outputs of a weight. */
@@ -197,7 +202,11 @@ static void bind_matrix(binder *b, bool transposed, size_t n_out, size_t n_in, h
 {
     bind(b, "weight", NULL, transposed ? n_in : n_out, transposed ? n_out : n_in, ret_tensor);
     if (transposed && !b->status)
-        *ret_tensor = (hs_tensor){ret_tensor->data, n_out, n_in, ret_tensor->dtype, n_out};
+        *ret_tensor = (hs_tensor){.data = ret_tensor->data,
+                                  .n_rows = n_out,
+                                  .n_columns = n_in,
+                                  .dtype = ret_tensor->dtype,
+                                  .column_step = n_out};
 }
 
 static void bind_dense(binder *b, const hs__module *module, const hs_architecture *architecture,
@@ -272,6 +281,13 @@ static bool is_there(const hs__module *module, size_t index, const hs_architectu
     return index >= module->first_layer;
 }
 
+/* Scales what a layer adds to the states. */
+static void scale_layer(float factor, hs_layer *layer)
+{
+    layer->output.weight.factor = layer->output.bias.factor = factor;
+    layer->ffn_out.weight.factor = layer->ffn_out.bias.factor = factor;
+}
+
 static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *architecture)
 {
     hs_layer *layer = &architecture->layers[index];
@@ -285,6 +301,7 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
         else
             bind_dense(b, module, architecture, layer);
     }
+    scale_layer((float)architecture->residual_scale, layer);
     if (architecture->relative.shared && architecture->relative.c2p)
         layer->position_key = layer->key;
     if (architecture->relative.shared && architecture->relative.p2c)

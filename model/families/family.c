@@ -27,10 +27,18 @@
     X(llama)                                                                                                 \
     X(smollm3)                                                                                               \
     X(mistral)                                                                                               \
+    X(ministral)                                                                                             \
     X(qwen2)                                                                                                 \
     X(qwen3)                                                                                                 \
     X(phi3)                                                                                                  \
+    X(granite)                                                                                               \
+    X(seed_oss)                                                                                              \
+    X(helium)                                                                                                \
+    X(glm)                                                                                                   \
+    X(glm4)                                                                                                  \
     X(olmo2)                                                                                                 \
+    X(olmo3)                                                                                                 \
+    X(gemma)                                                                                                 \
     X(gemma2)                                                                                                \
     X(gemma3)                                                                                                \
     X(t5)                                                                                                    \
@@ -59,14 +67,13 @@ static void append(char *text, size_t size, const char *more)
 
 static void refuse_type(hs__config *config, const char *type)
 {
-    char known[600] = "";
+    char known[1000] = "";
     for (size_t i = 0; families[i]; i++)
         for (size_t k = 0; families[i]->types[k]; k++) {
-            append(known, sizeof known, known[0] ? ", \"" : "\"");
+            append(known, sizeof known, known[0] ? ", " : "");
             append(known, sizeof known, families[i]->types[k]);
-            append(known, sizeof known, "\"");
         }
-    hs__config_refuse(config, "model_type must be one of %s; not supported: \"%s\"", known, type);
+    hs__config_refuse(config, "model_type \"%.64s\" is not supported; known: %s", type, known);
 }
 
 /* Finds the family of a config that is older than model_type, by a key that only this family has. */

@@ -159,6 +159,17 @@ const hs__family hs__family_mistral = {
     FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), .tokens = &hs__score_head,
     .span = &hs__span_head};
 
+static void configure_ministral(hs__config *config, hs_architecture *architecture)
+{
+    refuse_biases(config);
+    configure_rotated(config, 1e-6, architecture);
+    hs__config_window(config, 4096, json_object_get(config->keys, "layer_types"), 0, architecture);
+}
+
+const hs__family hs__family_ministral = {
+    FAMILY_OF("ministral", llama_layout, mistral_keys, predictor, configure_ministral),
+    .tokens = &hs__score_head, .span = &hs__span_head};
+
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
 static const hs__module qwen2_modules[] = {
@@ -240,6 +251,98 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
 const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head,
                                     .pads = true, .padding_id = 32000};
 
+/* ---- Granite 3 (IBM 2024): Llama whose embedding, scores, sums and logits are scaled ---- */
+
+static void configure_granite(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, false, true, architecture);
+    configure_rotated(config, 1e-6, architecture);
+    architecture->embedding.scale = hs__config_number_or(config, "embedding_multiplier", 1e-6, 1e6, 1);
+    architecture->score_divisor = 1 / hs__config_number_or(config, "attention_multiplier", 1e-6, 1e6, 1);
+    architecture->predictor.scale = 1 / hs__config_number_or(config, "logits_scaling", 1e-6, 1e6, 1);
+    architecture->residual_scale = hs__config_number_or(config, "residual_multiplier", 1e-6, 1e6, 1);
+}
+
+const hs__family hs__family_granite = {FAMILY("granite", llama_layout, configure_granite)};
+
+/* ---- Seed-OSS (ByteDance 2025) ---- */
+
+static const hs__shape_keys seed_oss_keys = KEYS(.kv_heads_default = 8, .head_width_default = 128);
+
+static void configure_seed_oss(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, true, true, architecture);
+    architecture->output_biased = hs__config_flag_or(config, "attention_out_bias", false);
+    configure_rotated(config, 1e-6, architecture);
+}
+
+const hs__family hs__family_seed_oss = {
+    FAMILY_OF("seed_oss", llama_layout, seed_oss_keys, predictor, configure_seed_oss),
+    .tokens = &hs__score_head, .span = &hs__span_head, .pads = true, .padding_id = 1};
+
+/* ---- Helium (Kyutai 2025), and GLM 4 (GLM team 2024), whose neighbouring columns are rotated ---- */
+
+static const hs__shape_keys helium_keys = KEYS(.kv_heads_default = 20, .head_width_default = 128),
+                            glm_keys = KEYS(.kv_heads_default = 2, .head_width_default = 128);
+
+static const hs__module glm_modules[] = {
+    QKV(HS__IF_ATTENTION_BIASED),
+    OUTPUT(HS__NO_BIAS),
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.gate_up_proj", .parts = {HS__FFN_GATE, HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
+    {0},
+};
+
+static const hs__module glm4_modules[] = {
+    QKV(HS__IF_ATTENTION_BIASED),
+    OUTPUT(HS__NO_BIAS),
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "post_self_attn_layernorm", .parts = {HS__ATTENTION_OUT_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
+    {.name = "post_mlp_layernorm", .parts = {HS__FFN_OUT_NORM}},
+    {.name = "mlp.gate_up_proj", .parts = {HS__FFN_GATE, HS__FFN_IN}, .bias = HS__NO_BIAS},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS},
+    {0},
+};
+
+static const hs__module helium_modules[] = {
+    QKV(HS__IF_ATTENTION_BIASED),
+    OUTPUT(HS__NO_BIAS),
+    REST,
+    {0},
+};
+
+static const hs__layout glm_layout = LAYOUT(glm_modules), glm4_layout = LAYOUT(glm4_modules),
+                        helium_layout = LAYOUT(helium_modules);
+
+static void configure_helium(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, false, true, architecture);
+    configure_layers(config, 1e-8, architecture);
+    hs__config_rotation(config, (hs__rotation_keys){.theta = "rope_theta", .base = 1e5}, architecture);
+    architecture->rotary.interleaved = true;
+}
+
+static void configure_glm(hs__config *config, hs_architecture *architecture)
+{
+    read_biases(config, true, false, architecture);
+    configure_layers(config, 1.5625e-7, architecture);
+    hs__config_rotation(
+        config, (hs__rotation_keys){.theta = "rope_theta", .fraction = "partial_rotary_factor", .share = 0.5},
+        architecture);
+    architecture->rotary.interleaved = true;
+}
+
+const hs__family hs__family_helium = {
+    FAMILY_OF("helium", helium_layout, helium_keys, predictor, configure_helium), .tokens = &hs__score_head,
+    .pads = true, .padding_id = 3};
+const hs__family hs__family_glm = {FAMILY_OF("glm", glm_layout, glm_keys, predictor, configure_glm),
+                                   .tokens = &hs__score_head, .pads = true, .padding_id = 151329};
+const hs__family hs__family_glm4 = {FAMILY_OF("glm4", glm4_layout, glm_keys, predictor, configure_glm),
+                                    .tokens = &hs__score_head, .pads = true, .padding_id = 151329};
+
 /* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
 
 static const hs__module olmo2_modules[] = {
@@ -263,6 +366,53 @@ static void configure_olmo2(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2), .pads = true,
                                      .padding_id = 1};
+
+/* Reads OLMo 3's config: OLMo 2 with a window in three of four layers, which no scaling of rotation changes.
+ */
+static void configure_olmo3(hs__config *config, hs_architecture *architecture)
+{
+    static const hs__rotation_keys rotation = {
+        .theta = "rope_theta", .part = "full_attention", .base = 500000};
+    const json_t *types = json_object_get(config->keys, "layer_types");
+    const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, HS__WINDOW_MAX, 4096);
+    read_biases(config, false, false, architecture);
+    configure_layers(config, 1e-5, architecture);
+    hs__config_rotation(config, rotation, architecture);
+    /* As in transformers, a rope_theta beside rope_parameters is of layers without a window only. */
+    const double local = hs__config_theta_or(config, "sliding_attention", rotation.base);
+    for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
+        if (hs__config_has_window(config, types, 4, i)) {
+            hs__window_set(architecture, i, n_keys);
+            architecture->layers[i].rotation_base = local;
+            architecture->layers[i].rotation_unscaled = true;
+        }
+    architecture->qk_norms_whole = true;
+}
+
+const hs__family hs__family_olmo3 = {FAMILY("olmo3", olmo2_layout, configure_olmo3), .pads = true,
+                                     .padding_id = 1};
+
+/* ---- Gemma (Gemma team 2024): Llama with wide heads, a scaled embedding and norms around one ---- */
+
+static const hs__shape_keys gemma_keys = KEYS(.kv_heads_default = 16, .head_width_default = 256);
+static const hs__layout gemma_layout = {NAMES, .layers = llama_modules, .norms_around_one = true};
+
+/* Reads Gemma's config. Its "gelu" has always meant the approximation. */
+static void configure_gemma(hs__config *config, hs_architecture *architecture)
+{
+    const char *activation = hs__config_text(config, "hidden_act");
+    read_biases(config, false, false, architecture);
+    configure_rotated(config, 1e-6, architecture);
+    hs__config_unused(config, "use_bidirectional_attention");
+    hs__config_only(config, "hidden_activation", "gelu_pytorch_tanh");
+    if (!activation || strcmp(activation, "gelu") == 0)
+        architecture->activation = HS_GELU_TANH;
+    architecture->embedding.scale = sqrt((double)architecture->shape.hidden);
+}
+
+const hs__family hs__family_gemma = {
+    FAMILY_OF("gemma", gemma_layout, gemma_keys, tied_predictor, configure_gemma), .tokens = &hs__score_head,
+    .pads = true};
 
 /* ---- Gemma 2 and 3 (Gemma team 2024, 2025): norms before the blocks and of what they add ---- */
 

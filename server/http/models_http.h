@@ -30,7 +30,7 @@ typedef struct hs_fetch_progress {
     char file[256];                  /* under way, "" before the first and after the last */
     uint64_t n_bytes, n_bytes_all;   /* of this file */
     uint64_t n_received;             /* of all files together */
-    char error[640];                 /* of HS_FETCH_FAILED */
+    char error[1152];                /* of HS_FETCH_FAILED */
 } hs_fetch_progress;
 
 typedef struct hs_fetch {

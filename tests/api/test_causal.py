@@ -28,9 +28,11 @@ MODELS = {
     "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
+    **{kind: (family_llama, family_llama.VARIANTS[kind]) for kind in ("ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3")},
+    "gemma": (family_gemma, family_gemma.VARIANTS["gemma"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
-WINDOWS = {"neo": [None, 8, None], "mistral": [8] * 3, "phi3": [8] * 3, "gemma2": [8, None] * 2, "gemma3": [8] * 4}
+WINDOWS = {"neo": [None, 8, None], "mistral": [8] * 3, "phi3": [8] * 3, "ministral": [None, 8, None], "olmo3": [8, 8, 8, None], "gemma2": [8, None] * 2, "gemma3": [8] * 4}
 TEXT = "the war of the city was at the airport for many police"
 
 

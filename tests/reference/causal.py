@@ -41,6 +41,16 @@ def rotate(x, inverse):
                            second * np.cos(angles) + first * np.sin(angles), x[..., 2 * half :]], -1)
 
 
+def rotate_pairs(x, inverse):
+    """Rotates the first 2 len(inverse) columns of [h][T][d], each even one against the next."""
+    n = 2 * len(inverse)
+    angles = (np.arange(x.shape[1], dtype=np.float32)[:, None] * inverse).astype(float)
+    even, odd, turned = x[..., 0:n:2], x[..., 1:n:2], x.copy()
+    turned[..., 0:n:2] = even * np.cos(angles) - odd * np.sin(angles)
+    turned[..., 1:n:2] = odd * np.cos(angles) + even * np.sin(angles)
+    return turned
+
+
 def block(heads, final_norm):
     """The heads with the last state behind the final norm."""
     states = np.concatenate([heads.hidden_states[:-1], final_norm(heads.hidden_states[-1])[None]])

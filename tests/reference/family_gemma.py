@@ -1,5 +1,5 @@
-"""Gemma 2 and 3 of text. Embeddings are multiplied by the root of their width. RMS norms around weights of 1 are before each
-block and of what it adds. Heads are grouped, some layers have windows, and the feed-forward part is gated. Gemma 2 caps
+"""Gemma, Gemma 2 and Gemma 3 of text. Embeddings are multiplied by the root of their width. RMS norms around weights of 1 are
+before each block and, but for Gemma, of what it adds. In Gemma 2 and 3 heads are grouped, some layers have windows, and the feed-forward part is gated. Gemma 2 caps
 scores and logits. Gemma 3 norms each head's queries and keys, and rotates layers with a window by a base of their own."""
 
 import numpy as np
@@ -13,18 +13,21 @@ VARIANTS = {
     "gemma2_caps": dict(caps=(0.8, 3.0), scalar=5),
     "gemma2_untied_f16": dict(caps=(None, None), tied=False, n_heads=3, n_kv=3, kinds="fffs", dtype="F16"),
     "gemma2_base_bf16": dict(prefix="", theta=500.0, dtype="BF16", n_shards=3),
+    "gemma": dict(kind="gemma", n_kv=1),
+    "gemma_untied_bf16": dict(kind="gemma", n_kv=4, tied=False, theta=500.0, activation="gelu_pytorch_tanh", dtype="BF16"),
     "gemma3": dict(kind="gemma3_text"),
     "gemma3_pattern": dict(kind="gemma3_text", pattern=3, scalar=7, caps=(None, 4.0)),
     "gemma3_scaled": dict(kind="gemma3_text", kinds="sfsf", factor=8.0),
     "gemma3_scaled_old_keys": dict(kind="gemma3_text", pattern=2, factor=8.0, old=True, theta=2000.0, local=300.0),
     "gemma3_both_ways": dict(kind="gemma3_text", kinds="sfsf", both_ways=True),
 }
+NORMS = ("input", "post_attention", "pre_feedforward", "post_feedforward")
 KINDS = {"s": "sliding_attention", "f": "full_attention"}
 
 
 def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, head_dim=14, hidden=48, ffn=70, vocab=300,
                  positions=200, caps=(50.0, 30.0), scalar=14, window=9, kinds=None, pattern=None, theta=10000.0, local=10000.0,
-                 factor=None, old=False, both_ways=False, tied=True, prefix="model.", dtype="F32", n_shards=1):
+                 factor=None, old=False, both_ways=False, tied=True, prefix="model.", activation="gelu", dtype="F32", n_shards=1):
     weights, third = Weights(seed), kind == "gemma3_text"
     weights.table("embed_tokens", vocab, hidden)
     weights["embed_tokens.weight"] /= 4
@@ -35,7 +38,7 @@ def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, h
         weights.dense(layer + "self_attn.o_proj", hidden, n_heads * head_dim, 0.3, bias=False)
         for name in "qk" if third else "":
             weights.norm(f"{layer}self_attn.{name}_norm", head_dim, bias=False)
-        for name in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
+        for name in NORMS[:2] if kind == "gemma" else NORMS:
             weights.norm(f"{layer}{name}_layernorm", hidden, bias=False)
         for name in ("gate", "up"):
             weights.dense(f"{layer}mlp.{name}_proj", ffn, hidden, bias=False)
@@ -54,6 +57,10 @@ def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, h
         sliding_window=window, final_logit_softcapping=caps[1], bos_token_id=1, eos_token_id=2, pad_token_id=0,
     )
     config["attn_logit_softcapping"] = None if third else caps[0]
+    if kind == "gemma":
+        for key in ("hidden_activation", "query_pre_attn_scalar", "sliding_window", "final_logit_softcapping", "attn_logit_softcapping"):
+            del config[key]
+        config["hidden_act"] = activation
     if kinds:
         config["layer_types"] = [KINDS[letter] for letter in kinds]
     if pattern:
@@ -73,6 +80,8 @@ def write_random(folder, seed=0, kind="gemma2", n_layers=4, n_heads=4, n_kv=2, h
 
 def slides(config, layer):
     """Returns true if a layer's window slides."""
+    if config["model_type"] == "gemma":
+        return False
     every = 2 if config["model_type"] == "gemma2" else config.get("sliding_window_pattern", 6)
     return config["layer_types"][layer] == KINDS["s"] if "layer_types" in config else (layer + 1) % every != 0
 
@@ -86,7 +95,7 @@ def mask(config, layer, n):
 
 def rotation(config, layer):
     """Frequencies of a layer."""
-    if config["model_type"] == "gemma2":
+    if config["model_type"] in ("gemma", "gemma2"):
         return frequencies(config["head_dim"], config["rope_parameters"]["rope_theta"])
     if "rope_parameters" in config:
         rope = config["rope_parameters"][KINDS["s" if slides(config, layer) else "f"]]
@@ -103,6 +112,7 @@ def cap(x, limit):
 def forward(folder, ids, types=None):
     config, weights = read(folder)
     eps, n_heads, n_kv = config["rms_norm_eps"], config["num_attention_heads"], config["num_key_value_heads"]
+    first, divisor = config["model_type"] == "gemma", np.sqrt(config.get("query_pre_attn_scalar", config["head_dim"]))
 
     def norm(name, x):
         return rms_norm(1 + weights[name + ".weight"], x, eps)
@@ -118,13 +128,15 @@ def forward(folder, ids, types=None):
         y = norm(name + "input_layernorm", x)
         q, k = operand(name + "self_attn.q", number, y, n_heads), operand(name + "self_attn.k", number, y, n_kv)
         v = np.repeat(split_heads(dense(weights, name + "self_attn.v_proj", y), n_kv), n_heads // n_kv, axis=0)
-        scores = cap(q @ k.transpose(0, 2, 1) / np.sqrt(config["query_pre_attn_scalar"]), config["attn_logit_softcapping"])
+        scores = cap(q @ k.transpose(0, 2, 1) / divisor, config.get("attn_logit_softcapping"))
         attention = softmax(scores + mask(config, number, len(x)))
         output = attention @ v
-        x = x + norm(name + "post_attention_layernorm", dense(weights, name + "self_attn.o_proj", join_heads(output)))
-        y = norm(name + "pre_feedforward_layernorm", x)
-        wide = ACTIVATIONS[config["hidden_activation"]](dense(weights, name + "mlp.gate_proj", y)) * dense(weights, name + "mlp.up_proj", y)
-        return x + norm(name + "post_feedforward_layernorm", dense(weights, name + "mlp.down_proj", wide)), attention, output
+        written = dense(weights, name + "self_attn.o_proj", join_heads(output))
+        x = x + (written if first else norm(name + "post_attention_layernorm", written))
+        y = norm(name + ("post_attention_layernorm" if first else "pre_feedforward_layernorm"), x)
+        wide = ACTIVATIONS["gelu_pytorch_tanh"](dense(weights, name + "mlp.gate_proj", y)) * dense(weights, name + "mlp.up_proj", y)
+        written = dense(weights, name + "mlp.down_proj", wide)
+        return x + (written if first else norm(name + "post_feedforward_layernorm", written)), attention, output
 
     heads = run_layers(weights["embed_tokens.weight"][ids] * np.sqrt(config["hidden_size"]), config["num_hidden_layers"], layer)
     return block(heads, lambda x: norm("norm", x))
@@ -135,4 +147,4 @@ def logits(folder, states):
     config, weights = read(folder)
     table = weights.get("lm_head.weight", weights["embed_tokens.weight"])
     return cap(next_logits(states, lambda x: rms_norm(1 + weights["norm.weight"], x, config["rms_norm_eps"]), table),
-               config["final_logit_softcapping"])
+               config.get("final_logit_softcapping"))

@@ -2,7 +2,7 @@
 columns in a part of each head rotate together. The logits have a bias."""
 
 import numpy as np
-from causal import block, causal_mask, frequencies, next_logits
+from causal import block, causal_mask, frequencies, next_logits, rotate_pairs
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers, split_heads
 
@@ -44,16 +44,6 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=None, voc
     return save(folder, config, weights, dtype, n_shards)
 
 
-def rotate(x, inverse):
-    """Rotates the first 2 len(inverse) columns of [h][T][d], each even one against the next."""
-    n = 2 * len(inverse)
-    angles = (np.arange(x.shape[1], dtype=np.float32)[:, None] * inverse).astype(float)
-    even, odd, turned = x[..., 0:n:2], x[..., 1:n:2], x.copy()
-    turned[..., 0:n:2] = even * np.cos(angles) - odd * np.sin(angles)
-    turned[..., 1:n:2] = odd * np.cos(angles) + even * np.sin(angles)
-    return turned
-
-
 def forward(folder, ids, types=None):
     config, weights = read(folder, "transformer.")
     eps, n_heads = config["layer_norm_epsilon"], config["n_head"]
@@ -63,7 +53,7 @@ def forward(folder, ids, types=None):
         name = f"h.{number}."
         y = layer_norm(weights, name + "ln_1", x, eps)
         q, k, v = (split_heads(dense(weights, f"{name}attn.{part}_proj", y), n_heads) for part in "qkv")
-        attention, output = attend(rotate(q, inverse), rotate(k, inverse), v, causal_mask(len(x), config=config))
+        attention, output = attend(rotate_pairs(q, inverse), rotate_pairs(k, inverse), v, causal_mask(len(x), config=config))
         wide = ACTIVATIONS[config["activation_function"]](dense(weights, name + "mlp.fc_in", y))
         x = x + dense(weights, name + "attn.out_proj", join_heads(output)) + dense(weights, name + "mlp.fc_out", wide)
         return x, attention, output

@@ -19,9 +19,10 @@ SEQUENCE = {
     "deberta-v2": ("pooler.dense", "gelu", "classifier"),
     "modernbert": ("head.dense", "gelu", "classifier"),
     "eurobert": ("dense", "gelu", "classifier"),
-    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"), (None, None, "score")),
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text",
+                     "ministral", "seed_oss", "helium", "glm", "glm4"), (None, None, "score")),
 }
-SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
+SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "ministral", "seed_oss", "helium", "glm", "glm4")
 NEXT_SENTENCE = ("base.pooler.dense", "tanh", "cls.seq_relationship")
 
 

@@ -170,6 +170,23 @@ SAVED = {
     "phi3": {**SIZES, "num_key_value_heads": 2},
     "phi3 window": {**SIZES, "sliding_window": 9, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0,
                                                                       "partial_rotary_factor": 0.75}},
+    "ministral": {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 9},
+    # its scores are not divided by the root of the width, so that float32 rounds them more
+    "granite": {**SIZES, "num_key_value_heads": 2, "initializer_range": 0.2},
+    "granite scaled": {**SIZES, "num_key_value_heads": 2, "embedding_multiplier": 3.0, "attention_multiplier": 0.2,
+                       "residual_multiplier": 0.4, "logits_scaling": 5.0, "attention_bias": True, "mlp_bias": True,
+                       "tie_word_embeddings": True},
+    "seed_oss": {**SIZES, "num_key_value_heads": 2, "head_dim": 12},
+    "seed_oss unbiased": {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "attention_bias": False, "attention_out_bias": True,
+                          "mlp_bias": True},
+    "helium": {**SIZES, "num_key_value_heads": 2, "head_dim": 8},
+    "helium biased": {**SIZES, "num_key_value_heads": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True},
+    "glm": {**SIZES, "num_key_value_heads": 2, "head_dim": 12},
+    "glm unbiased": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": False},
+    "glm4": {**SIZES, "num_key_value_heads": 2, "head_dim": 12},
+    "glm4 biased": {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "attention_bias": True},
+    "olmo3": {**SIZES, "num_hidden_layers": 4, "num_key_value_heads": 2, "sliding_window": 9},
+    "gemma": {**SIZES, "num_key_value_heads": 1, "head_dim": 12},
     **{f"{name} bidirectional": {**SIZES, "is_causal": False, "num_key_value_heads": 2} for name in ("gpt_neox", "llama", "mistral", "qwen2", "qwen3")},
     "gpt2 bidirectional": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3,
                                is_causal=False),
@@ -191,7 +208,8 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text"}
+CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
+          "ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3", "gemma"}
 
 
 def classes(name):

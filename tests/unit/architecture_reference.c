@@ -32,7 +32,7 @@ hs_tensor random_tensor(size_t n_rows, size_t n_columns, float middle, float spr
         }
         values[i] = middle + spread * sum;
     }
-    return (hs_tensor){values, n_rows, n_columns, HS_F32, 0};
+    return (hs_tensor){.data = values, .n_rows = n_rows, .n_columns = n_columns, .dtype = HS_F32};
 }
 
 hs_dense random_dense(size_t n_out, size_t n_in)

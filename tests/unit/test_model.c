@@ -330,7 +330,7 @@ START_TEST(the_family_is_checked_before_the_weights)
     ck_assert_int_eq(unlink(path), 0);
     folder_write(dir, "pytorch_model.bin", "PK", 2);
     folder_write(dir, "config.json", config, sizeof config - 1);
-    check_refused(HS_BAD_MODEL, "not supported: \"t6\"");
+    check_refused(HS_BAD_MODEL, "model_type \"t6\" is not supported");
 }
 END_TEST
 
