@@ -2,6 +2,7 @@
 import csv
 import fcntl
 import gzip
+import html
 import io
 import json
 import os
@@ -18,6 +19,7 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -88,6 +90,10 @@ def test_examples_are_the_extremes_of_the_sample(plain_run):
         high, low = examples["highest"][figure][1][5], examples["lowest"][figure][1][5]
         assert len(high) == len(low) == 3
         assert high[0][1] >= high[1][1] >= high[2][1] >= low[2][1] >= low[1][1] >= low[0][1]
+    links = re.findall(r'href="http://127.0.0.1:8080/#(view=head.*?)"', (plain_run / "out" / "report.html").read_text())
+    linked = [parse_qs(html.unescape(link)) for link in links]
+    assert {link["text"][0] for link in linked} == {t["text"] for t in examples["texts"]}
+    assert {(link["layer"][0], link["max"][0]) for link in linked} == {("2", "24")}
 
 
 def forms(folder, lines):

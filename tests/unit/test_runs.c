@@ -12,6 +12,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <math.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { N_TEXTS = 20, SPACE_MAX = 1 << 30 };
 
@@ -366,6 +368,61 @@ START_TEST(a_wrong_option_is_named_before_any_text_is_read)
 }
 END_TEST
 
+/* Changes the database as another program may. */
+static void database_change(const char *sql)
+{
+    char path[100];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/corpora.db", dir);
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+START_TEST(a_server_keeps_a_thousand_runs)
+{
+    const hs_run_request request = request_make(NULL, NULL);
+    const char *wrong;
+    hs_error err = {0};
+    hs_upload *upload = NULL;
+    database_change("WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 999)"
+                    " INSERT INTO runs(id, name, model, max_tokens, layers, thresholds, state)"
+                    " SELECT printf('%016x', k), 'old', 'mini', 8, '0', '0.3', 'done' FROM n");
+    hs__upload_abandon(upload_begin());
+    database_change("INSERT INTO runs(id, name, model, max_tokens, layers, thresholds, state)"
+                    " VALUES(printf('%016x', 1000), 'last', 'mini', 8, '0', '0.3', 'failed')");
+    ck_assert_int_eq(hs__upload_begin(runs, &request, 0, &upload, &wrong, &err), HS_NO_SPACE);
+    ck_assert_msg(strstr(err.text, "keeps 1000 runs"), "%s", err.text);
+    ck_assert_ptr_null(upload);
+    ck_assert_uint_eq(folders(), 0);
+}
+END_TEST
+
+START_TEST(a_large_upload_is_written_whole)
+{
+    enum { PIECE = 1 << 20, N_PIECES = 9 };
+    char pattern[100];
+    struct stat input;
+    glob_t found;
+    hs_upload *upload = upload_begin();
+    char *piece = malloc(PIECE + 1);
+    ck_assert_ptr_nonnull(piece);
+    memset(piece, 'a', PIECE);
+    piece[PIECE - 1] = '\n';
+    piece[PIECE] = 0;
+    for (int k = 0; k < N_PIECES; k++)
+        text_send(upload, piece);
+    snprintf(pattern, sizeof pattern, "%s/runs/*/*", dir);
+    ck_assert_int_eq(glob(pattern, GLOB_PERIOD, NULL, &found), 0);
+    ck_assert_int_eq(stat(found.gl_pathv[found.gl_pathc - 1], &input), 0);
+    ck_assert_int_eq(input.st_size, (off_t)N_PIECES * PIECE);
+    globfree(&found);
+    hs__upload_abandon(upload);
+    ck_assert_uint_eq(folders(), 0);
+    free(piece);
+}
+END_TEST
+
 /* A run takes the bytes of its input, and of what it is said to need. */
 START_TEST(runs_and_uploads_share_the_space)
 {
@@ -583,14 +640,9 @@ END_TEST
 /* A database that cannot be read is no lack of memory. */
 START_TEST(an_unreadable_database_is_named)
 {
-    char path[100];
-    sqlite3 *db;
     hs_error err = {0};
     json_t *json;
-    snprintf(path, sizeof path, "%s/corpora.db", dir);
-    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-    ck_assert_int_eq(sqlite3_exec(db, "ALTER TABLE runs RENAME TO others", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    database_change("ALTER TABLE runs RENAME TO others");
     ck_assert_int_eq(reads[_i]("0123456789abcdef", &json, &err), HS_IO);
     ck_assert_msg(strstr(err.text, "corpora.db: no such table"), "%s", err.text);
     ck_assert_ptr_null(json);
@@ -601,13 +653,9 @@ END_TEST
 START_TEST(a_thread_that_cannot_go_on_says_why)
 {
     char path[100], text[4096] = "";
-    sqlite3 *db;
     ck_assert(hs__runs_close(runs));
     ck_assert_int_eq(hs__runs_open(dir, 1, SPACE_MAX, &runs, NULL), HS_OK);
-    snprintf(path, sizeof path, "%s/corpora.db", dir);
-    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-    ck_assert_int_eq(sqlite3_exec(db, "ALTER TABLE runs RENAME TO others", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    database_change("ALTER TABLE runs RENAME TO others");
     snprintf(path, sizeof path, "%s/messages", top);
     ck_assert_ptr_nonnull(freopen(path, "w", stderr));
     ck_assert_int_eq(hs__runs_start(runs, api.api, &options, NULL), HS_OK);
@@ -800,6 +848,8 @@ int main(void)
     tcase_add_test(uploads, an_upload_that_ends_early_leaves_nothing);
     tcase_add_test(uploads, an_upload_without_a_text_is_refused);
     tcase_add_test(uploads, a_wrong_option_is_named_before_any_text_is_read);
+    tcase_add_test(uploads, a_server_keeps_a_thousand_runs);
+    tcase_add_test(uploads, a_large_upload_is_written_whole);
     tcase_add_test(uploads, runs_and_uploads_share_the_space);
     tcase_add_test(restarts, a_run_goes_on_after_the_server_was_closed);
     tcase_add_test(restarts, a_run_that_does_not_stop_is_left_after_three_seconds);
