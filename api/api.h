@@ -63,6 +63,7 @@ void hs_api_model_release(hs_api *api, hs_served_model *served); /* NULL is fine
 const char *hs_served_name(const hs_served_model *served);
 const hs_model *hs_served_weights(const hs_served_model *served);
 const hs_engine *hs_served_engine(const hs_served_model *served);
+const hs_engine *hs_served_decoder(const hs_served_model *served); /* NULL: it has none */
 
 /* Computes the missing SHA-256 of models (about 1 s per GB). For a thread of its own. Until then GET /models
  * has null, and npz and safetensors answers compute the hash of their model themselves. */
@@ -149,6 +150,9 @@ typedef struct hs_field {
     double low, high;
     bool tokenize; /* also a field of POST /tokenize */
 } hs_field;
+
+/* The field stack, in the order of its choices. */
+typedef enum hs_stack { HS_STACK_ENCODER, HS_STACK_DECODER, HS_STACK_CROSS } hs_stack;
 
 /* Returns field i in the order of reading, without `model`; NULL past the last. */
 const hs_field *hs_field_at(size_t i);
@@ -249,6 +253,18 @@ enum {
     HS_LINES_TOKENS = 512,
     HS_LINES_BYTES = 64 << 20,
 };
+
+/* ---- what a decoder reads ---- */
+
+/* Returns the token that the decoder of a model reads first, or -1 if nothing says which. language: of its
+ * text, which is this token for mBART; 0: the model's default. */
+int32_t hs_target_start(const hs_model *model, int32_t language);
+
+/* Encodes a text as the decoder of a model reads it: in its language, behind the start token, which counts as
+ * one of tokens_max. The start token is known. Fails as hs_tokenizer_encode. */
+HS_MUST_USE hs_status hs_target_encode(const hs_model *model, const hs_text *text,
+                                       const hs_encode_options *options, hs_encoding *ret_encoding,
+                                       hs_error *err);
 
 /* ---- prompts of sentence encoders ---- */
 

@@ -147,37 +147,20 @@ static int check_tokens(hs_job *job, const hs_encoding *encoding)
                       "not empty");
 }
 
-/* Encodes the text that a decoder reads, in its language. The one that mBART's tokenizer puts behind it
- * becomes the start token, as in transformers' shift_tokens_right. */
-static hs_status target_text_encode(hs_job *job, const hs__served_model *decoder, const hs__input *input,
-                                    size_t tokens_max, int32_t *ret_start, hs_encoding *ret_target)
-{
-    const hs_tokenizer *tokenizer = hs_model_target_tokenizer(decoder->model);
-    const hs_languages *languages = hs_tokenizer_languages(tokenizer);
-    const int32_t named = job->analysis.target_language,
-                  language = named ? named : hs_model_target_language(decoder->model);
-    const bool moves = languages->last && decoder->architecture->starts_with_language;
-    size_t n_prompt;
-    const hs_status st = encode_whole(job, tokenizer, input, tokens_max - !moves, language > 0 ? language : 0,
-                                      ret_target, &n_prompt, &job->error);
-    if (!st && moves)
-        *ret_start = ret_target->ids[--ret_target->n_tokens];
-    return st;
-}
-
 /* Encodes what a decoder reads, after its start token. */
 static hs_status target_encode(hs_job *job, const hs__served_model *decoder, const hs__input *input,
                                hs_encoding *ret_target)
 {
     const size_t max_tokens = job->analysis.max_tokens, positions = decoder->shape->n_positions;
     const hs_tokenizer *tokenizer = hs_model_target_tokenizer(decoder->model);
-    int32_t start = hs__job_start(job, decoder);
+    const hs_encode_options options = {.tokens_max = max_tokens < positions ? max_tokens : positions,
+                                       .split_special_tokens = job->analysis.split_special_tokens,
+                                       .language = job->analysis.target_language};
+    if (!input->ids)
+        return hs_target_encode(decoder->model, &input->text, &options, ret_target, &job->error);
     const hs_status st =
-        input->ids ? hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_target,
-                                             &job->error)
-                   : target_text_encode(job, decoder, input, max_tokens < positions ? max_tokens : positions,
-                                        &start, ret_target);
-    return st ? st : hs_encoding_begin(tokenizer, start, ret_target, &job->error);
+        hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_target, &job->error);
+    return st ? st : hs_encoding_begin(tokenizer, hs__job_start(job, decoder), ret_target, &job->error);
 }
 
 /* Encodes the text whose states a decoder reads. */
@@ -383,7 +366,7 @@ static void plan_sources(hs_job *job)
     for (size_t k = job->analysis.n_sources; k-- > 0;) {
         job->source_selections[k] = *selection;
         job->source_selections[k].n_memory =
-            job->analysis.stack == HS__STACK_CROSS ? job->source_encoder_texts[k].n_tokens : 0;
+            job->analysis.stack == HS_STACK_CROSS ? job->source_encoder_texts[k].n_tokens : 0;
     }
 }
 
@@ -437,7 +420,7 @@ static size_t capture_bytes(const hs_job *job)
 static void plan_again(hs_job *job)
 {
     hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
-    if (job->analysis.stack == HS__STACK_CROSS)
+    if (job->analysis.stack == HS_STACK_CROSS)
         repeating &= ~(HS__OUTPUT_BIT(contributions) | HS__OUTPUT_BIT(rollout) |
                        (job->analysis.head_distance == HS__DISTANCE_JS ? HS__OUTPUT_BIT(head_distances) : 0));
     if (!repeating || job->analysis.n_interventions > 0 ||
@@ -497,7 +480,7 @@ static void plan(hs_job *job)
                        .heads = analysis->heads,
                        .n_heads = analysis->n_heads,
                        .taps = taps_of(job, analysis->outputs),
-                       .n_memory = analysis->stack == HS__STACK_CROSS ? job->encoder_text.n_tokens : 0};
+                       .n_memory = analysis->stack == HS_STACK_CROSS ? job->encoder_text.n_tokens : 0};
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
      * to 2 T), and capturing them now saves the pass of that request. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);

@@ -48,16 +48,50 @@ void hs__job_release(hs_job *job)
     job->capture_bytes = 0;
 }
 
+/* ---- what a decoder reads ---- */
+
+/* Returns true if the tokenizer puts the language of a target behind it, and transformers' shift_tokens_right
+ * makes it the start token: mBART. */
+static bool language_starts(const hs_model *model)
+{
+    return hs_model_decoder(model)->starts_with_language &&
+           hs_tokenizer_languages(hs_model_target_tokenizer(model))->last;
+}
+
+int32_t hs_target_start(const hs_model *model, int32_t language)
+{
+    const int32_t start = hs_model_decoder(model)->start_id;
+    if (!language_starts(model))
+        return start;
+    if (language)
+        return language;
+    return start >= 0 ? start : hs_model_target_language(model);
+}
+
+hs_status hs_target_encode(const hs_model *model, const hs_text *text, const hs_encode_options *options,
+                           hs_encoding *ret, hs_error *err)
+{
+    const hs_tokenizer *tokenizer = hs_model_target_tokenizer(model);
+    const int32_t named = options->language, language = named ? named : hs_model_target_language(model);
+    const bool moves = language_starts(model);
+    hs_encode_options of_text = *options;
+    int32_t start = hs_target_start(model, named);
+    of_text.tokens_max -= !moves;
+    of_text.language = language > 0 ? language : 0;
+    hs_status st = hs_tokenizer_encode(tokenizer, text, NULL, &of_text, ret, err);
+    if (st)
+        return st;
+    if (moves)
+        start = ret->ids[--ret->n_tokens];
+    st = hs_encoding_begin(tokenizer, start, ret, err);
+    if (st)
+        hs_encoding_finish(ret);
+    return st;
+}
+
 int32_t hs__job_start(const hs_job *job, const hs__served_model *decoder)
 {
-    const hs_architecture *architecture = decoder->architecture;
-    const int32_t named = job->analysis.target_language;
-    if (!architecture->starts_with_language ||
-        !hs_tokenizer_languages(hs_model_target_tokenizer(decoder->model))->last)
-        return architecture->start_id;
-    if (named)
-        return named;
-    return architecture->start_id >= 0 ? architecture->start_id : hs_model_target_language(decoder->model);
+    return hs_target_start(decoder->model, job->analysis.target_language);
 }
 
 hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)

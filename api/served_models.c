@@ -142,6 +142,11 @@ const hs_engine *hs_served_engine(const hs_served_model *served)
     return served->engine;
 }
 
+const hs_engine *hs_served_decoder(const hs_served_model *served)
+{
+    return served->decoder ? served->decoder->engine : NULL;
+}
+
 /* ---- workspaces ---- */
 
 hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served)

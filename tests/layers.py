@@ -41,6 +41,7 @@ server/corpus/search
 server/corpus/report/drawing
 server/corpus/report/html
 server/corpus/report/report_value
+server/corpus/decoder_texts
 server/corpus/corpus
 server/corpus/input
 server/hub

@@ -162,7 +162,7 @@ static void name_layer(const hs__output *output, const hs__answer *a, size_t l, 
 {
     const bool states = output->axes[0] == HS_AXIS_STATE;
     const char *blocks = !hs__answer_stack(a) ? "blocks" : a->model->encoder ? "decoder" : "encoder";
-    const char *cross = a->analysis->stack == HS__STACK_CROSS && !states ? "cross_" : "";
+    const char *cross = a->analysis->stack == HS_STACK_CROSS && !states ? "cross_" : "";
     if (states && l == 0)
         snprintf(ret, n_ret, "%s.0.hook_resid_pre", blocks);
     else

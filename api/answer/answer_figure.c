@@ -82,7 +82,7 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
                                 "figure is drawn as svg or pdf, and csv has its numbers: "
                                 "ask for one of these formats")
                    : 0;
-    if (analysis->stack == HS__STACK_CROSS && is_map(&analysis->figure) &&
+    if (analysis->stack == HS_STACK_CROSS && is_map(&analysis->figure) &&
         analysis->figure.show == HS__SHOW_BOTH)
         return hs__refuse(problem, 422, "/figure/show",
                           "show is both, but the maps of cross heads have different columns: tokens of the "
@@ -216,7 +216,7 @@ static void similarities_sign(maker *m)
 static hs_status maps_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
-    const bool cross = a->analysis->stack == HS__STACK_CROSS;
+    const bool cross = a->analysis->stack == HS_STACK_CROSS;
     const size_t T = a->encoding->n_tokens, K = hs__answer_keys(a);
     if (labels_create(m, T + K, err))
         return HS_NO_MEMORY;

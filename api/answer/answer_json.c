@@ -62,7 +62,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
 {
     const size_t row = longest_token(model, encoding), column = longest_token(model, source);
     const size_t longest = row > column ? row : column, T = encoding->n_tokens, S = source->n_tokens;
-    const size_t K = analysis->stack == HS__STACK_CROSS ? S : T;
+    const size_t K = analysis->stack == HS_STACK_CROSS ? S : T;
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, K, longest + 24);
     const hs__measures m = {.analysis = analysis,

@@ -119,7 +119,7 @@ static size_t flow_bytes(const hs__measures *m, size_t n_maps)
 
 static size_t rollout_prepare_bytes(const hs__measures *m)
 {
-    return m->analysis->stack == HS__STACK_CROSS ? 0 : flow_bytes(m, m->analysis->n_layers + 3);
+    return m->analysis->stack == HS_STACK_CROSS ? 0 : flow_bytes(m, m->analysis->n_layers + 3);
 }
 
 /* A map has the place of the step's result. */
@@ -257,8 +257,8 @@ static unsigned choose_distance_taps(const hs__analysis_request *analysis)
 /* The states that enter the requested heads are those of layers, or within a decoder's layers. */
 static unsigned input_taps(const hs__analysis_request *analysis)
 {
-    return analysis->stack == HS__STACK_CROSS ? HS_KEEP(EVERY_STATE) | HS_KEEP(CROSS_STATE)
-                                              : HS_KEEP(EVERY_STATE);
+    return analysis->stack == HS_STACK_CROSS ? HS_KEEP(EVERY_STATE) | HS_KEEP(CROSS_STATE)
+                                             : HS_KEEP(EVERY_STATE);
 }
 
 /* The last layer's heads are followed by no similarities. */
@@ -590,7 +590,7 @@ unsigned hs__outputs_own(const hs__analysis_request *analysis)
     unsigned kinds = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
         const hs__own_passes *own =
-            analysis->stack == HS__STACK_CROSS && rows[i].own_of_cross ? rows[i].own_of_cross : rows[i].own;
+            analysis->stack == HS_STACK_CROSS && rows[i].own_of_cross ? rows[i].own_of_cross : rows[i].own;
         kinds |= holds(analysis->outputs, i) && own ? 1U << own->kind : 0;
     }
     return kinds;
@@ -691,7 +691,7 @@ static int check_reader(const hs__analysis_request *analysis, hs__problem *probl
 
 int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *problem)
 {
-    const bool cross = analysis->stack == HS__STACK_CROSS;
+    const bool cross = analysis->stack == HS_STACK_CROSS;
     const char *heads = cross ? "cross heads" : "the decoder", *pointer, *why;
     if (!analysis->model->encoder)
         return check_reader(analysis, problem);

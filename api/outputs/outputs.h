@@ -98,7 +98,7 @@ HS_MUST_USE hs_status hs__answer_attention_rows(const hs__answer *answer, size_t
 /* Returns the number of keys: the tokens, unless the answer is of cross heads. */
 static inline size_t hs__answer_keys(const hs__answer *a)
 {
-    const bool cross = a->analysis->stack == HS__STACK_CROSS;
+    const bool cross = a->analysis->stack == HS_STACK_CROSS;
     assert(!cross || a->source);
     return cross ? a->source->n_tokens : a->encoding->n_tokens;
 }

@@ -418,7 +418,7 @@ int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architec
 /* One intervention that is being read. The readers of kind, factor and from know its first member only. */
 typedef struct changed_heads {
     hs__change change;
-    unsigned stack; /* HS__STACK_... */
+    unsigned stack; /* HS_STACK_... */
     hs_intervention *to;
     uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
 } changed_heads;
@@ -455,7 +455,7 @@ static int read_stack(const hs__reading *r)
     const int stack = hs__choice_find(r->value, r->row->field.choices);
     if (stack < 0)
         return hs__reading_refuse(r, "one of \"encoder\", \"decoder\", \"cross\"");
-    if (!model->encoder && stack != HS__STACK_ENCODER)
+    if (!model->encoder && stack != HS_STACK_ENCODER)
         return hs__refuse(r->problem, 422, r->pointer,
                           "the request is about heads that no decoder changes: leave stack out%s",
                           model->decoder ? ", or send stack \"decoder\" or \"cross\" in the request" : "");
@@ -531,7 +531,7 @@ static int read_patch_positions(const hs__reading *r)
 static int check_patch_stack(const hs__reading *r, const changed_heads *h)
 {
     const bool states = h->change.kind == HS_INTERVENE_PATCH_STATE;
-    if (!is_patch(&h->change) || h->stack == r->analysis->stack || (states && h->stack != HS__STACK_ENCODER))
+    if (!is_patch(&h->change) || h->stack == r->analysis->stack || (states && h->stack != HS_STACK_ENCODER))
         return 0;
     return hs__refuse(
         r->problem, 422, r->pointer,
@@ -555,7 +555,7 @@ static bool is_in_encoder(const hs__reading *list, size_t i)
 {
     const hs__row *row = &intervention_members[STACK];
     const json_t *stack = json_object_get(json_array_get(list->value, i), row->field.name);
-    return list->model->encoder && hs__choice_find(stack, row->field.choices) == HS__STACK_ENCODER;
+    return list->model->encoder && hs__choice_find(stack, row->field.choices) == HS_STACK_ENCODER;
 }
 
 /* Reads the i-th intervention as number `at` of the request's. */
@@ -586,7 +586,7 @@ static int read_intervention(const hs__reading *list, size_t i, size_t at)
     to->factor = h.change.factor;
     to->layers = h.layers;
     to->heads = h.heads;
-    to->cross = h.stack == HS__STACK_CROSS;
+    to->cross = h.stack == HS_STACK_CROSS;
     analysis->source_of[at] = h.change.source;
     analysis->named_at[at] = (uint16_t)i;
     return 0;

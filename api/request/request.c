@@ -647,7 +647,7 @@ int hs__stack_choose(hs__analysis_request *analysis, hs__problem *problem)
     const int choice = hs__choice_find(stack, hs_field_find("stack")->choices);
     if (stack && choice < 0)
         return hs__refuse_value(problem, "/stack", stack, "one of \"encoder\", \"decoder\", \"cross\"");
-    if (!stack || choice == HS__STACK_ENCODER)
+    if (!stack || choice == HS_STACK_ENCODER)
         return 0;
     if (!served->decoder)
         return hs__refuse(

@@ -161,9 +161,6 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 #define HS__SOURCES_MAX       8
 #define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
 
-/* The field stack, in the order of its choices. */
-enum { HS__STACK_ENCODER, HS__STACK_DECODER, HS__STACK_CROSS };
-
 /* One of three inputs; the others are NULL. */
 typedef struct hs__input {
     hs_text text, text_pair; /* bytes NULL: none */
@@ -231,7 +228,7 @@ typedef struct hs__slice {
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     hs__input input;
-    unsigned stack;          /* HS__STACK_...; ENCODER also for models that have one stack only */
+    unsigned stack;          /* HS_STACK_...; ENCODER also for models that have one stack only */
     hs__input decoder_input; /* a text or ids: what the decoder reads after its start token. If the request is
                               * about the encoder, effects follow that decoder */
     int32_t source_language, target_language; /* tokens; 0: not named */

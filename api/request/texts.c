@@ -153,22 +153,32 @@ void hs_field_problem(const char *pointer, const char *detail, char *ret_text, s
 /* Reads each text as a request that has no other field. */
 
 struct hs_fields {
-    hs_shape shape; /* the model's, with tokens_max positions */
-    hs__served_model model;
+    hs_shape shape;                /* of the stack, with tokens_max positions */
+    hs__served_model model, other; /* the stack's, and that of the encoder or decoder beside it, if any */
     hs__analysis_request read;
 };
 
-hs_status hs_fields_create(const hs_model *model, size_t tokens_max, hs_fields **ret_fields, hs_error *err)
+hs_status hs_fields_create(const hs_model *model, hs_stack stack, size_t tokens_max, hs_fields **ret_fields,
+                           hs_error *err)
 {
     hs_fields *fields = calloc(1, sizeof *fields);
     if (!fields)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the settings");
-    fields->shape = *hs_model_shape(model);
+    const hs_architecture *encoder = hs_model_architecture(model), *decoder = hs_model_decoder(model),
+                          *own = stack ? decoder : encoder, *other = stack ? encoder : decoder;
+    fields->shape = own->shape;
     fields->shape.n_positions = tokens_max;
-    fields->model.model = model;
-    fields->model.architecture = hs_model_architecture(model);
-    fields->model.shape = &fields->shape;
+    fields->model = (hs__served_model){.name = "this model",
+                                       .list_command = "GET /models",
+                                       .model = model,
+                                       .architecture = own,
+                                       .shape = &fields->shape};
+    if (other) {
+        fields->other = (hs__served_model){.model = model, .architecture = other, .shape = &other->shape};
+        *(stack ? &fields->model.encoder : &fields->model.decoder) = &fields->other;
+    }
     fields->read.model = &fields->model;
+    fields->read.stack = stack;
     hs__fields_default(&fields->model, &fields->read);
     *ret_fields = fields;
     return HS_OK;
@@ -197,8 +207,11 @@ static hs_status value_read(hs_fields *fields, const char *name, json_t *value, 
         hs_field_problem(problem.pointer, problem.detail, text, sizeof text);
         return hs_fail(err, problem.status == 500 ? HS_NO_MEMORY : HS_INVALID, "%s", text);
     }
-    const hs_status st = hs_interventions_check(&fields->shape, fields->read.interventions,
-                                                fields->read.n_interventions, &why);
+    const hs__analysis_request *read = &fields->read;
+    const size_t n_own = read->n_own_interventions, n_other = read->n_interventions - n_own;
+    hs_status st = hs_interventions_check(&fields->shape, read->interventions, n_own, &why);
+    if (!st && n_other)
+        st = hs_interventions_check(fields->other.shape, read->interventions + n_own, n_other, &why);
     return st ? hs_fail(err, st, ": %s", why.text) : HS_OK;
 }
 
@@ -220,11 +233,15 @@ hs_field_values hs_fields_values(const hs_fields *fields)
                              .attention_threshold = read->attention_threshold,
                              .special_masked = read->special_tokens != 0,
                              .split_special_tokens = read->split_special_tokens,
+                             .source_language = read->source_language,
+                             .target_language = read->target_language,
                              .prompt = read->prompt,
                              .has_sentence_ends = read->has_sentence_ends,
                              .sentence_ends = read->sentence_ends,
                              .n_sentence_ends = read->n_sentence_ends,
                              .similarity = hs__similarity_kind(read),
                              .interventions = read->interventions,
-                             .n_interventions = read->n_interventions};
+                             .n_interventions = read->n_own_interventions,
+                             .source_interventions = read->interventions + read->n_own_interventions,
+                             .n_source_interventions = read->n_interventions - read->n_own_interventions};
 }

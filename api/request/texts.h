@@ -35,6 +35,8 @@ typedef struct hs_field_values {
     float attention_threshold;
     bool special_masked; /* special_tokens: "mask" */
     bool split_special_tokens;
+    int32_t source_language; /* of each text, or of what a decoder reads; 0: the model's default */
+    int32_t target_language;
     const hs_prompt *prompt; /* of the model, before each text; NULL: none */
     bool has_sentence_ends;  /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     const int32_t *sentence_ends;
@@ -42,14 +44,17 @@ typedef struct hs_field_values {
     hs_similarity similarity; /* similarity_space and center */
     const hs_intervention *interventions;
     size_t n_interventions;
+    const hs_intervention *source_interventions; /* of a decoder: those in the encoder that it reads */
+    size_t n_source_interventions;
 } hs_field_values;
 
 /* Fields read outside a request. One thread at a time. */
 typedef struct hs_fields hs_fields;
 
-/* Creates fields with the defaults of /analyze. tokens_max: the limit of max_tokens. Borrows the model. */
-HS_MUST_USE hs_status hs_fields_create(const hs_model *model, size_t tokens_max, hs_fields **ret_fields,
-                                       hs_error *err);
+/* Creates fields with the defaults of /analyze for the heads of a stack, which the model has. tokens_max: the
+ * limit of max_tokens. Borrows the model. */
+HS_MUST_USE hs_status hs_fields_create(const hs_model *model, hs_stack stack, size_t tokens_max,
+                                       hs_fields **ret_fields, hs_error *err);
 void hs_fields_destroy(hs_fields *fields); /* NULL is fine */
 
 /* Sets a field from a text, at most once. HS_INVALID: the message continues the field's name, as in

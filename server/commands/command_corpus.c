@@ -495,9 +495,9 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model
     if (st)
         return st;
     job->model = model->model;
-    job->engine = model->engine;
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
     if (!st) {
+        hs__corpus_stack_choose(job, model->engine, model->decoder);
         st = filter_read(o, job, filter, err);
         return st ? st : capacity_check(job, err);
     }

@@ -49,10 +49,11 @@ hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
     const hs__record_text *body = &text->body;
     if (text->reached)
         return HS_OK;
-    const bool is_inside = text->window || (cuts_left && text->encoding.truncated);
-    const span first = span_of(&text->encoding, 0, is_inside),
-               second = span_of(&text->encoding, 1, is_inside);
-    text->reached = span_copy(&body->text, text->encoding.n_tokens, first);
+    const hs_encoding *own = &text->encoding, *source = text->source.n_tokens ? &text->source : NULL;
+    const hs_encoding *of_first = source ? source : own;
+    const span first = span_of(of_first, 0, text->window || (cuts_left && of_first->truncated)),
+               second = span_of(own, source ? 0 : 1, text->window || (cuts_left && own->truncated));
+    text->reached = span_copy(&body->text, of_first->n_tokens, first);
     text->reached_first = first.first;
     if (body->pair.bytes) {
         text->reached_pair = span_copy(&body->pair, text->encoding.n_tokens, second);

@@ -24,6 +24,7 @@
 /* ---- settings ---- */
 
 typedef struct hs__corpus_settings {
+    hs_stack stack;                             /* whose heads are counted */
     hs_field_values fields;                     /* those that /analyze has too; borrowed from reader */
     hs_fields *reader;                          /* owned */
     float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
@@ -51,8 +52,8 @@ typedef struct hs__expected_file {
 
 typedef struct hs__corpus_job {
     const hs_model *model;
-    const hs_engine
-        *engine; /* of the stack whose heads are counted: its shape and architecture are the run's */
+    const hs_engine *engine;  /* of the heads that are counted: hs__corpus_stack_choose */
+    const hs_engine *encoder; /* of the texts that these heads' decoder reads; NULL: they are no decoder's */
     const char *model_name;
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
@@ -80,6 +81,14 @@ static inline const char *hs__corpus_input_name(const hs__corpus_job *job, size_
     return job->input_names ? job->input_names[i] : job->inputs[i];
 }
 
+/* Sets the engines of the settings' stack. engine, decoder: of the model; decoder is NULL if it has none. */
+static inline void hs__corpus_stack_choose(hs__corpus_job *job, const hs_engine *engine,
+                                           const hs_engine *decoder)
+{
+    job->engine = job->settings.stack ? decoder : engine;
+    job->encoder = job->settings.stack ? engine : NULL;
+}
+
 /* Returns the number of maps that a text has: those of all counted layers and heads. */
 static inline size_t hs__corpus_maps(const hs__corpus_job *job)
 {
@@ -95,7 +104,8 @@ size_t hs__corpus_together(const hs__corpus_job *job);
 typedef struct hs__text {
     hs__record record;    /* its record; bytes lie in the block */
     hs__record_text body; /* its text, until all counters have seen it */
-    hs_encoding encoding; /* owned */
+    hs_encoding encoding; /* of the target for a decoder; owned */
+    hs_encoding source;   /* of the text whose states a decoder reads; else zeroed; owned */
     size_t first, end;    /* tokens that are counted: [first, end) */
     size_t place;         /* in its pass, below HS_CORPUS_BATCH */
     size_t window;        /* of its record, from 0 */
@@ -106,7 +116,7 @@ typedef struct hs__text {
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
     char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
-    char *reached_pair;             /* the same of the second text; NULL: there is none; owned */
+    char *reached_pair;             /* the same of the second text, or target; NULL: there is none; owned */
     uint32_t reached_first;         /* code points of the text before it, */
     uint32_t reached_pair_first;    /* and of the second text */
     bool sampled;                   /* set by examples: it may become one */

@@ -13,9 +13,7 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
             err, HS_NOT_FOUND,
             "this server no longer serves the model '%.100s'; start it with that model, or delete the run",
             row->model);
-    ret->job = (hs__corpus_job){.model = hs_served_weights(ret->served),
-                                .engine = hs_served_engine(ret->served),
-                                .model_name = row->model};
+    ret->job = (hs__corpus_job){.model = hs_served_weights(ret->served), .model_name = row->model};
     const char *texts[HS__SETTINGS_MAX];
     hs_error why = {0};
     json_t *given;
@@ -31,6 +29,7 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
     if (st)
         return hs_fail(err, st, "%s%s", hs__setting_field(*ret_wrong)->name, why.text);
     *ret_wrong = SIZE_MAX;
+    hs__corpus_stack_choose(&ret->job, hs_served_engine(ret->served), hs_served_decoder(ret->served));
     return hs__requirements_measure(&ret->job, &ret->needs, err);
 }
 

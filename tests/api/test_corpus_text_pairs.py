@@ -102,7 +102,7 @@ def test_columns_that_are_not_there_are_named(headscope, tmp_path):
     (tmp_path / "in.csv").write_text("text,text_target\na,b\n")
     (tmp_path / "two.csv").write_text("text,other\na,b\n")
     (tmp_path / "in.txt").write_text("a\n")
-    for name, options, why in (("in.csv", [], "a column 'text_target', which a run does not read"),
+    for name, options, why in (("in.csv", [], "a column 'text_target', which a run without stack does not read"),
                                ("two.csv", ["--pair-field", "p"], "no column 'p' for the pair_field"),
                                ("in.txt", ["--input-format", "text", "--pair-field", "p"], "has no field 'p'")):
         done = corpus(headscope, tmp_path / name, "-o", tmp_path / "out", *options)

@@ -116,6 +116,29 @@ def check_listed(report, reference, name):
         assert missing.max() <= (listed.min() if some.all() else 0) + near
 
 
+def assert_is_the_references(report, reference, n_texts):
+    """Every array of the reference."""
+    np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
+    np.testing.assert_array_equal(report["layers"], np.arange(reference.options.n_layers))
+    for name in ("focus", "focal"):
+        check_listed(report, reference, name)
+    for name, expected in reference.means().items():
+        if name in ("focus", "focal"):
+            continue
+        if name.startswith("profiles_"):
+            np.testing.assert_allclose(report[name], expected, rtol=PROFILES, atol=PROFILES, err_msg=name)
+            continue
+        actual, near = report[name], reference.near[name]
+        assert actual.shape == expected.shape, name
+        difference = np.abs(actual - expected)
+        if name in ERRORS:
+            difference = np.maximum(difference - ERRORS[name] * np.maximum(n_texts, np.abs(expected)), 0)
+        in_all = difference.reshape(*near.shape, -1).sum(-1)
+        assert (in_all <= near).all(), (name, (in_all - near).max())
+        if near.any():
+            print(f"{name}: differs by {in_all.sum():g} of {expected.sum():g}; {near.sum():g} is near an edge")
+
+
 @pytest.mark.parametrize(("make_texts", "options", "settings"), [
     (made_up_texts, [], {}), pytest.param(paragraphs, [], {}, marks=pytest.mark.slow),
     (short_texts, CENTERED, {"centered": True}),
@@ -129,25 +152,7 @@ def check_listed(report, reference, name):
 def test_report_is_the_references(make_texts, options, settings, tmp_path):
     texts = make_texts()
     report, reference = report_of(texts, tmp_path, *options), reference_of(texts, tmp_path, **settings)
-    np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
-    np.testing.assert_array_equal(report["layers"], np.arange(12))
-    for name in ("focus", "focal"):
-        check_listed(report, reference, name)
-    for name, expected in reference.means().items():
-        if name in ("focus", "focal"):
-            continue
-        if name.startswith("profiles_"):
-            np.testing.assert_allclose(report[name], expected, rtol=PROFILES, atol=PROFILES, err_msg=name)
-            continue
-        actual, near = report[name], reference.near[name]
-        assert actual.shape == expected.shape, name
-        difference = np.abs(actual - expected)
-        if name in ERRORS:
-            difference = np.maximum(difference - ERRORS[name] * np.maximum(len(texts), np.abs(expected)), 0)
-        in_all = difference.reshape(*near.shape, -1).sum(-1)
-        assert (in_all <= near).all(), (name, (in_all - near).max())
-        if near.any():
-            print(f"{name}: differs by {in_all.sum():g} of {expected.sum():g}; {near.sum():g} is near an edge")
+    assert_is_the_references(report, reference, len(texts))
 
 
 # ---- experiments ----

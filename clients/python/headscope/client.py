@@ -245,6 +245,7 @@ class Client:
 
             name                  of the run, in lists and reports
             model                 a name of models(); by default the first
+            stack                 whose heads: "decoder" of an encoder-decoder model reads the texts' `text_target`
             max_tokens            cuts each text to this many tokens, special ones included
             windows               True: longer texts become windows of max_tokens, each counted as a text
             stride                with windows: tokens that neighbouring windows share
@@ -254,6 +255,8 @@ class Client:
             map_bins              most rows of the report's maps over positions
             special_tokens        "mask": every figure leaves out the special tokens around a text
             split_special_tokens  True: "[MASK]" and others in a text are ordinary text
+            source_language       language of the texts, for NLLB, M2M100 and mBART
+            target_language       language of `text_target`
             prompt_name           the prompt of a sentence encoder before each text, by its name in models()
             sentence_ends         tokens that end a sentence
             similarity_space      the head's output ("head") or what it adds to the state ("residual")
@@ -263,7 +266,7 @@ class Client:
             masked_share          fraction of the tokens that are masked and predicted in a second pass
             mask_seed             chooses the masked tokens
             field                 the member of each object that holds the text: "text"
-            pair_field            the member with a second text, which becomes a second segment
+            pair_field            the member with a second text, which becomes a second segment, or a decoder's text
             label_field           the member with the text's class, for accuracy
             effects_share         fraction of the labelled texts in which each head is switched off in turn
             pruning_share         fraction of the texts for the curve of what the lowest heads cost

@@ -368,13 +368,14 @@ static json_t *side_json(const hs_corpus_options *o, const hs__example *examples
     return side;
 }
 
-static json_t *example_json(const hs__example *example, json_t *file)
+/* second: the name of its second text. */
+static json_t *example_json(const hs__example *example, json_t *file, const char *second)
 {
     const uint64_t window = example->number / HS__WINDOW_NUMBERS;
     json_t *json =
         json_pack("{sI sO sI ss ss*}", "number", (json_int_t)(example->number % HS__WINDOW_NUMBERS), "file",
-                  file ? file : json_null(), "line", (json_int_t)example->line, "text", example->text,
-                  "text_pair", example->pair);
+                  file ? file : json_null(), "line", (json_int_t)example->line, "text", example->text, second,
+                  example->pair);
     if (window)
         json_object_set_new(json, "window", json_integer((json_int_t)window));
     return json;
@@ -386,9 +387,11 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
     const hs__example *examples = sample->kept;
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     const json_t *inputs = json_object_get(results->names, "inputs");
+    const char *second = json_object_get(results->identity, "stack") ? "text_target" : "text_pair";
     json_t *texts = json_array();
     for (size_t i = 0; i < sample->n; i++)
-        json_array_append_new(texts, example_json(&examples[i], json_array_get(inputs, examples[i].file)));
+        json_array_append_new(texts,
+                              example_json(&examples[i], json_array_get(inputs, examples[i].file), second));
     json_object_set_new(to, "examples",
                         json_pack("{so so so}", "texts", texts, "highest",
                                   side_json(&o, examples, sample->n, 1), "lowest",
@@ -470,6 +473,9 @@ static void percent_write(FILE *out, const char *text)
 /* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
 static void viewer_link(const json_t *report, const char *text, const char *pair, FILE *out)
 {
+    const char *stack =
+        json_string_value(hs__report_value(report, "provenance.options.stack", (hs__indices){0}));
+    const bool decodes = stack && strcmp(stack, "encoder") != 0;
     const json_t *layers = hs__report_value(report, "layers", (hs__indices){0});
     const char *model =
         json_string_value(hs__report_value(report, "provenance.model.name", (hs__indices){0}));
@@ -483,8 +489,10 @@ static void viewer_link(const json_t *report, const char *text, const char *pair
                 hs__report_value(report, "provenance.options.max_tokens", (hs__indices){0})),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
     percent_write(out, text);
+    if (decodes)
+        fprintf(out, "&amp;stack=%s", strcmp(stack, "cross") ? "decoder" : "cross");
     if (pair)
-        fputs("&amp;pair=", out);
+        fputs(decodes ? "&amp;target=" : "&amp;pair=", out);
     percent_write(out, pair ? pair : "");
     fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
 }
@@ -497,7 +505,8 @@ static void texts_write(const json_t *report, FILE *out)
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const json_t *text = json_array_get(texts, i);
         const char *words = json_string_value(json_object_get(text, "text")),
-                   *pair = json_string_value(json_object_get(text, "text_pair"));
+                   *target = json_string_value(json_object_get(text, "text_target")),
+                   *pair = target ? target : json_string_value(json_object_get(text, "text_pair"));
         fprintf(out, "<li id=\"text-%zu\"><b>line %lld</b> ", i,
                 (long long)json_integer_value(json_object_get(text, "line")));
         hs__html_text(out, words ? words : "");

@@ -10,6 +10,7 @@
 #include "api/figures/figure.h"
 #include "engine/analysis/analysis.h"
 #include "model/tokenizer/tokenizer.h"
+#include "server/corpus/decoder_texts.h"
 #include "server/corpus/report/report_value.h"
 #include "server/corpus/search/strongest.h"
 
@@ -33,7 +34,7 @@ typedef struct chosen {
 typedef struct one_text {
     const hs__corpus_job *job;
     const chosen *chosen;
-    const hs_encoding *encoding;
+    const hs_encoding *encoding, *source; /* source: what a decoder reads; else zeroed */
     const hs_capture *capture;
     hs_tap similarity;
     float threshold; /* of similarity */
@@ -180,14 +181,22 @@ static json_t *heads_json(const one_text *t, const hs__example *example)
 static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture *capture, hs_error *err)
 {
     const hs__corpus_job *job = t->job;
-    const hs_sequence sequence = {.ids = t->encoding->ids,
-                                  .types = t->encoding->types,
-                                  .n_tokens = t->encoding->n_tokens,
-                                  .capture = capture,
-                                  .interventions = job->settings.fields.interventions,
-                                  .n_interventions = job->settings.fields.n_interventions};
-    return hs_engine_compute(job->engine, workspace, &sequence, 1, NULL,
-                             &(hs_run_control){.cancelled = job->stop}, err);
+    const hs_run_control control = {.cancelled = job->stop};
+    hs__source_states *states = NULL;
+    hs_sequence sequence = {.ids = t->encoding->ids,
+                            .types = t->encoding->types,
+                            .n_tokens = t->encoding->n_tokens,
+                            .capture = capture,
+                            .interventions = job->settings.fields.interventions,
+                            .n_interventions = job->settings.fields.n_interventions};
+    hs_status st = job->encoder ? hs__source_states_create(job, 1, TOKENS_MAX, &states, err) : HS_OK;
+    if (!st && states)
+        st = hs__source_states_compute(states, (const hs_encoding *const[]){t->source}, 1, &control,
+                                       &sequence, err);
+    if (!st)
+        st = hs_engine_compute(job->engine, workspace, &sequence, 1, NULL, &control, err);
+    hs__source_states_destroy(states);
+    return st;
 }
 
 static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__example *example, json_t **ret,
@@ -208,6 +217,24 @@ static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__ex
     return st;
 }
 
+/* Encodes the beginning of an example, at most TOKENS_MAX tokens. */
+static hs_status example_encode(const hs__corpus_job *job, const hs__example *example,
+                                hs_encoding *ret_source, hs_encoding *ret, hs_error *err)
+{
+    const size_t most = job->settings.fields.max_tokens, n = most < TOKENS_MAX ? most : TOKENS_MAX;
+    const hs_encode_options options = {.tokens_max = n,
+                                       .split_special_tokens = job->settings.fields.split_special_tokens,
+                                       .language = job->settings.fields.source_language};
+    const hs_text text = {example->text, strlen(example->text)},
+                  pair = {example->pair, example->pair ? strlen(example->pair) : 0};
+    size_t n_prompt;
+    *ret_source = (hs_encoding){0};
+    if (job->encoder)
+        return hs__decoder_texts_encode(job, &text, &pair, n, ret_source, ret, err);
+    return hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text,
+                            pair.bytes ? &pair : NULL, &options, ret, &n_prompt, err);
+}
+
 /* Analyses the beginning of a text, at most TOKENS_MAX tokens. *ret is NULL if the text cannot be encoded.
  * HS_NO_MEMORY. HS_CANCELLED: *job->stop became non-zero. */
 static hs_status one_text_make(const hs__counting *counting, hs_workspace *workspace,
@@ -215,12 +242,7 @@ static hs_status one_text_make(const hs__counting *counting, hs_workspace *works
 {
     const hs__corpus_job *job = counting->job;
     const hs_corpus_options *o = counting->statistics;
-    const size_t most = job->settings.fields.max_tokens;
-    const hs_encode_options options = {.tokens_max = most < TOKENS_MAX ? most : TOKENS_MAX,
-                                       .split_special_tokens = job->settings.fields.split_special_tokens};
-    const hs_text text = {example->text, strlen(example->text)},
-                  pair = {example->pair, example->pair ? strlen(example->pair) : 0};
-    hs_encoding encoding;
+    hs_encoding encoding, source;
     hs_error why = {0};
     chosen c = {0};
     *ret = NULL;
@@ -228,17 +250,17 @@ static hs_status one_text_make(const hs__counting *counting, hs_workspace *works
     one_text t = {.job = job,
                   .chosen = &c,
                   .encoding = &encoding,
+                  .source = &source,
                   .similarity = similarity_tap(job),
                   .threshold = o->thresholds[o->threshold_main]};
-    size_t n_prompt;
-    hs_status st = hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text,
-                                    pair.bytes ? &pair : NULL, &options, &encoding, &n_prompt, &why);
+    hs_status st = example_encode(job, example, &source, &encoding, &why);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "%s", why.text);
     if (st)
         return HS_OK;
     if (encoding.n_tokens)
         st = encoded_make(&t, workspace, example, ret, err);
+    hs_encoding_finish(&source);
     hs_encoding_finish(&encoding);
     return st;
 }
@@ -261,6 +283,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     layers_choose(job, &c);
     size->shared += hs_capture_bytes(hs_engine_shape(job->engine), &c.selection, TOKENS_MAX) +
+                    hs__source_states_bytes(job, 1, TOKENS_MAX) +
                     (2 * LAYERS + 1) * cells * JSON_NUMBER_BYTES;
 }
 

@@ -306,12 +306,14 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < p->n; k++) {
         const hs__text *t = &p->texts[k];
+        const bool decodes = w->job->encoder; /* the tokens are those of the target */
+        const char *body = decodes ? t->reached_pair : t->reached;
         const hs__indexed_text indexed = {.number = hs__text_number(t),
                                           .line = t->record.line,
                                           .file = hs__corpus_input_name(w->job, t->record.file),
-                                          .body = t->reached ? t->reached : "",
-                                          .n_before = t->reached_first,
-                                          .pair = t->reached_pair,
+                                          .body = body ? body : "",
+                                          .n_before = decodes ? t->reached_pair_first : t->reached_first,
+                                          .pair = decodes ? NULL : t->reached_pair,
                                           .n_before_pair = t->reached_pair_first,
                                           .encoding = &t->encoding,
                                           .first = t->first,

@@ -140,13 +140,16 @@ static hs_status words_find(const json_t *words, const char *field, hs_text *ret
     return HS_OK;
 }
 
-/* Refuses an object with a target, which would not be read. */
-static hs_status target_refuse(const json_t *object, hs__record_text *ret)
+/* Refuses an object with a member that would not be read. */
+static hs_status unread_refuse(const json_t *object, const hs__input_format *given, hs__record_text *ret)
 {
-    const json_t *target = json_object_get(object, HS__TARGET_FIELD);
-    return !target || json_is_null(target)
-               ? HS_OK
-               : none(ret, HS__TARGET_FIELD " is not read by runs; with the field 'text' it is left out");
+    const char *field = hs__unread_field_of(given);
+    const json_t *value = json_object_get(object, field);
+    if (!value || json_is_null(value))
+        return HS_OK;
+    snprintf(ret->why, sizeof ret->why, "%s is not read by runs with%s; with the field 'text' it is left out",
+             field, given->has_target ? " this stack" : "out stack");
+    return HS_BAD_REQUEST;
 }
 
 /* Finds the second text of an object. */
@@ -154,7 +157,7 @@ static hs_status pair_find(const json_t *object, const hs__input_format *given, 
 {
     const char *field = hs__pair_field_of(given);
     const json_t *value = *field ? member_find(object, field) : NULL;
-    if (!*given->pair_field && (!value || json_is_null(value)))
+    if (!*given->pair_field && !given->has_target && (!value || json_is_null(value)))
         return HS_OK;
     if (json_is_array(value))
         return words_find(value, field, &ret->pair, &ret->copies[1], ret);
@@ -187,8 +190,8 @@ static hs_status json_find(const hs__input_format *given, const char *record, si
     }
     const bool is_object = json_is_object(ret->json);
     const json_t *value = is_object ? value_find(ret->json, field) : ret->json;
-    hs_status st = is_object && !*field ? target_refuse(ret->json, ret) : HS_OK;
-    if (!st && (is_object || *given->pair_field))
+    hs_status st = is_object && !*field ? unread_refuse(ret->json, given, ret) : HS_OK;
+    if (!st && (is_object || *given->pair_field || given->has_target))
         st = pair_find(ret->json, given, ret);
     if (st)
         return st;

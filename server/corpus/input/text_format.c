@@ -308,28 +308,37 @@ static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
 
 const char *hs__pair_field_of(const hs__input_format *given)
 {
-    return *given->pair_field ? given->pair_field : *given->field ? "" : "text_pair";
+    return *given->pair_field  ? given->pair_field
+           : given->has_target ? "text_target"
+           : *given->field     ? ""
+                               : "text_pair";
 }
 
-/* Finds the column of second texts. HS_INVALID: the header lacks one that the user names, or has one of
- * targets. */
+const char *hs__unread_field_of(const hs__input_format *given)
+{
+    return given->has_target ? "text_pair" : "text_target";
+}
+
+/* Finds the column of second texts. HS_INVALID: the header lacks one that the user names or a decoder needs,
+ * or has one that is not read. */
 static hs_status pair_layout(const char *path, const peek *p, const hs__input_format *given,
                              hs__record_layout *ret, hs_error *err)
 {
     const peek pair = {p->bytes, p->n, hs__pair_field_of(given), p->quote, p->scratch},
-               target = {p->bytes, p->n, HS__TARGET_FIELD, p->quote, p->scratch};
+               unread = {p->bytes, p->n, hs__unread_field_of(given), p->quote, p->scratch};
     hs__record_layout found;
-    if (!*given->field && column_find(&target, ret->csv.delimiter, &found))
+    if (!*given->field && column_find(&unread, ret->csv.delimiter, &found))
         return hs_fail(err, HS_INVALID,
-                       "'%s' has a column '" HS__TARGET_FIELD
-                       "', which a run does not read. To leave it out, "
+                       "'%s' has a column '%s', which a run with%s does not read. To leave it out, "
                        "name the text's column with field, for example 'text'",
-                       path);
+                       path, unread.field, given->has_target ? " this stack" : "out stack");
     ret->has_pairs = *pair.field && column_find(&pair, ret->csv.delimiter, &found);
     ret->pair_column = ret->has_pairs ? found.column : 0;
-    if (ret->has_pairs || !*given->pair_field || !p->n)
+    if (ret->has_pairs || !(*given->pair_field || given->has_target) || !p->n)
         return HS_OK;
-    return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the pair_field", path, pair.field);
+    return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the %s", path, pair.field,
+                   *given->pair_field ? "pair_field"
+                                      : "text that the decoder reads: pair_field names another column");
 }
 
 /* Finds the column of labels. HS_INVALID: the format has no labels, or the header lacks the column. */
@@ -361,7 +370,9 @@ static hs_status layout_find(const char *path, const peek *p, const hs__input_fo
         st = rows_layout(path, p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
     if (format == HS__FORMAT_JSON && p->n && !begins_array(p))
         st = hs_fail(err, HS_INVALID, "'%s' is not a JSON array: it does not begin with a bracket", path);
-    const char *named = *given->field ? given->field : given->pair_field;
+    const char *named = *given->field       ? given->field
+                        : given->has_target ? hs__pair_field_of(given)
+                                            : given->pair_field;
     if (*named && p->n &&
         (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,

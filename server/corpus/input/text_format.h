@@ -58,16 +58,18 @@ typedef struct hs__input_format {
     hs__text_format format;            /* AUTO: detected for each file */
     char field[HS__FIELD_BYTES];       /* name in objects, or header of a column; "": text */
     char pair_field[HS__FIELD_BYTES];  /* the same of its second text; "": hs__pair_field_of */
+    bool has_target;                   /* the second text is what a decoder reads: each record has one */
     char label_field[HS__FIELD_BYTES]; /* the same of a text's label; "": texts have none */
     bool no_quotes;                    /* quotation marks of csv and tsv are ordinary characters */
 } hs__input_format;
 
-/* Returns the field of a record's second text: that of the option, or text_pair unless the user names the
- * field of the text and so reads it alone; "": none. */
+/* Returns the field of a record's second text: that of the option, else text_target of a decoder, else
+ * text_pair. "": none, because the user names the field of the text and so reads it alone. */
 const char *hs__pair_field_of(const hs__input_format *given);
 
-/* The field of a decoder's text, which runs do not read: they refuse records with it. */
-#define HS__TARGET_FIELD "text_target"
+/* Returns the field that the run does not read: it refuses records with it, unless the user names the field
+ * of the text. */
+const char *hs__unread_field_of(const hs__input_format *given);
 
 const char *hs__input_format_name(hs__text_format format); /* "jsonl" */
 /* Finds the format of a media type, without its parameters. Types such as "application/gzip" are AUTO. False:

@@ -148,8 +148,10 @@ static bool run_begin(compared_run *run, const json_t *report)
     run->n_heads = (size_t)n_heads;
     run->provenance = json_incref(json_object_get(report, "provenance"));
     json_t *options = json_object_get(run->provenance, "options");
-    if (!json_object_get(options, "center")) /* reports of earlier versions lack it */
+    if (!json_object_get(options, "center")) /* reports of earlier versions lack it, and stack */
         json_object_set_new(options, "center", json_string("none"));
+    if (!json_object_get(options, "stack"))
+        json_object_set_new(options, "stack", json_string("encoder"));
     run->findings = json_incref(json_object_get(report, "findings"));
     run->relations = json_incref((json_t *)hs__report_value(report, "syntax.relations", none));
     return true;

@@ -375,6 +375,7 @@ static const struct {
     {"special_tokens", "\"keep\""},   {"split_special_tokens", "false"},
     {"sentence_ends", "null"},        {"field", "null"},
     {"prompt_name", "null"},          {"prompt", "null"},
+    {"source_language", "null"},      {"target_language", "null"},
     {"similarity_space", "\"head\""}, {"center", "\"none\""},
     {"head_distances", "null"},
 };

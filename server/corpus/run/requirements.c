@@ -4,6 +4,7 @@
 
 #include "server/base/machine.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/decoder_texts.h"
 #include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/workers.h"
@@ -83,7 +84,8 @@ static uint64_t maps_memory(const hs_corpus_options *o)
 static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, uint64_t statistics)
 {
     const size_t T = job->settings.fields.max_tokens;
-    return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
+    const size_t n = hs__corpus_together(job);
+    return statistics + hs_workspace_bytes(job->engine, n * T) + hs__source_states_bytes(job, n, T) +
            hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES;
 }
 

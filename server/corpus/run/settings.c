@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STACK_NAMES "encoder|decoder|cross"
+static const char *const stack_names[] = {"encoder", "decoder", "cross"};
+
 /* Returns the largest max_tokens of a model. */
 static size_t tokens_most(const hs_shape *shape)
 {
@@ -18,6 +21,25 @@ static size_t tokens_most(const hs_shape *shape)
 }
 
 /* ---- parsers of what /analyze lacks ---- */
+
+/* Reads whose heads are counted. The names are those of the field of /analyze. */
+static hs_status read_stack(const char *text, const hs_model *model, hs__corpus_settings *ret, void *options,
+                            hs_error *err)
+{
+    const int at = hs_choice_find(STACK_NAMES, text, strlen(text));
+    (void)options;
+    if (at < 0)
+        return hs_fail(err, HS_INVALID, "encoder, decoder or cross");
+    ret->stack = (hs_stack)at;
+    ret->input.has_target = at != HS_STACK_ENCODER;
+    if (at != HS_STACK_ENCODER && !hs_model_decoder(model))
+        return hs_fail(err, HS_INVALID, "left out: this model has one stack of layers");
+    if (at == HS_STACK_CROSS)
+        return hs_fail(err, HS_INVALID,
+                       "encoder or decoder: runs have no statistics of cross heads. POST /analyze and "
+                       "'headscope analyze' have their maps, pairs and summaries of one text");
+    return HS_OK;
+}
 
 static hs_status read_thresholds(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                  void *options, hs_error *err)
@@ -113,6 +135,12 @@ static hs_status read_no_quotes(const char *text, const hs_model *model, hs__cor
 static const hs__setting_row rows[] = {
     {.field = {"max_tokens", HS_FIELD_INTEGER, "N",
                "truncate texts to this many tokens (128, or the model's maximum)", .low = 2}},
+    {.field = {"stack", HS_FIELD_ENUM, "STACK",
+               "heads of an encoder-decoder model: encoder or decoder, which reads text_target (encoder)",
+               .choices = STACK_NAMES},
+     .read = read_stack,
+     .default_text = "encoder",
+     .default_json = "\"encoder\""},
     {.field = {"layers", HS_FIELD_NUMBERS, "LIST", "all, last, or numbers like 0,3,-1 (all)",
                .choices = "last|all"},
      .default_text = "all"},
@@ -129,6 +157,9 @@ static const hs__setting_row rows[] = {
     {.field = {"special_tokens", HS_FIELD_ENUM, "HOW",
                "keep, or mask: exclude those around a text from all figures (keep)", .choices = "keep|mask"}},
     {.field = {"split_special_tokens", HS_FIELD_FLAG, NULL, "treat [MASK] in a text as ordinary text"}},
+    {.field = {"source_language", HS_FIELD_TEXT, "CODE",
+               "of NLLB, M2M100 and mBART: language of the texts, such as eng_Latn"}},
+    {.field = {"target_language", HS_FIELD_TEXT, "CODE", "with stack decoder: language of text_target"}},
     {.field = {"prompt_name", HS_FIELD_TEXT, "NAME",
                "prompt of a sentence encoder, put before each text (none)"},
      .default_text = ""},
@@ -153,7 +184,7 @@ static const hs__setting_row rows[] = {
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_field},
     {.field = {"pair_field", HS_FIELD_TEXT, "NAME",
-               "the same of a second text, which makes a pair (text_pair, if it is there)"},
+               "the same of a second text: a pair's (text_pair, if there), or the decoder's (text_target)"},
      .part = HS__SETTINGS_OF_INPUT,
      .read = read_pair_field},
     {.field = {"no_quotes", HS_FIELD_FLAG, NULL,
@@ -244,6 +275,27 @@ static hs_status options_create(hs__corpus_settings *settings, hs_error *err)
     return HS_OK;
 }
 
+/* Checks that the decoder's first token and the language of its text are known, as for /analyze. */
+static hs_status target_check(const hs__corpus_settings *s, const hs_model *model, size_t *ret_wrong,
+                              hs_error *err)
+{
+    const int32_t language = s->fields.target_language;
+    const bool has_languages = hs_tokenizer_languages(hs_model_target_tokenizer(model))->source >= 0;
+    *ret_wrong = hs__setting_find("target_language");
+    if (!s->stack)
+        return language ? hs_fail(err, HS_INVALID, ": only the text of a decoder has it: add stack decoder")
+                        : HS_OK;
+    if (has_languages && !language && hs_model_target_language(model) < 0)
+        return hs_fail(err, HS_INVALID,
+                       " is missing: the target needs a language, one of those in GET /models");
+    if (hs_target_start(model, language) >= 0)
+        return HS_OK;
+    *ret_wrong = hs__setting_find("stack");
+    return hs_fail(err, HS_INVALID,
+                   " needs to know which token the decoder reads first: add decoder_start_token_id to "
+                   "config.json");
+}
+
 /* Checks what windows and stride need of other settings. */
 static hs_status windows_check(const hs__corpus_settings *s, const hs_model *model, size_t *ret_wrong,
                                hs_error *err)
@@ -266,12 +318,46 @@ static hs_status windows_check(const hs__corpus_settings *s, const hs_model *mod
     return HS_OK;
 }
 
+/* Refuses settings that have no meaning for a decoder. */
+static hs_status stack_check(const char *const texts[HS__SETTINGS_MAX], const hs__corpus_settings *s,
+                             size_t *ret_wrong, hs_error *err)
+{
+    static const char *const names[] = {"windows",       "stride",        "masked_share", "label_field",
+                                        "effects_share", "pruning_share", "prompt_name"};
+    for (size_t i = 0; s->stack && i < sizeof names / sizeof *names; i++) {
+        const size_t k = hs__setting_find(names[i]);
+        if (!texts[k] || !*texts[k] || strcmp(texts[k], "0") == 0 || strcmp(texts[k], "false") == 0)
+            continue;
+        *ret_wrong = k;
+        return hs_fail(err, HS_INVALID,
+                       " is not allowed with stack %s: leave it out, or count the encoder's heads",
+                       stack_names[s->stack]);
+    }
+    return HS_OK;
+}
+
+/* Reads the stack, which decides how the other settings are read, and makes their reader. */
+static hs_status reader_create(const char *const texts[HS__SETTINGS_MAX], const hs_model *model,
+                               hs__corpus_settings *ret, size_t *ret_wrong, hs_error *err)
+{
+    const size_t k = *ret_wrong = hs__setting_find("stack");
+    const setting s = setting_at(k);
+    hs_status st = setting_read(&s, texts[k] && *texts[k] ? texts[k] : s.row->default_text, model, ret, err);
+    if (!st)
+        st = stack_check(texts, ret, ret_wrong, err);
+    const hs_architecture *decoder = hs_model_decoder(model);
+    return st ? st
+              : hs_fields_create(model, ret->stack,
+                                 tokens_most(ret->stack ? &decoder->shape : hs_model_shape(model)),
+                                 &ret->reader, err);
+}
+
 hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX], const hs_model *model,
                                    hs__corpus_settings *ret, size_t *ret_wrong, hs_error *err)
 {
     *ret = (hs__corpus_settings){0};
     *ret_wrong = 0;
-    hs_status st = hs_fields_create(model, tokens_most(hs_model_shape(model)), &ret->reader, err);
+    hs_status st = reader_create(texts, model, ret, ret_wrong, err);
     if (!st)
         st = options_create(ret, err);
     for (size_t k = 0; !st && k < hs__settings_count(); k++) {
@@ -283,6 +369,8 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX], co
     }
     if (!st)
         ret->fields = hs_fields_values(ret->reader);
+    if (!st)
+        st = target_check(ret, model, ret_wrong, err);
     return st ? st : windows_check(ret, model, ret_wrong, err);
 }
 
@@ -302,27 +390,37 @@ static json_t *numbers_json(const uint16_t *numbers, size_t n)
     return list;
 }
 
-/* Returns the interventions in the form of /analyze, with the numbers of all layers and heads; NULL if none.
+/* Adds interventions in heads of a stack in the form of /analyze, with the numbers of all layers and heads.
  */
-static json_t *interventions_json(const hs_intervention *list, size_t n)
+static void interventions_add(const hs_intervention *list, size_t n, const char *stack, json_t *all)
 {
     static const char *const kinds[] = {"zero", "scale", "mean", "uniform", "identity"};
-    json_t *all = n ? json_array() : NULL;
     for (size_t i = 0; i < n; i++) {
         json_t *one =
             json_pack("{so so ss}", "layers", numbers_json(list[i].layers, list[i].n_layers), "heads",
                       numbers_json(list[i].heads, list[i].n_heads), "kind", kinds[list[i].kind]);
         if (list[i].kind == HS_INTERVENE_SCALE)
             json_object_set_new(one, "factor", json_real(hs__report_decimal(list[i].factor)));
+        if (stack)
+            json_object_set_new(one, "stack", json_string(list[i].cross ? "cross" : stack));
         json_array_append_new(all, one);
     }
+}
+
+/* Returns all interventions; NULL if there are none. */
+static json_t *interventions_json(const hs__corpus_settings *s)
+{
+    const hs_field_values *fields = &s->fields;
+    json_t *all = fields->n_interventions || fields->n_source_interventions ? json_array() : NULL;
+    interventions_add(fields->interventions, fields->n_interventions, s->stack ? "decoder" : NULL, all);
+    interventions_add(fields->source_interventions, fields->n_source_interventions, "encoder", all);
     return all;
 }
 
 /* Adds the settings of experiments. */
 static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
 {
-    json_t *interventions = interventions_json(s->fields.interventions, s->fields.n_interventions);
+    json_t *interventions = interventions_json(s);
     if (s->fields.similarity.residual)
         json_object_set_new(identity, "similarity_space", json_string("residual"));
     if (s->fields.similarity.centered)
@@ -331,6 +429,19 @@ static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
         json_object_set_new(identity, "head_distances", json_string(distance_names[s->distances]));
     if (interventions)
         json_object_set_new(identity, "interventions", interventions);
+}
+
+/* Adds the stack and the languages. */
+static void stack_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
+{
+    const int32_t ids[] = {s->fields.source_language, s->fields.target_language};
+    static const char *const names[] = {"source_language", "target_language"};
+    char code[HS_LANGUAGE_BYTES];
+    if (s->stack)
+        json_object_set_new(identity, "stack", json_string(stack_names[s->stack]));
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (ids[i] && hs_tokenizer_language_code(hs_model_tokenizer(model), ids[i], code))
+            json_object_set_new(identity, names[i], json_string(code));
 }
 
 void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
@@ -342,6 +453,7 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
     for (size_t i = 0; i < fields->n_sentence_ends; i++)
         json_array_append_new(
             ends, json_string(hs_tokenizer_token(hs_model_tokenizer(model), fields->sentence_ends[i])));
+    stack_identify(s, model, identity);
     json_object_set_new(identity, "max_tokens", json_integer((json_int_t)fields->max_tokens));
     json_object_set_new(identity, "thresholds", thresholds);
     json_object_set_new(identity, "layers", numbers_json(fields->layers, fields->n_layers));

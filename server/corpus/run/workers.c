@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "model/base/clock.h"
 #include "model/base/utf8.h"
+#include "server/corpus/decoder_texts.h"
 
 #include <math.h>
 #include <sched.h>
@@ -185,6 +186,7 @@ typedef struct corpus_worker {
     pthread_t thread;
     bool started;
     hs_workspace *workspace;
+    hs__source_states *sources; /* of a decoder; else NULL */
     hs_corpus_stats *stats;
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
@@ -274,6 +276,8 @@ static hs_status worker_init(corpus_worker *worker, hs__workers *shared, hs_corp
     hs_status st = states_create(worker, err);
     if (!st)
         st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
+    if (!st && job->encoder)
+        st = hs__source_states_create(job, worker->n_together, T, &worker->sources, err);
     return st || worker->stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
@@ -285,6 +289,7 @@ static void worker_finish(corpus_worker *worker)
         if (worker->states[c])
             hs__counters[c]->worker_destroy(worker->states[c]);
     hs_corpus_stats_destroy(worker->stats);
+    hs__source_states_destroy(worker->sources);
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
     *worker = (corpus_worker){0};
@@ -342,7 +347,8 @@ static hs_status record_read(corpus_worker *worker, hs__text *t, hs_error *err)
     }
     hs_status st = hs__record_text_find(&record->layout, &worker->shared->job->settings.input, record->bytes,
                                         record->n_bytes, &t->body);
-    if (!st && t->body.pair.bytes && worker->shared->job->settings.fields.special_masked) {
+    const hs__corpus_job *job = worker->shared->job;
+    if (!st && t->body.pair.bytes && !job->encoder && job->settings.fields.special_masked) {
         snprintf(t->body.why, sizeof t->body.why,
                  "a pair has a special token between its texts: special_tokens must be keep");
         return HS_BAD_REQUEST;
@@ -360,6 +366,7 @@ static void text_finish(const corpus_worker *worker, hs__text *t)
             hs__counters[c]->text_end(worker->states[c], t);
     free(t->reached);
     free(t->reached_pair);
+    hs_encoding_finish(&t->source);
     hs_encoding_finish(&t->encoding);
 }
 
@@ -397,29 +404,47 @@ static bool has_token(const hs_encoding *encoding, bool prompted)
     return false;
 }
 
+/* Encodes a text or a pair, or both texts of a decoder. Sets whether each has a token of its own. */
+static hs_status tokens_make(const hs__corpus_job *job, hs__text *t, bool *ret_has_token, hs_error *err)
+{
+    const hs__corpus_settings *settings = &job->settings;
+    const size_t tokens_max = settings->fields.max_tokens;
+    const hs_encode_options options = {.tokens_max = settings->windows ? HS_WINDOWS_TOKENS_MAX : tokens_max,
+                                       .split_special_tokens = settings->fields.split_special_tokens,
+                                       .language = settings->fields.source_language};
+    size_t n_prompt = 0;
+    const hs_status st = job->encoder
+                             ? hs__decoder_texts_encode(job, &t->body.text, &t->body.pair, tokens_max,
+                                                        &t->source, &t->encoding, err)
+                             : hs_prompt_encode(hs_model_tokenizer(job->model), settings->fields.prompt,
+                                                &t->body.text, t->body.pair.bytes ? &t->body.pair : NULL,
+                                                &options, &t->encoding, &n_prompt, err);
+    *ret_has_token =
+        !st && has_token(&t->encoding, n_prompt > 0) && (!job->encoder || has_token(&t->source, false));
+    return st;
+}
+
 /* Encodes a line's text or pair and plans its windows. HS_BAD_REQUEST: it is not UTF-8. HS_INVALID: it cannot
  * be cut into windows. HS_NOT_FOUND: it is empty, and the tokenizer puts nothing but its special tokens in
  * its place. */
 static hs_status text_encode(hs__workers *shared, hs__text *t, hs_windows *ret_windows, hs_error *err)
 {
     const hs__corpus_settings *settings = &shared->job->settings;
-    const size_t tokens_max = settings->fields.max_tokens;
-    const hs_encode_options options = {.tokens_max = settings->windows ? HS_WINDOWS_TOKENS_MAX : tokens_max,
-                                       .split_special_tokens = settings->fields.split_special_tokens};
-    size_t n_prompt;
+    bool is_text;
     *ret_windows = (hs_windows){.n = 1};
-    hs_status st =
-        hs_prompt_encode(hs_model_tokenizer(shared->job->model), settings->fields.prompt, &t->body.text,
-                         t->body.pair.bytes ? &t->body.pair : NULL, &options, &t->encoding, &n_prompt, err);
+    hs_status st = tokens_make(shared->job, t, &is_text, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
-    if (!has_token(&t->encoding, n_prompt > 0))
+    if (!is_text)
         st = HS_NOT_FOUND;
     else if (settings->windows)
-        st = hs_windows_plan(&t->encoding, tokens_max, settings->fields.stride, ret_windows, err);
-    if (st)
+        st = hs_windows_plan(&t->encoding, settings->fields.max_tokens, settings->fields.stride, ret_windows,
+                             err);
+    if (st) {
+        hs_encoding_finish(&t->source);
         hs_encoding_finish(&t->encoding);
+    }
     return st;
 }
 
@@ -569,6 +594,16 @@ static hs_status pass_add(corpus_worker *worker, hs__text *t, hs__text_pass *pas
     return st;
 }
 
+/* Computes the states that the decoder's sequences read. */
+static hs_status sources_compute(corpus_worker *worker, hs__text_pass *pass, hs_error *err)
+{
+    const hs_encoding *sources[HS_CORPUS_BATCH];
+    for (size_t k = 0; k < pass->n; k++)
+        sources[k] = &pass->texts[k].source;
+    return hs__source_states_compute(worker->sources, sources, pass->n, &worker->shared->control,
+                                     pass->sequences, err);
+}
+
 /* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
 static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *err)
 {
@@ -580,7 +615,9 @@ static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *
                                   .show = head_count,
                                   .context = worker,
                                   .kind = job->settings.fields.similarity};
-    hs_status st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
+    hs_status st = worker->sources ? sources_compute(worker, pass, err) : HS_OK;
+    if (!st)
+        st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
     if (!st)
         st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
                                &worker->shared->control, err);

@@ -1,0 +1,184 @@
+"""Corpus runs over the heads of a decoder: against the float64 references, resumed and merged, over HTTP, and what is refused."""
+import json
+import os
+import random
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PATIENCE, served_models
+from corpus_runs import arrays, assert_same, corpus, report
+from test_client_python import package
+from test_corpora import send, wait
+from test_languages import write as write_with_languages
+from test_reference_corpus import assert_is_the_references
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import analysis  # noqa: E402
+import checkpoint  # noqa: E402
+import corpus as corpus_reference  # noqa: E402
+import family_bart  # noqa: E402
+import family_t5  # noqa: E402
+
+FAMILIES = {"t5": family_t5, "bart": family_bart}
+WORDS = "in war of city was at airport for his police , . !".split()
+OFF = [{"kind": "zero", "layers": [1], "heads": [0, 2], "stack": "encoder"}, {"kind": "mean", "layers": [0], "heads": [1]}]
+
+
+def pairs(n, seed=0):
+    rng = random.Random(seed)
+    return [{"text": " ".join(rng.choices(WORDS, k=rng.randint(1, 50))), "text_target": " ".join(rng.choices(WORDS, k=rng.randint(1, 40)))}
+            for _ in range(n)]
+
+
+def jsonl(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    return {name: family.write_random(root / name, seed=3, decoder=True) for name, family in FAMILIES.items()}
+
+
+def run(model, lines, folder, *options, stack="decoder"):
+    done = corpus(os.environ["HEADSCOPE"], lines, "-o", folder, "--model", model, "--stack", stack, *options, small=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def ids_of(folder, text, start=None):
+    """Returns the ids of words that the vocabulary has."""
+    vocab = (folder / "vocab.txt").read_text().split("\n")
+    ids = [vocab.index(word) for word in ["[CLS]", *text.split(), "[SEP]"]]
+    return np.array(ids if start is None else [start, *ids])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_report_is_the_references(folders, tmp_path, name):
+    records, folder = pairs(9), folders[name]
+    run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run")
+    config, vocab = json.loads((folder / "config.json").read_text()), (folder / "vocab.txt").read_text().split("\n")
+    reference = corpus_reference.Corpus(corpus_reference.Options(
+        3, 4, cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]"), comma=vocab.index(","),
+        ends={vocab.index(mark) for mark in ".!?"}, vocab_size=config["vocab_size"]))
+    for number, record in enumerate(records):
+        memory = FAMILIES[name].forward(folder, ids_of(folder, record["text"])).hidden_states[-1]
+        ids = ids_of(folder, record["text_target"], config["decoder_start_token_id"])
+        own, _, _ = FAMILIES[name].decode(folder, memory, ids)
+        special = np.isin(np.arange(len(ids)), [0, 1, len(ids) - 1])
+        reference.add(number, ids, special, own.attentions, analysis.similarity(own.outputs))
+    assert_is_the_references(arrays(tmp_path / "run"), reference, len(records))
+    found = report(tmp_path / "run")
+    assert found["provenance"]["options"]["stack"] == "decoder" and found["provenance"]["model"]["causal"] is True
+    given = [record for record in records if record["text"] == found["examples"]["texts"][0]["text"]]
+    assert given[0]["text_target"] == found["examples"]["texts"][0]["text_target"]
+
+
+def test_resumed_and_merged_runs_are_equal(headscope, folders, tmp_path):
+    """Workers, shards and interruptions change nothing; a run of another stack is not continued."""
+    lines, options = jsonl(tmp_path / "in.jsonl", pairs(60)), ["--max-tokens", "24", "--head-distances", "cka"]
+    run(folders["bart"], lines, tmp_path / "whole", *options, "--workers", "1")
+    for shard in range(2):
+        run(folders["bart"], lines, tmp_path / "shards" / str(shard), *options, "--shard", f"{shard}/2")
+    subprocess.run([headscope, "merge", "-o", tmp_path / "merged", *sorted((tmp_path / "shards").iterdir())], check=True,
+                   timeout=PATIENCE)
+    assert_same(tmp_path / "whole", tmp_path / "merged")
+    run(folders["bart"], lines, tmp_path / "whole", *options, "--resume")
+    other = corpus(headscope, lines, "-o", tmp_path / "whole", "--model", folders["bart"], "--field", "text", *options, "--resume",
+                   small=False)
+    assert other.returncode == 1 and "stack" in other.stderr
+
+
+def test_fields_and_interventions(folders, tmp_path):
+    """The fields may have other names, columns too; an intervention may be in the encoder that the decoder reads."""
+    records = pairs(20)
+    (tmp_path / "off.json").write_text(json.dumps(OFF))
+    named = [{"translation": {"en": record["text"], "de": record["text_target"]}} for record in records]
+    rows = "text,text_target\n" + "".join(f'"{record["text"]}","{record["text_target"]}"\n' for record in records)
+    (tmp_path / "in.csv").write_text(rows)
+    off = ["--interventions", tmp_path / "off.json"]
+    plain = run(folders["t5"], tmp_path / "in.csv", tmp_path / "plain")
+    rows = run(folders["t5"], tmp_path / "in.csv", tmp_path / "rows", *off)
+    other = run(folders["t5"], jsonl(tmp_path / "in.jsonl", named), tmp_path / "other", *off, "--field", "translation.en",
+                "--pair-field", "translation.de")
+    for name, value in arrays(rows).items():
+        assert value.tobytes() == arrays(other)[name].tobytes(), name
+    kept = report(rows)["provenance"]["options"]["interventions"]
+    assert [change["stack"] for change in kept] == ["decoder", "encoder"]
+    assert not np.allclose(arrays(plain)["attention_sum"][2], arrays(rows)["attention_sum"][2], rtol=1e-3)
+
+
+def test_languages_are_those_of_requests(headscope, tmp_path):
+    lines = jsonl(tmp_path / "in.jsonl", [{"text": "the war", "text_target": "old city"}])
+    nllb, mbart = (write_with_languages(tmp_path / name, name) for name in ("nllb", "mbart"))
+    for model, start, tokens in ((nllb, "</s>", ["fra_Latn", "old", "city", "</s>"]), (mbart, "fr_XX", ["old", "city", "</s>"])):
+        language = "fra_Latn" if model == nllb else "fr_XX"
+        out = run(model, lines, tmp_path / ("run_" + model.name), "--target-language", language)
+        assert report(out)["one_text"]["tokens"] == [start, *tokens]
+        assert report(out)["provenance"]["options"]["target_language"] == language
+    for options, why in ((["--stack", "decoder"], "--target-language is missing"),
+                         (["--field", "text", "--target-language", "fra_Latn"], "add stack decoder"),
+                         (["--stack", "decoder", "--target-language", "xx"], "eng_Latn")):
+        done = corpus(headscope, lines, "-o", tmp_path / "none", "--model", nllb, *options, small=False)
+        assert done.returncode == 1 and why in done.stderr, done.stderr
+
+
+def test_over_http_the_counts_are_the_same(folders, tmp_path):
+    records = pairs(12)
+    lines = jsonl(tmp_path / "in.jsonl", records)
+    expected = report(run(folders["t5"], lines, tmp_path / "run", "--search-texts", "12"))
+    for server in served_models(folders, "--state", tmp_path / "state"):
+        query = urllib.parse.urlencode({"model": "t5", "stack": "decoder", "search_texts": "12"})
+        sent = send(server, lines.read_bytes(), query, {"Content-Type": "application/x-ndjson"})
+        assert sent.status == 202, sent.body
+        made = wait(server, sent.headers["Location"])
+        assert made["state"] == "done", made
+        found = server.get(sent.headers["Location"] + "/report").json()
+        for name in ("head_figures", "layer_figures", "profiles_offsets", "focal_counts", "one_text"):
+            assert found[name] == expected[name], name
+        search = server.get(f"/corpora/{made['id']}/search?layer=0&head=0&limit=1000").json()["pairs"]
+        shown = [(pair["body"][slice(*pair[end]["chars"])], pair[end]["token"]) for pair in search for end in ("from", "to")]
+        assert {record["text_target"] for record in records} == {pair["body"] for pair in search}
+        assert all(text == token for text, token in shown if text) and any(text for text, _ in shown)
+        for query, pointer in (("stack=decoder&masked_share=0.1", "/masked_share"), ("stack=cross", "/stack")):
+            refused = send(server, lines.read_bytes(), "model=t5&" + query, {"Content-Type": "application/x-ndjson"})
+            assert (refused.status, refused.json()["pointer"]) == (422, pointer)
+        with package.Client(server.url) as client:
+            again = client.start_run(records, model="t5", stack="decoder").wait().arrays()
+            assert np.array_equal(again["attention_sum"], arrays(tmp_path / "run")["attention_sum"])
+
+
+@pytest.mark.parametrize(("options", "record", "why"), [
+    ([], {"text": "war"}, "no second text: text_target must be a string"),
+    ([], {"text": "war", "text_pair": "war", "text_target": "war"}, "text_pair is not read"),
+    (["--stack", "cross"], {}, "must be encoder or decoder"),
+    (["--windows"], {}, "--windows is not allowed with stack decoder"),
+    (["--masked-share", "0.1"], {}, "--masked-share is not allowed"),
+    (["--pruning-share", "0.1"], {}, "--pruning-share is not allowed"),
+    (["--label-field", "label"], {}, "--label-field is not allowed"),
+    (["--effects-share", "0.1"], {}, "--effects-share is not allowed"),
+    (["--prompt-name", "query"], {}, "--prompt-name is not allowed"),
+    (["--input-format", "text"], {}, "has no field 'text_target'"),
+    (["--layers", "3"], {}, "0 to 2"),
+    (["--max-tokens", "2"], {}, "from 3"),
+])
+def test_refusals_say_what_to_do(headscope, folders, tmp_path, options, record, why):
+    lines = jsonl(tmp_path / "in.jsonl", [record or pairs(1)[0]])
+    done = corpus(headscope, lines, "-o", tmp_path / "run", "--model", folders["t5"], "--stack", "decoder", *options, small=False)
+    assert done.returncode == 1 and why in done.stderr, done.stderr
+
+
+def test_models_without_a_decoder_are_refused(headscope, tmp_path):
+    lines = jsonl(tmp_path / "in.jsonl", pairs(1))
+    mute = family_bart.write_random(tmp_path / "mute", decoder=True, kind="mbart")
+    config = json.loads((mute / "config.json").read_text())
+    del config["decoder_start_token_id"]
+    (mute / "config.json").write_text(json.dumps(config))
+    for model, why in ((checkpoint.write_random(tmp_path / "bert"), "one stack of layers"), (mute, "add decoder_start_token_id")):
+        done = corpus(headscope, lines, "-o", tmp_path / "run", "--model", model, "--stack", "decoder")
+        assert done.returncode == 1 and why in done.stderr, done.stderr
