@@ -328,7 +328,7 @@ static size_t patch_map_result_bytes(const hs__answer *a)
 static size_t patch_map_bytes_max(const hs__answer *a)
 {
     const hs_sequence clean = {.n_tokens = a->encoding->n_tokens};
-    hs_patch_map_options options = {.clean = &clean};
+    hs_patch_map_options options = {.clean = &clean, .reader = reader_of(a)};
     hs_error unused;
     if (hs__target_find(a, NULL, &options.target, &unused))
         return SIZE_MAX;
@@ -339,7 +339,7 @@ static hs_status patch_map_run(const hs__answer *a, hs_workspace *ws, const hs_r
                                void *ret_result, hs_error *err)
 {
     const hs_sequence clean = sequence_of(a);
-    hs_patch_map_options options = {.clean = &clean, .other = a->other};
+    hs_patch_map_options options = {.clean = &clean, .other = a->other, .reader = reader_of(a)};
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
     const hs_status st = hs__target_find(a, last, &options.target, err);
     return st ? st : hs_patch_map_compute(a->model->engine, ws, &options, control, ret_result, err);

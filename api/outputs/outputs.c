@@ -663,7 +663,8 @@ static int refuse_output(size_t i, const char *heads, hs__problem *problem)
                       not_decoder ? "\"encoder\"" : "\"encoder\" or \"decoder\"");
 }
 
-/* Refuses a decoder's text beside a request about the encoder, except for effects without interventions. */
+/* Refuses a decoder's text beside a request about the encoder, except for effects and patch maps without
+ * interventions. */
 static int check_reader(const hs__analysis_request *analysis, hs__problem *problem)
 {
     const hs_target_kind kind = analysis->target.kind;
@@ -672,19 +673,18 @@ static int check_reader(const hs__analysis_request *analysis, hs__problem *probl
     if (hs__target_model(analysis) == analysis->model)
         return 0;
     snprintf(pointer, sizeof pointer, "/%s", name);
-    if (!(analysis->outputs & HS__OUTPUT_BIT(effects)))
+    if (!(analysis->outputs & (HS__OUTPUT_BIT(effects) | HS__OUTPUT_BIT(patch_map))))
         return hs__refuse(problem, 422, pointer,
                           "%s is read by the decoder, and the request is about the encoder: add stack "
-                          "\"decoder\" or \"cross\", ask for effects, or leave it out",
+                          "\"decoder\" or \"cross\", ask for effects or patch_map, or leave it out",
                           name);
     if (analysis->n_interventions > 0)
         return hs__refuse(problem, 422, "/interventions",
                           "effects on a decoder are computed without interventions: leave them out, or send "
                           "stack \"decoder\" with interventions of stack \"encoder\"");
-    if (kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE || analysis->outputs & HS__OUTPUT_BIT(patch_map))
+    if (kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE)
         return hs__refuse(problem, 422, pointer,
-                          "with %s the target is the decoder's, which has no sentence vector and no "
-                          "patch_map of the encoder: leave it out",
+                          "with %s the target is the decoder's, which has no sentence vector: leave it out",
                           name);
     return 0;
 }

@@ -336,6 +336,10 @@ static int read_source(const hs__reading *r, hs__source *source)
     const bool decoder = r->model->encoder;
     const size_t n = N_ROWS(members) - (decoder ? 0 : 2);
     const hs__input *input = &source->input, *target = &source->decoder_input;
+    if (!decoder && (json_object_get(r->value, "text_target") || json_object_get(r->value, "target_ids")))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "from has a target, and only heads of a decoder and cross heads read one: leave it "
+                          "out, or send stack \"decoder\" or \"cross\" if the model has them");
     if (read_members(r, members, n, source))
         return r->problem->status;
     if (find_strange(r->value, members, n) || !input->text.bytes == !input->ids ||

@@ -1,6 +1,8 @@
 /* effects.c - what heads do to a text: variants of a pass, effects, head scores. */
 #include "engine/analysis/effects.h"
 
+#include "engine/analysis/decoder.h"
+
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
 #include "engine/arena.h"
@@ -67,22 +69,21 @@ typedef struct sweep {
     size_t T, H, n_layers, n_heads, n_threads;
     hs_effects_reader reader; /* the engine and text whose last states are read; with a decoder, by that */
     size_t V;                 /* of its vocabulary */
-    hs_capture *read;         /* of a decoder's text: LAST_STATE; owned; else NULL */
-    hs_workspace *read_ws;    /* owned; NULL without such a decoder */
-    size_t n_slots;           /* threads that compare similarities at once; 0: no layer follows */
-    size_t layer;             /* whose heads are changed */
-    double *norms;            /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
-    double *ratios;           /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
-    float *maps;              /* [n_slots][T][T] */
-    float *baselines;         /* the same, of similarities that are computed again */
-    atomic_int failed;        /* one of these had no memory */
-    float *states;            /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
-    size_t n_at_once;         /* positions whose logits are held */
-    float *logits;            /* [n_at_once][1 + n][V] */
-    float *probabilities;     /* [V]: the baseline's */
-    size_t n_target;          /* floats that the target reads of a variant */
-    float *targets;           /* [2 + n][n_target], the baseline's first, the other text's last */
-    float *outputs;           /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
+    hs__decoder decoder;
+    size_t n_slots;       /* threads that compare similarities at once; 0: no layer follows */
+    size_t layer;         /* whose heads are changed */
+    double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
+    double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
+    float *maps;          /* [n_slots][T][T] */
+    float *baselines;     /* the same, of similarities that are computed again */
+    atomic_int failed;    /* one of these had no memory */
+    float *states;        /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
+    size_t n_at_once;     /* positions whose logits are held */
+    float *logits;        /* [n_at_once][1 + n][V] */
+    float *probabilities; /* [V]: the baseline's */
+    size_t n_target;      /* floats that the target reads of a variant */
+    float *targets;       /* [2 + n][n_target], the baseline's first, the other text's last */
+    float *outputs;       /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
 } sweep;
 
 /* ---- similarities ---- */
@@ -207,26 +208,18 @@ static float hidden_change(const sweep *s, const float *changed)
     return (float)(sum / (double)s->T);
 }
 
-/* Replaces a text's last states by those of the decoder that reads them, if there is one. */
-static hs_status states_read(const sweep *s, const float **last, const hs_run_control *control, hs_error *err)
+/* Returns a capture of the text whose last states are read. */
+static const hs_capture *read_of(const sweep *s, const hs_capture *own)
 {
-    if (!s->read)
-        return HS_OK;
-    const hs_sequence text = {.ids = s->reader.ids,
-                              .n_tokens = s->reader.n_tokens,
-                              .capture = s->read,
-                              .memory = *last,
-                              .n_memory = s->T};
-    *last = s->read->arrays[HS_TAP_LAST_STATE];
-    return hs_engine_compute(s->reader.engine, s->read_ws, &text, 1, NULL, control, err);
+    return s->decoder.capture ? s->decoder.capture : own;
 }
 
 static hs_status target_keep(const sweep *s, const float *last, size_t row, hs_error *err)
 {
     if (s->n_target == 0)
         return HS_OK;
-    return hs_target_rows(s->reader.engine, &s->options->target, last, s->read ? s->read : s->baseline,
-                          s->n_threads, s->targets + row * s->n_target, err);
+    return hs_target_rows(s->reader.engine, &s->options->target, last, read_of(s, s->baseline), s->n_threads,
+                          s->targets + row * s->n_target, err);
 }
 
 /* Keeps what the predictions and the target read of a text's last states: row 0 is the baseline's, row 1 + k
@@ -234,7 +227,7 @@ static hs_status target_keep(const sweep *s, const float *last, size_t row, hs_e
 static hs_status states_keep(sweep *s, const float *last, size_t row, const hs_run_control *control,
                              hs_error *err)
 {
-    const hs_status st = states_read(s, &last, control, err);
+    const hs_status st = hs__decoder_read(&s->decoder, &last, control, err);
     for (size_t p = 0; p < s->options->n_positions && !st; p++)
         memcpy(s->states + (p * (1 + s->options->n_heads) + row) * s->H,
                last + s->options->positions[p] * s->H, s->H * sizeof *last);
@@ -465,24 +458,6 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
     };
 }
 
-/* Returns the tokens of the workspace in which a decoder reads its text and the states of the other one. */
-static size_t reader_tokens(const sweep *s)
-{
-    return hs__max(s->T, s->reader.n_tokens);
-}
-
-static hs_status reader_create(sweep *s, hs_error *err)
-{
-    const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
-    const hs_engine *engine = s->options->reader.engine;
-    if (!engine)
-        return HS_OK;
-    const hs_status st = hs_workspace_create(engine, reader_tokens(s), &s->read_ws, err);
-    return st ? st
-              : hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &selection,
-                                  s->reader.n_tokens, &s->read, err);
-}
-
 static size_t sweep_bytes(sweep s)
 {
     hs__arena measure = {0};
@@ -493,8 +468,7 @@ static size_t sweep_bytes(sweep s)
 size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_options *options, size_t n_threads)
 {
     const sweep s = sweep_describe(engine, options, hs_engine_shape(engine)->n_positions, n_threads);
-    return sweep_bytes(s) +
-           (options->reader.engine ? hs_workspace_bytes(options->reader.engine, reader_tokens(&s)) : 0);
+    return sweep_bytes(s) + hs__decoder_bytes(&options->reader, s.T);
 }
 
 /* Keeps what the target reads of the other text. */
@@ -502,9 +476,9 @@ static hs_status other_target_keep(const sweep *s, const hs_run_control *control
 {
     const hs_effects_options *options = s->options;
     const float *last = hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0);
-    const hs_status st = states_read(s, &last, control, err);
+    const hs_status st = hs__decoder_read(&s->decoder, &last, control, err);
     return st ? st
-              : hs_target_rows(s->reader.engine, &options->target, last, s->read ? s->read : options->other,
+              : hs_target_rows(s->reader.engine, &options->target, last, read_of(s, options->other),
                                s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
 }
 
@@ -532,12 +506,11 @@ hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs
         return hs_fail(err, HS_NO_MEMORY, "out of memory for effects");
     s.variants.ws = ws;
     sweep_layout(&s, &arena);
-    hs_status st = reader_create(&s, err);
+    hs_status st = hs__decoder_open(&s.decoder, &options->reader, s.T, err);
     if (!st)
         st = layers_compare(&s, control, ret_effects, err);
     hs__variants_finish(&s.variants);
-    hs_capture_destroy(s.read);
-    hs_workspace_destroy(s.read_ws);
+    hs__decoder_close(&s.decoder);
     free(arena.base);
     return st;
 }

@@ -77,8 +77,8 @@ typedef struct hs_effect {
     float recovered;     /* with PATCH: target_change / (the other text's target - the baseline's) */
 } hs_effect;
 
-/* A decoder that reads the last states of a text whose heads are changed. Predictions and the target are then
- * the decoder's, of its text ids [n_tokens]. */
+/* A decoder that reads the last states of a text whose heads or states are changed. Predictions and the
+ * target are then the decoder's, of its text ids [n_tokens]. */
 typedef struct hs_effects_reader {
     const hs_engine *engine; /* NULL: there is none */
     const int32_t *ids;
@@ -147,7 +147,8 @@ typedef struct hs_patch_map_options {
      * read. */
     const hs_sequence *clean;
     const hs_capture *other; /* of another text with as many tokens; keeps EVERY_STATE */
-    hs_target target;        /* not NONE */
+    hs_target target;        /* not NONE; with a reader its */
+    hs_effects_reader reader;
 } hs_patch_map_options;
 
 /* Returns the bytes that a call allocates beside the workspace, which holds one text of the maximum

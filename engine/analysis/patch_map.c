@@ -3,6 +3,7 @@
 #include "engine/analysis/effects.h"
 
 #include "engine/analysis/analysis_maps.h"
+#include "engine/analysis/decoder.h"
 #include "engine/arena.h"
 
 #include <stdlib.h>
@@ -13,6 +14,8 @@ typedef struct walk {
     hs__variants variants;
     const hs_patch_map_options *options;
     size_t T, H, n_layers, n_target, n_threads;
+    hs_effects_reader reader; /* the engine and text that the target is of: the decoder's if there is one */
+    hs__decoder decoder;
     float *states;  /* [capacity][T][H]: patched */
     float *targets; /* [2 + T][n_target]: of the clean text, of each position, of the other text */
     double *values; /* [2 + T] */
@@ -31,10 +34,13 @@ static void state_patch(const walk *w, size_t state, size_t position, float *to)
 }
 
 static hs_status target_keep(const walk *w, const hs_capture *text, const float *last, size_t row,
-                             hs_error *err)
+                             const hs_run_control *control, hs_error *err)
 {
-    return hs_target_rows(w->variants.engine, &w->options->target, last, text, w->n_threads,
-                          w->targets + row * w->n_target, err);
+    const hs_status st = hs__decoder_read(&w->decoder, &last, control, err);
+    return st ? st
+              : hs_target_rows(w->reader.engine, &w->options->target, last,
+                               w->decoder.capture ? w->decoder.capture : text, w->n_threads,
+                               w->targets + row * w->n_target, err);
 }
 
 /* Keeps the targets of positions [first, first + n) patched in a state. Nothing is above the last state. */
@@ -53,7 +59,7 @@ static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, co
         const float *last = state < w->n_layers
                                 ? hs_capture_at(w->variants.captures[i], HS_TAP_LAST_STATE, 0, 0)
                                 : w->states + i * w->T * w->H;
-        st = target_keep(w, w->options->clean->capture, last, 1 + first + i, err);
+        st = target_keep(w, w->options->clean->capture, last, 1 + first + i, control, err);
     }
     return st;
 }
@@ -67,8 +73,8 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
         st = positions_run(w, state, t, n, control, err);
     }
     if (!st)
-        st = hs_target_values(w->variants.engine, &options->target, w->targets, 2 + w->T, options->clean->ids,
-                              w->T, w->n_threads, w->values, NULL, err);
+        st = hs_target_values(w->reader.engine, &options->target, w->targets, 2 + w->T, w->reader.ids,
+                              w->reader.n_tokens, w->n_threads, w->values, NULL, err);
     for (size_t t = 0; t < w->T && !st; t++)
         ret[t] = hs__recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
     return st;
@@ -80,9 +86,10 @@ static hs_status map_run(walk *w, const hs_run_control *control, float *ret, hs_
     hs_status st = hs__variants_select(&w->variants, &selection, err);
     if (!st)
         st = target_keep(w, w->options->clean->capture, state_of(w->options->clean->capture, w->n_layers), 0,
-                         err);
+                         control, err);
     if (!st)
-        st = target_keep(w, w->options->other, state_of(w->options->other, w->n_layers), 1 + w->T, err);
+        st = target_keep(w, w->options->other, state_of(w->options->other, w->n_layers), 1 + w->T, control,
+                         err);
     for (size_t state = 0; state <= w->n_layers && !st; state++)
         st = state_run(w, state, control, ret + state * w->T, err);
     return st;
@@ -100,6 +107,8 @@ static walk walk_describe(const hs_engine *engine, const hs_patch_map_options *o
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const size_t T = options->clean->n_tokens;
+    const hs_effects_reader own = {engine, options->clean->ids, T},
+                            reader = options->reader.engine ? options->reader : own;
     return (walk){.variants = {.engine = engine,
                                .text = options->clean,
                                .capacity = hs__variants_capacity(T, tokens_max, T)},
@@ -107,7 +116,9 @@ static walk walk_describe(const hs_engine *engine, const hs_patch_map_options *o
                   .T = T,
                   .H = shape->hidden,
                   .n_layers = shape->n_layers,
-                  .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T)};
+                  .reader = reader,
+                  .n_target = hs_target_floats(hs_engine_architecture(reader.engine), &options->target,
+                                               reader.n_tokens)};
 }
 
 static size_t walk_bytes(walk w)
@@ -121,7 +132,8 @@ size_t hs_patch_map_bytes(const hs_engine *engine, const hs_patch_map_options *o
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const walk w = walk_describe(engine, options, shape->n_positions);
-    return walk_bytes(w) + w.variants.capacity * w.T * w.H * sizeof(float); /* and the captures */
+    return walk_bytes(w) + w.variants.capacity * w.T * w.H * sizeof(float) /* and the captures */
+           + hs__decoder_bytes(&options->reader, w.T);
 }
 
 hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const hs_patch_map_options *options,
@@ -134,8 +146,11 @@ hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const 
     w.variants.ws = ws;
     w.n_threads = hs__max(control->n_threads, 1);
     walk_layout(&w, &arena);
-    const hs_status st = map_run(&w, control, ret_map, err);
+    hs_status st = hs__decoder_open(&w.decoder, &options->reader, w.T, err);
+    if (!st)
+        st = map_run(&w, control, ret_map, err);
     hs__variants_finish(&w.variants);
+    hs__decoder_close(&w.decoder);
     free(arena.base);
     return st;
 }

@@ -336,6 +336,36 @@ def test_patches_take_both_texts(served, stack):
     assert np.array_equal(patched(served, stack, {"from": ids})["hidden_states"], own["hidden_states"])
 
 
+def test_states_of_the_encoder_patched_under_a_decoder(served, folders, monkeypatch):
+    """Each state at each token of the text, by the target's loss, against the reference with that state replaced."""
+    first, second = "the war of the city .", "the airport of the police ."
+    request = {"text": first, "text_target": TARGET, "model": "t5", "digits": 9, "target": {"loss": True}}
+    got = served.analyze({**request, "outputs": ["effects", "patch_map"], "layers": [1],
+                          "effects_of": {"kind": "patch", "from": {"text": second}}})
+    assert got["stack"] == "encoder" and np.shape(got["patch_map"]) == (4, len(got["tokens"]))
+    ids, others = (served.analyze({"text": text, "model": "t5", "outputs": []})["input_ids"] for text in (first, second))
+    target = served.analyze({**PAIR, "model": "t5", "stack": "decoder", "outputs": []})["input_ids"]
+    other, run = family_t5.forward(folders["t5"], others).hidden_states, family_t5.run_layers
+
+    def loss(memory):
+        logits = family_t5.decode(folders["t5"], memory, target)[-1][:-1]
+        return -np.mean([row[token] - np.log(np.exp(row).sum()) for row, token in zip(logits, target[1:])])
+
+    def patched(state, position):
+        def replaced(at, x):
+            x = np.array(x)
+            if at == state:
+                x[position] = other[state][position]
+            return x
+        monkeypatch.setattr(family_t5, "run_layers", lambda x, n, layer: run(
+            x, n, lambda number, states: layer(number, replaced(number, states))))
+        return loss(replaced(3, family_t5.forward(folders["t5"], ids).hidden_states[-1]))
+
+    clean, end = loss(family_t5.forward(folders["t5"], ids).hidden_states[-1]), loss(other[-1])
+    for state, position in ((0, 1), (1, 4), (2, 1), (3, 2), (3, 0)):
+        assert got["patch_map"][state][position] == pytest.approx((patched(state, position) - clean) / (end - clean), abs=1e-4)
+
+
 @pytest.mark.parametrize("stack", ["decoder", "cross"])
 def test_effects_of_patches_recover_the_target(served, stack):
     request = {**PAIR, "model": "bart", "stack": stack, "layers": "all", "digits": 9, "target": {"tokens": [7, 9], "position": 2}}
@@ -439,7 +469,7 @@ REFUSED = {
     "target of another model": ({"model": "alone", "text_target": "war"}, "/text_target", "no decoder to read text_target"),
     "no start token": ({"model": "mute", "stack": "cross", "text_target": "war"}, "/stack", "add decoder_start_token_id"),
     "no target": ({"stack": "cross"}, "/text_target", "send text_target, or target_ids"),
-    "target of the encoder": ({"text_target": "war"}, "/text_target", "add stack"),
+    "target of the encoder": ({"text_target": "war"}, "/text_target", "ask for effects or patch_map"),
     "ids of the encoder": ({"stack": "encoder", "target_ids": [5]}, "/target_ids", "add stack"),
     "interventions beside a reader": ({"text_target": "war", "outputs": ["effects"], "interventions": [{"kind": "zero"}]},
                                       "/interventions", 'stack "decoder" with interventions'),
@@ -501,7 +531,7 @@ def test_outputs_without_a_meaning_are_refused_by_name(served, stack, output):
     ("decoder", {"interventions": [{"kind": "zero"}, {"kind": "zero", "stack": "encoder", "layers": [7]}]},
      "/interventions/1/layers/0", "0 to 2"),
     ("decoder", {"interventions": [{"kind": "identity", "stack": "cross"}]}, "/interventions", "identity"),
-    ("encoder", {"interventions": patch_from(**PAIR)}, "/interventions/0/from", "text"),
+    ("encoder", {"interventions": patch_from(**PAIR)}, "/interventions/0/from", "from has a target"),
 ])
 def test_what_else_is_refused_by_name(served, stack, fields, pointer, name):
     pair = PAIR if stack != "encoder" else {"text": TEXT}
