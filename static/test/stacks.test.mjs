@@ -16,10 +16,11 @@ import { relationOf } from "../src/views/text/relation.ts";
 import { paint, pool } from "../src/maps/thumbnail.ts";
 
 const shape = { num_layers: 2, num_heads: 2 };
-const model = (name, more) => ({ name, stacks: {}, causal: false, task: null, tokenizer: "WordPiece", ...shape, ...more });
+const model = (name, more) => ({ name, stacks: {}, languages: [], causal: false, task: null, tokenizer: "WordPiece", ...shape, ...more });
 learnModels([
   model("mini", { task: "fill-mask" }),
   model("t5", { stacks: { encoder: shape, decoder: { num_layers: 4, num_heads: 3 }, cross: shape } }),
+  model("nllb", { stacks: { encoder: shape, decoder: shape, cross: shape }, languages: ["eng_Latn", "fra_Latn"] }),
   model("gpt", { causal: true, task: "text-generation" }),
 ]);
 const state = (more) => ({ ...INITIAL, text: "One house.", ...more });
@@ -41,6 +42,22 @@ test("requests carry the stack, the target and the tokens to write, as far as th
   assert.deepEqual([saved({}), saved({ stack: "decoder" })], [["attentions"], ["attentions", "summary"]]);
   assert.deepEqual(overviewRequest(state({ model: "t5", ...all }), 0.3).outputs, ["head_outputs"]);
   assert.equal(mayBeLong(state({ model: "t5", ...all, target: "a ".repeat(400), max: 600 })), true);
+});
+
+test("requests name the languages that the model has, and that of a target where there is one", () => {
+  const named = (more) => {
+    const { source_language, target_language } = headRequest(state({ lang: "fra_Latn", tlang: "eng_Latn", ...more }), 0, 1);
+    return [source_language, target_language];
+  };
+  const cross = { model: "nllb", stack: "cross" };
+  assert.deepEqual(named({ ...cross, target: "Ein Haus." }), ["fra_Latn", "eng_Latn"]);
+  assert.deepEqual(named({ ...cross, write: 5 }), ["fra_Latn", "eng_Latn"]);
+  assert.deepEqual(named(cross), ["fra_Latn", undefined]);
+  assert.deepEqual(named({ ...cross, stack: "encoder", target: "Ein Haus." }), ["fra_Latn", undefined]);
+  assert.deepEqual(named({ ...cross, lang: "", tlang: "ro_RO", write: 5 }), [undefined, undefined]);
+  assert.deepEqual(named({ model: "t5", stack: "cross", target: "Ein Haus." }), [undefined, undefined]);
+  const detail = "the target needs a language: send target_language, one of languages in GET /models";
+  assert.equal(inWords({ detail, pointer: "/target_language" }), "Choose the language of the target.");
 });
 
 test("links hold the target and the stack, and views show what they can of it", () => {

@@ -94,8 +94,9 @@ export async function analyze(
 // The answer for cross heads names the columns' tokens only. Their other fields are requested once a text.
 let lastSource: { body: string; encoding: Promise<Encoding> } | null = null;
 
-function sourceOf({ text, text_pair, prompt_name, model, max_tokens, split_special_tokens }: AnalyzeRequest) {
-  const request = { text, text_pair, prompt_name, model, max_tokens, split_special_tokens };
+function sourceOf(whole: AnalyzeRequest) {
+  const { text, text_pair, prompt_name, model, max_tokens, split_special_tokens, source_language } = whole;
+  const request = { text, text_pair, prompt_name, model, max_tokens, split_special_tokens, source_language };
   const body = JSON.stringify(request);
   if (lastSource?.body !== body) {
     const encoding = tokenize(request);

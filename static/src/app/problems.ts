@@ -2,13 +2,15 @@
 
 import { capital } from "./words";
 
-export type FieldName = "text" | "pair" | "target" | "write" | "model" | "max" | "tau" | "atau";
+export type FieldName = "text" | "pair" | "target" | "write" | "lang" | "tlang" | "model" | "max" | "tau" | "atau";
 
 const FIELDS: Record<string, FieldName> = {
   "/text": "text",
   "/text_pair": "pair",
   "/text_target": "target",
   "/max_new_tokens": "write",
+  "/source_language": "lang",
+  "/target_language": "tlang",
   "/model": "model",
   "/max_tokens": "max",
   "/threshold": "tau",
@@ -20,6 +22,8 @@ const LABELS: Record<FieldName, string> = {
   pair: "Second segment",
   target: "Target text",
   write: "New tokens at most",
+  lang: "Language of the text",
+  tlang: "Language of the target",
   model: "Model",
   max: "Tokens at most",
   tau: "Similarity τ",
@@ -27,10 +31,12 @@ const LABELS: Record<FieldName, string> = {
 };
 
 const NO_TARGET = "The decoder has no text to read. Type the target text, or let the model write it.";
+const NO_LANGUAGE = "Choose the language of the target.";
 
 // The problem in the words of the page: a field has the name of its control.
 export function inWords({ detail, pointer }: { detail: string; pointer: string }, label = labelOf(pointer)): string {
   if (pointer === "/text_target" && detail.startsWith("the decoder has no text")) return NO_TARGET;
+  if (pointer === "/target_language" && detail.startsWith("the target needs a language")) return NO_LANGUAGE;
   const named = label && detail.startsWith(`${pointer.slice(1)} `) ? label + detail.slice(pointer.length - 1) : detail;
   return capital(named);
 }

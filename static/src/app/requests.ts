@@ -2,7 +2,7 @@
 import type { AnalyzeRequest, Model } from "../../../build/openapi";
 import { measuredRequest, PLAIN, type Measures } from "./measures";
 import { SUM } from "./selection";
-import { isCross, stackOf, targetOf, writtenOf } from "./stacks";
+import { isCross, languagesOf, stackOf, targetOf, writtenOf } from "./stacks";
 import type { State } from "./state";
 
 export type { AnalyzeRequest };
@@ -17,6 +17,8 @@ type Input = Pick<
   | "text_target"
   | "target_ids"
   | "max_new_tokens"
+  | "source_language"
+  | "target_language"
   | "max_tokens"
   | "window"
   | "split_special_tokens"
@@ -40,6 +42,7 @@ function inputOf(state: Requested): Input {
     ...(state.target_ids
       ? { target_ids: state.target_ids }
       : { ...(target ? { text_target: target } : {}), ...(written ? { max_new_tokens: written } : {}) }),
+    ...languagesOf(state),
     ...(state.max ? { max_tokens: state.max } : {}),
     ...(state.window < 0 ? {} : { window: state.window }),
     ...(state.literal ? { split_special_tokens: true } : {}),

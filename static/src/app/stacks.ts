@@ -1,5 +1,6 @@
 // Models that write. An encoder-decoder model reads a text and writes a target. It has heads of its encoder, of its decoder,
 // and cross heads, which attend from the target's tokens to those of the text. A causal model continues its text.
+import type { AnalyzeRequest } from "../../../build/openapi";
 import { factsOf } from "./model-facts";
 import { perObject } from "./per-object";
 import type { Stack, State, View } from "./state";
@@ -24,6 +25,19 @@ export function writtenOf(state: Written): number {
   const { model, target, write } = state;
   if (stackOf(state) !== "encoder") return target ? 0 : write;
   return !factsOf(model) || canContinue(model) ? write : 0;
+}
+
+// The languages that a request names, as far as its model has them.
+export function languagesOf(
+  state: Written & Pick<State, "lang" | "tlang">,
+): Pick<AnalyzeRequest, "source_language" | "target_language"> {
+  const facts = factsOf(state.model);
+  const has = (code: string): boolean => code !== "" && (facts?.languages.includes(code) ?? true);
+  const decodes = stackOf(state) !== "encoder" && (targetOf(state) !== "" || writtenOf(state) > 0);
+  return {
+    ...(has(state.lang) ? { source_language: state.lang } : {}),
+    ...(decodes && has(state.tlang) ? { target_language: state.tlang } : {}),
+  };
 }
 
 // The texts on screen by the type of their tokens, as they are written. "" stands for one that the model wrote. Those of cross

@@ -38,6 +38,8 @@ const FIELDS = {
   }),
   target: text(),
   write: integer(0, 0, WRITTEN_MOST),
+  lang: text(), // of the text, and of the target, for models with languages; "": the model's default
+  tlang: text(),
   sha: text(), // the beginning of its checksum when the link was made
   max: integer(0, 0, 1 << 20), // tokens; 0: the service’s default, which no model refuses
   window: integer(-1, -1, 262143), // of a text longer than max, counted from 0; -1: the text is cut off

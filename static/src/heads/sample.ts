@@ -5,6 +5,7 @@ import type { Cache } from "../app/cache";
 import { SAMPLE } from "../app/examples";
 import { attentionRequest } from "../app/requests";
 import { isFile } from "../app/sources";
+import { factsOf } from "../app/model-facts";
 import { stackOf } from "../app/stacks";
 import type { State } from "../app/state";
 import { keep, kept } from "../app/storage";
@@ -14,7 +15,11 @@ import type { Strengths } from "./patterns";
 type Heads = readonly Strengths[]; // by layer * heads + head
 
 const NONE: Heads = [];
-const OF_DECODER = { target: SAMPLE, write: 0 }; // it reads the sample, too
+// It reads the sample, too, whose language is that of the text if the state has none for a target.
+const ofDecoder = ({ model, lang, tlang }: State): Partial<State> => ({
+  ...{ target: SAMPLE, write: 0 },
+  tlang: tlang || (factsOf(model)?.target_language ?? (lang || (factsOf(model)?.source_language ?? ""))),
+});
 const KEY = "headscope-patterns-1-"; // and the model's checksum, and its decoder; another number for another sample or count
 
 export class SamplePatterns {
@@ -40,7 +45,16 @@ export class SamplePatterns {
   private count(overview: Answer, state: State, of: string, count: number): Heads | null {
     const choose = state.only !== "all" || state.seek !== "";
     if (!choose && !this.deriver.hasMade(overview)) return null;
-    const sample = { ...state, text: SAMPLE, pair: "", prompt: "", max: 0, window: -1, literal: false, ...OF_DECODER };
+    const sample = {
+      ...state,
+      text: SAMPLE,
+      pair: "",
+      prompt: "",
+      max: 0,
+      window: -1,
+      literal: false,
+      ...ofDecoder(state),
+    };
     const plain = isFile(state.model) ? state : sample; // a file has one text
     const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
     if (!answer) return null;

@@ -17,6 +17,7 @@ import { Field, isSubmit, Options, Toggle } from "./controls";
 import { StateSelect, StateSlider, StateToggle } from "./state-controls";
 import { Terms } from "./explain";
 import { guardOf, Guarded } from "./guarded";
+import { Languages } from "./languages";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
 import { PromptSelect } from "./prompt-select";
@@ -76,6 +77,8 @@ const INPUT = [
   "pair",
   "target",
   "write",
+  "lang",
+  "tlang",
   "stack",
   "max",
   "window",
@@ -120,7 +123,8 @@ function useDraft(hidden: boolean) {
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
     if (isGood) good.current = inputOf(state);
-    else if (answered && good.current?.stack === state.stack) {
+    else if (answered && answered.name !== "tlang" && good.current?.stack === state.stack) {
+      // A model that lacks the language of the target stays: its languages are those to choose from.
       last.current = { key: JSON.stringify(draftOf(good.current)), draft };
       setRefused(answered);
       app.set(good.current);
@@ -131,12 +135,28 @@ function useDraft(hidden: boolean) {
     keep("sessionStorage", DRAFT, JSON.stringify([key, last.current.draft]));
     app.draw();
   };
-  const analyse = (chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write" | "edits">> = {}): void => {
+  const analyse = (
+    chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write" | "lang" | "tlang" | "edits">> = {},
+  ): void => {
     const { text, pair, target, write, max, literal } = last.current.draft;
-    const { model, prompt, stack } = state;
+    const { model, prompt, stack, lang, tlang } = state;
     const counts = { write: Math.min(WRITTEN_MOST, Number(write)), max: Number(max) }; // an empty field: 0
-    const next = { model, prompt, stack, text, pair, target, ...counts, literal, sha: "", window: -1, ...chosen };
-    const same = (["text", "pair", "target", "write", "stack", "prompt"] as const).every(
+    const next = {
+      model,
+      prompt,
+      stack,
+      lang,
+      tlang,
+      text,
+      pair,
+      target,
+      ...counts,
+      literal,
+      sha: "",
+      window: -1,
+      ...chosen,
+    };
+    const same = (["text", "pair", "target", "write", "lang", "tlang", "stack", "prompt"] as const).every(
       (field) => next[field] === state[field],
     );
     setRefused(null);
@@ -305,6 +325,7 @@ function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem
           </Field>
         </Guarded>
       )}
+      <Languages problem={problem} onChange={analyse} />
       {(reads ? !draft.target : canContinue(model)) && (
         <Guarded name="write" problem={problem}>
           <Field label={reads ? "Let the model write it: tokens at most" : "Let the model continue: tokens at most"}>

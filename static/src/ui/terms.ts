@@ -213,7 +213,7 @@ const ABOUT = {
   },
   stack: {
     name: "Encoder, decoder and cross heads",
-    text: "The encoder reads the text. The decoder reads or writes a target, such as a translation: each of its tokens attends to those before it, and by cross heads to the tokens of the text.",
+    text: "The encoder reads the text. The decoder reads or writes a target, such as a translation: each of its tokens attends to those before it, and by cross heads to the tokens of the text. Some models need the language of each.",
     picture: (i, j) => (Math.abs(2 * i - 1.6 * j) < 1.5 ? 0.9 : 0.15),
   },
   limit: {

@@ -3,6 +3,7 @@
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
+import { factsOf } from "../../app/model-facts";
 import { stackOf } from "../../app/stacks";
 import type { Entry } from "../../app/cache";
 import {
@@ -45,7 +46,10 @@ export function patchingOf(app: App, answer: Answer, at: number, target: Target 
   const from = { text: state.text2, ...(state.pair2 ? { text_pair: state.pair2 } : {}), ...reads };
   if (from.text === state.text && (from.text_pair ?? "") === state.pair)
     return { refusal: "Both texts are the same. Change a word of the second one." };
-  const other: Requested = { ...state, ...reads, text: from.text, pair: state.pair2 };
+  // Ids have the target's language among them, except for a decoder that starts with it.
+  const starts = factsOf(state.model)?.languages.includes(answer.encoding.tokens[0] ?? "");
+  const tlang = "target_ids" in reads && !starts ? "" : state.tlang;
+  const other: Requested = { ...state, ...reads, tlang, text: from.text, pair: state.pair2 };
   const tokens = app.jsonCache.want(predictionRequest(other, -1, 0));
   if (!tokens.answer) return { waiting: tokens };
   const [here, there] = [answer.encoding.ids.length, tokens.answer.tokens.length];
