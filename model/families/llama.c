@@ -148,23 +148,31 @@ const hs__family hs__family_smollm3 = {
 
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
-static void configure_mistral(hs__config *config, hs_architecture *architecture)
+static void configure_ministral(hs__config *config, hs_architecture *architecture)
 {
+    const json_t *types = json_object_get(config->keys, "layer_types");
     refuse_biases(config);
     configure_rotated(config, 1e-6, architecture);
-    hs__config_window(config, 4096, NULL, 0, architecture); /* transformers ignores layer_types here */
+    if (json_is_null(json_object_get(config->keys, "sliding_window")))
+        hs__config_refuse(config, "sliding_window must be an integer");
+    hs__config_window(config, 4096, types, 0, architecture);
+}
+
+/* Reads Mistral's config. As in transformers, one with layer_types is Ministral's. */
+static void configure_mistral(hs__config *config, hs_architecture *architecture)
+{
+    if (json_object_get(config->keys, "layer_types")) {
+        configure_ministral(config, architecture);
+        return;
+    }
+    refuse_biases(config);
+    configure_rotated(config, 1e-6, architecture);
+    hs__config_window(config, 4096, NULL, 0, architecture);
 }
 
 const hs__family hs__family_mistral = {
     FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), .tokens = &hs__score_head,
     .span = &hs__span_head};
-
-static void configure_ministral(hs__config *config, hs_architecture *architecture)
-{
-    refuse_biases(config);
-    configure_rotated(config, 1e-6, architecture);
-    hs__config_window(config, 4096, json_object_get(config->keys, "layer_types"), 0, architecture);
-}
 
 const hs__family hs__family_ministral = {
     FAMILY_OF("ministral", llama_layout, mistral_keys, predictor, configure_ministral),
@@ -245,7 +253,7 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
                                             .original = 4096,
                                             .longrope_only = true},
                         architecture);
-    hs__config_window(config, 0, NULL, 0, architecture); /* layer_types: as for Mistral */
+    hs__config_window(config, 0, NULL, 0, architecture); /* transformers ignores layer_types here */
 }
 
 const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head,

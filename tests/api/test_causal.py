@@ -248,6 +248,7 @@ def test_refusals(served):
     (family_llama, {"rope_parameters": {"rope_type": "yarn"}}, "factor is missing"),
     (family_llama, {"rope_parameters": {"rope_type": "longrope", "short_factor": [1]}}, "short_factor must be a list of 6 numbers"),
     (family_llama, {"attention_bias": True}, "no tensor model.layers.0.self_attn.q_proj.bias"),
+    (family_llama, {"model_type": "mistral", "sliding_window": None, "layer_types": ["full_attention"] * 3}, "sliding_window must be an integer"),
     (family_llama, {"model_type": "mistral", "attention_bias": True}, "attention_bias is not supported"),
     (family_llama, {"num_key_value_heads": 3}, "is not a multiple of num_key_value_heads (3)"),
     (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),

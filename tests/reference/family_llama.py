@@ -32,7 +32,7 @@ VARIANTS = {
     "olmo2": dict(kind="olmo2"),
     "olmo2_ungrouped_f16": dict(kind="olmo2", n_kv=6, n_heads=6, head_dim=12, theta=500000.0, dtype="F16"),
     "ministral": dict(kind="ministral", window=9, kinds=["full_attention", "sliding_attention", "full_attention"]),
-    "ministral_whole_f16": dict(kind="ministral", window=None, dtype="F16"),
+    "ministral_all_f16": dict(kind="ministral", window=5, dtype="F16"),
     "granite": dict(kind="granite", multipliers=(3.0, 0.2, 0.4, 5.0)),
     "granite_biased_tied_bf16": dict(kind="granite", multipliers=(0.5, 0.4, 2.0, 0.25), attention_bias=True, mlp_bias=True, tied=True,
                                      dtype="BF16"),
@@ -147,7 +147,7 @@ def windows(config):
     n, window = config["num_hidden_layers"], config.get("sliding_window")
     if config["model_type"] == "olmo3" and "layer_types" not in config:
         return [window if (i + 1) % 4 else None for i in range(n)]
-    if "layer_types" in config and config["model_type"] not in ("mistral", "phi3"):  # which ignore the key
+    if "layer_types" in config and config["model_type"] != "phi3":  # which ignores the key
         return [window if kind == "sliding_attention" else None for kind in config["layer_types"]]
     return [window if i >= config.get("max_window_layers", 0) else None for i in range(n)]
 
