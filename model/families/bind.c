@@ -272,8 +272,16 @@ static bool is_there(const hs__module *module, size_t index, const hs_architectu
     const hs_relative *relative = &architecture->relative;
     if (architecture->crosses && module->crosses != (index % 2 == 1))
         return false;
-    if (module->condition)
+    switch (module->condition) {
+    case HS__IF_GATED:
+    case HS__IF_PLAIN:
         return (module->condition == HS__IF_GATED) == architecture->gated;
+    case HS__IF_PARALLEL:
+    case HS__IF_SERIAL:
+        return (module->condition == HS__IF_PARALLEL) == architecture->parallel_residual;
+    case HS__ALWAYS:
+        break;
+    }
     if (module->parts[0] == HS__POSITION_KEY)
         return relative->c2p && !relative->shared;
     if (module->parts[0] == HS__POSITION_QUERY)

@@ -41,6 +41,11 @@
     X(gemma)                                                                                                 \
     X(gemma2)                                                                                                \
     X(gemma3)                                                                                                \
+    X(cohere)                                                                                                \
+    X(cohere2)                                                                                               \
+    X(phi)                                                                                                   \
+    X(stablelm)                                                                                              \
+    X(starcoder2)                                                                                            \
     X(t5)                                                                                                    \
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \

@@ -133,8 +133,14 @@ typedef enum hs__weight {
     HS__KEY_NORM
 } hs__weight;
 
-/* Which models have a module, by hs_architecture.gated. */
-typedef enum hs__condition { HS__ALWAYS, HS__IF_GATED, HS__IF_PLAIN } hs__condition;
+/* Which models have a module, by hs_architecture.gated and parallel_residual. */
+typedef enum hs__condition {
+    HS__ALWAYS,
+    HS__IF_GATED,
+    HS__IF_PLAIN,
+    HS__IF_PARALLEL,
+    HS__IF_SERIAL
+} hs__condition;
 
 /* Which modules have a bias: all, none, or by a field of hs_architecture. */
 typedef enum hs__bias {

@@ -12,6 +12,7 @@ from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
+import family_cohere  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neo  # noqa: E402
@@ -29,10 +30,11 @@ MODELS = {
     "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
     **{kind: (family_llama, family_llama.VARIANTS[kind]) for kind in ("ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3")},
+    **{kind: (family_cohere, family_cohere.VARIANTS[kind]) for kind in ("cohere", "cohere2", "phi", "stablelm", "starcoder2")},
     "gemma": (family_gemma, family_gemma.VARIANTS["gemma"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
-WINDOWS = {"neo": [None, 8, None], "mistral": [8] * 3, "phi3": [8] * 3, "ministral": [None, 8, None], "olmo3": [8, 8, 8, None], "gemma2": [8, None] * 2, "gemma3": [8] * 4}
+WINDOWS = {"neo": [None, 8, None], "mistral": [8] * 3, "phi3": [8] * 3, "ministral": [None, 8, None], "cohere2": [8, 8, 8, None], "starcoder2": [8] * 3, "olmo3": [8, 8, 8, None], "gemma2": [8, None] * 2, "gemma3": [8] * 4}
 TEXT = "the war of the city was at the airport for many police"
 
 
@@ -272,6 +274,8 @@ def test_refusals(served):
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
     (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),
     (family_opt, {"word_embed_proj_dim": 24}, "decoder.embed_tokens.weight must have the shape [300, 24], as config.json says"),
+    (family_cohere, {"use_qk_norm": True}, "use_qk_norm is not supported"),
+    (family_cohere, {"model_type": "stablelm", "qk_layernorm": True}, "qk_layernorm is not supported"),
     (family_gpt_neox, {"rotary_pct": 0.01}, "leave nothing to rotate"),
     (family_gpt_neox, {"attention_bias": False}, "attention_bias must be true"),
 ])

@@ -14,6 +14,7 @@ from test_formats import npz
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "reference"))
 import family_bart  # noqa: E402
+import family_cohere  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
@@ -24,6 +25,7 @@ from checkpoint import write_random  # noqa: E402
 CAUSAL = {"gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
           "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
           "granite": (family_llama, family_llama.VARIANTS["granite"]), "glm4": (family_llama, family_llama.VARIANTS["glm4"]),
+          "cohere2": (family_cohere, family_cohere.VARIANTS["cohere2"]),
           "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"])}
 STACKS = {"t5": (family_t5, dict(decoder=True)), "bart": (family_bart, dict(decoder=True)),
           "m2m_100": (family_bart, dict(decoder=True, kind="m2m_100", scaled=True)),

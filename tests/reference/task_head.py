@@ -20,9 +20,9 @@ SEQUENCE = {
     "modernbert": ("head.dense", "gelu", "classifier"),
     "eurobert": ("dense", "gelu", "classifier"),
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text",
-                     "ministral", "seed_oss", "helium", "glm", "glm4"), (None, None, "score")),
+                     "ministral", "seed_oss", "helium", "glm", "glm4", "phi", "stablelm", "starcoder2"), (None, None, "score")),
 }
-SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "ministral", "seed_oss", "helium", "glm", "glm4")
+SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "ministral", "seed_oss", "helium", "glm", "glm4", "phi", "stablelm", "starcoder2")
 NEXT_SENTENCE = ("base.pooler.dense", "tanh", "cls.seq_relationship")
 
 

@@ -187,6 +187,15 @@ SAVED = {
     "glm4 biased": {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "attention_bias": True},
     "olmo3": {**SIZES, "num_hidden_layers": 4, "num_key_value_heads": 2, "sliding_window": 9},
     "gemma": {**SIZES, "num_key_value_heads": 1, "head_dim": 12},
+    "cohere": {**SIZES, "num_key_value_heads": 2},
+    "cohere biased": {**SIZES, "attention_bias": True, "logit_scale": 0.5},
+    "cohere2": {**SIZES, "num_hidden_layers": 4, "num_key_value_heads": 2, "sliding_window": 9},
+    "phi": {**SIZES, "num_key_value_heads": 2},
+    "phi more": {**SIZES, "hidden_act": "gelu", "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.25}},
+    "stablelm": {**SIZES, "num_key_value_heads": 2},
+    "stablelm parallel": {**SIZES, "num_key_value_heads": 2, "use_parallel_residual": True, "use_qkv_bias": True},
+    "starcoder2": {**SIZES, "num_key_value_heads": 2, "sliding_window": 9},
+    "starcoder2 unbiased": {**SIZES, "num_key_value_heads": 2, "use_bias": False},
     **{f"{name} bidirectional": {**SIZES, "is_causal": False, "num_key_value_heads": 2} for name in ("gpt_neox", "llama", "mistral", "qwen2", "qwen3")},
     "gpt2 bidirectional": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3,
                                is_causal=False),
@@ -209,7 +218,8 @@ SAVED = {
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
 CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
-          "ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3", "gemma"}
+          "ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3", "gemma", "cohere", "cohere2", "phi", "stablelm",
+          "starcoder2"}
 
 
 def classes(name):
