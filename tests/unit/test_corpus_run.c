@@ -14,6 +14,7 @@
 #include "server/corpus/run/run_checkpoint.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
+#include "tests/unit/command_output.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { N_TEXTS = 20 };
 
@@ -502,6 +504,66 @@ START_TEST(damaged_counts_are_refused)
 }
 END_TEST
 
+/* Parses a checkpoint whose text is this, with the statistics of another. */
+static hs_status checkpoint_parse(const json_t *text, const char *statistics, size_t n_statistics,
+                                  hs_error *err)
+{
+    hs__corpus_results results;
+    char *dumped = json_dumps(text, JSON_COMPACT), *whole = NULL;
+    ck_assert_ptr_nonnull(dumped);
+    const size_t n = strlen(dumped);
+    const int n_head = asprintf(&whole, "headscope-corpus 1 %zu %08lx\n%s", n,
+                                crc32_z(0, (const unsigned char *)dumped, n), dumped);
+    ck_assert_int_gt(n_head, 0);
+    whole = realloc(whole, (size_t)n_head + n_statistics);
+    ck_assert_ptr_nonnull(whole);
+    memcpy(whole + n_head, statistics, n_statistics);
+    const hs_status st =
+        hs__run_checkpoint_parse(whole, (size_t)n_head + n_statistics, "state", &results, err);
+    if (!st)
+        hs__corpus_results_finish(&results);
+    free(whole);
+    free(dumped);
+    return st;
+}
+
+static const char *const positions[][2] = {
+    {"place", "lines"}, {"place", "bytes"}, {"place", "blank"}, {NULL, "empty"}};
+
+START_TEST(positions_below_zero_are_refused)
+{
+    enum { STATE_BYTES = 8 << 20 };
+    char path[100], *state = malloc(STATE_BYTES);
+    size_t n_text;
+    int n_head;
+    hs_error err = {0};
+    ck_assert_ptr_nonnull(state);
+    input_write("a b c", 3);
+    ck_assert_msg(run(&err) == HS_OK, "%s", err.text);
+    snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
+    const size_t n = command_file_read(path, state, STATE_BYTES - 1);
+    state[n] = 0;
+    ck_assert_int_eq(sscanf(state, "headscope-corpus 1 %zu %*x%n", &n_text, &n_head), 1);
+    const char *text = state + n_head + 1, *statistics = text + n_text;
+    json_t *json = json_loadb(text, n_text, 0, NULL);
+    ck_assert_ptr_nonnull(json);
+    const size_t n_statistics = n - (size_t)(statistics - state);
+    ck_assert_msg(checkpoint_parse(json, statistics, n_statistics, &err) == HS_OK, "%s", err.text);
+    for (size_t k = 0; k < sizeof positions / sizeof *positions; k++) {
+        json_t *damaged = json_deep_copy(json);
+        json_t *in = positions[k][0] ? json_object_get(damaged, positions[k][0]) : damaged;
+        ck_assert_ptr_nonnull(json_object_get(in, positions[k][1]));
+        json_object_set_new(in, positions[k][1], json_integer(-1));
+        err = (hs_error){0};
+        ck_assert_int_eq(checkpoint_parse(damaged, statistics, n_statistics, &err), HS_INVALID);
+        ck_assert_msg(strstr(err.text, "the file is damaged"), "%s", err.text);
+        json_decref(damaged);
+    }
+    json_decref(json);
+    free(state);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus run");
@@ -519,6 +581,7 @@ int main(void)
     TCase *damaged = tcase_create("damaged states");
     tcase_add_checked_fixture(damaged, small_setup, small_teardown);
     tcase_add_loop_test(damaged, damaged_counts_are_refused, 0, N_DAMAGES);
+    tcase_add_test(damaged, positions_below_zero_are_refused);
     suite_add_tcase(suite, damaged);
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_checked_fixture(chaos, small_setup, small_teardown);
