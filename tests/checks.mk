@@ -24,14 +24,15 @@ coverage: packages-test packages-coverage
 	    --json-summary build/coverage/summary.json --json build/coverage/lines.json --html-details build/coverage/lines.html --print-summary
 	$(PYTHON) tests/coverage/table.py build/coverage/summary.json build/coverage/lines.json docs/explanation/reliability.md
 
-## make viewer-coverage lines of the viewer that its tests in node reach, into docs/explanation/reliability.md
-# The build has all of the viewer's lines, also those that no test loads.
+## make viewer-coverage lines of the viewer that its tests in node and Chromium reach, into docs/explanation/reliability.md
+# The build with maps has the same scripts as the program's viewer, so also the lines that no test loads.
 COUNTS := $(CURDIR)/build/viewer-counts
 .PHONY: viewer-coverage
-viewer-coverage: static/node_modules/.package-lock.json
+viewer-coverage: $(BINARY) static/node_modules/.package-lock.json
 	rm -rf $(COUNTS) && mkdir -p $(COUNTS)
 	cd static && npx vite build --logLevel warn --sourcemap hidden --outDir ../build/viewer-maps --emptyOutDir
 	-NODE_V8_COVERAGE=$(COUNTS) $(MAKE) --no-print-directory viewer-test
+	-VIEWER_COUNTS=$(COUNTS) $(MAKE) --no-print-directory browser-test
 	node tests/coverage/viewer.mjs $(COUNTS) build/viewer-maps docs/explanation/reliability.md
 
 ## make mutants FOLDER="api model" SAMPLE=30   changes the code of folders in one place after the other; lists what no test notices

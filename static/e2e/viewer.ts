@@ -1,5 +1,5 @@
 // Shared by all specs: a page that fails the test on any error, policy violation or foreign request.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { expect, test as base, type APIRequestContext, type FrameLocator, type Locator, type Page, type Request } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
@@ -17,6 +17,15 @@ export const test = base.extend<{ watched: Page }, { home: string }>({
     },
     { scope: "worker" },
   ],
+  // With VIEWER_COUNTS, a folder, V8's counts of each test go there: `make viewer-coverage`.
+  page: async ({ page }, use, { testId }) => {
+    const folder = process.env.VIEWER_COUNTS;
+    if (folder) await page.coverage.startJSCoverage({ resetOnNavigation: false });
+    await use(page);
+    if (!folder || page.isClosed()) return;
+    const result = (await page.coverage.stopJSCoverage()).map(({ url, functions }) => ({ url, functions }));
+    writeFileSync(`${folder}/browser-${testId}.json`, JSON.stringify({ result }));
+  },
   watched: async ({ page, home }, use) => {
     const wrong: string[] = [];
     const open = new Set<Request>();

@@ -1,14 +1,16 @@
 #!/usr/bin/env node
 // Writes the table of the viewer's coverage into docs/explanation/reliability.md, between its markers.
 //
-//   viewer.mjs COUNTS BUNDLES DOCUMENT    COUNTS: a folder of V8's counts (NODE_V8_COVERAGE).
+//   viewer.mjs COUNTS BUNDLES DOCUMENT    COUNTS: a folder of V8's counts: coverage-*.json of node (NODE_V8_COVERAGE),
+//                                         browser-*.json of Chromium (static/e2e/viewer.ts).
 //                                         BUNDLES: the viewer as built, with source maps.
 //
 // V8 counts ranges of a script. The source map says which line of which source a place of the script comes from. A line
-// is reached if any of its places was, and reached as a whole if all of them were, in one of the scripts.
+// is reached if any of its places was, and reached as a whole if all of them were, in one of the scripts. Chromium loads
+// the bundles, node the tests' own.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const BEGIN = "<!-- viewer coverage: begin -->";
@@ -57,7 +59,7 @@ function placesOf(script) {
   return places;
 }
 
-// Marks the places that were reached. The innermost range around a place has its count.
+// Marks the places that a test reached. The innermost range around a place has its count.
 function mark(places, functions) {
   const ranges = functions.flatMap((one) => one.ranges);
   ranges.sort((a, b) => a.startOffset - b.startOffset || b.endOffset - a.endOffset);
@@ -75,7 +77,8 @@ function mark(places, functions) {
 
 // The file of a counted script that was bundled, or null.
 function scriptOf(url) {
-  const path = url.startsWith("file:") ? fileURLToPath(url) : null;
+  const served = /^http:.*\/assets\/[^?#]*/.exec(url)?.[0];
+  const path = served ? join(bundles, "assets", basename(served)) : url.startsWith("file:") ? fileURLToPath(url) : null;
   return path && existsSync(`${path}.map`) ? path : null;
 }
 
@@ -93,23 +96,23 @@ for (const name of readdirSync(counts)) {
   }
 }
 
-// line -> [reached, reached as a whole]
+// line -> [reached in node, reached, reached as a whole]
 const lines = new Map();
-for (const places of scripts.values()) {
+for (const [script, places] of scripts) {
   const here = new Map();
   for (const { line, reached = false } of places) {
     const [any, all] = here.get(line) ?? [false, true];
     here.set(line, [any || reached, all && reached]);
   }
   for (const [line, [any, all]] of here) {
-    const [anyBefore, allBefore] = lines.get(line) ?? [false, false];
-    lines.set(line, [any || anyBefore, all || allBefore]);
+    const [nodeBefore, anyBefore, allBefore] = lines.get(line) ?? [false, false, false];
+    lines.set(line, [nodeBefore || (any && !script.startsWith(bundles)), any || anyBefore, all || allBefore]);
   }
 }
 
 function row(name, mine) {
   const part = (which) => `${((100 * mine.filter((one) => one[which]).length) / mine.length).toFixed(1)} %`;
-  return `| ${name} | ${part(0)} of ${mine.length.toLocaleString("en")} | ${part(1)} |`;
+  return `| ${name} | ${mine.length.toLocaleString("en")} | ${part(0)} | ${part(1)} | ${part(2)} |`;
 }
 
 const folders = new Map();
@@ -121,8 +124,8 @@ for (const [line, reached] of lines) {
 const table = [
   `\`make viewer-coverage\`, ${cpus()[0].model}, ${new Date().toISOString().slice(0, 10)}:`,
   "",
-  "| folder | lines | as a whole |",
-  "|---|---|---|",
+  "| folder | lines | reached in node | in node or Chromium | as a whole |",
+  "|---|---|---|---|---|",
   ...[...folders.keys()].sort().map((folder) => row(folder, folders.get(folder))),
   row("all", [...lines.values()]),
 ].join("\n");
