@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import HEADSCOPE, PATIENCE, served_models
+from conftest import HEADSCOPE, PATIENCE, post_bytes, served_models
 from test_formats import npz
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -156,6 +156,31 @@ def test_positions_limit_ids(served, folders):
     assert answer.status == 422 and f"takes {n} tokens in all" in answer.json()["detail"]
     full = served.analyze({"model": "gpt2", "input_ids": [5] * (n - 2), "max_new_tokens": 2, "outputs": []})
     assert len(full["input_ids"]) == n
+
+
+def test_a_client_that_leaves_ends_the_writing(served):
+    request = {"model": "t5", "text": TEXT, "stack": "cross", "outputs": ["attentions"], "max_new_tokens": 120}
+    whole = served.analyze(request)
+
+    def computed(times, ask):
+        before = served.metrics()
+        for _ in range(times):
+            ask()
+            served.wait_metric("requests_in_flight", lambda n: n == 1)
+        after = served.metrics()
+        assert after["process_open_fds"] <= before["process_open_fds"] + 2
+        assert after["headscope_held_bytes"] <= before["headscope_held_bytes"]
+        return after["headscope_tokens_total"] - before["headscope_tokens_total"]
+
+    def leave():
+        with served.socket() as client:
+            client.sendall(post_bytes(request))
+
+    one = computed(1, lambda: served.analyze(request))
+    n = computed(20, leave)
+    assert one >= 119 and n < 20 * one  # some of them ended early
+    assert served.requests(route="/analyze", status="499") > 0
+    assert served.analyze(request) == whole
 
 
 @pytest.mark.slow
