@@ -170,6 +170,12 @@ static void ranges_share(maker *m)
 
 /* ---- maps of heads ---- */
 
+/* Returns what stands before "head" in titles: of a decoder whose heads these are. */
+static const char *stack_name(const hs__analysis_request *analysis)
+{
+    return !analysis->model->encoder ? "" : analysis->stack == HS_STACK_CROSS ? "cross " : "decoder ";
+}
+
 static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
@@ -179,10 +185,15 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, T,
                          similarity ? m->labels : m->labels + m->keys, K, similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
+    const char *stack = stack_name(a->analysis);
     const char *name = !similarity ? "attention" : a->analysis->center ? "centred similarity" : "similarity";
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     char range[72];
     p->unit = name;
+    if (a->capture->cross && !similarity) {
+        p->row_title = "from target";
+        p->column_title = "to text";
+    }
     hs_panel_range_text(p, range);
     if (m->figure->colour_scale != HS__COLOURS_AUTO)
         p->scale = (hs_scale)(m->figure->colour_scale - HS__COLOURS_LINEAR);
@@ -195,9 +206,9 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     else if (overview)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
     else if (m->figure->scale == HS__SCALE_SHARED)
-        snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
+        snprintf(p->title, sizeof p->title, "layer %zu, %shead %zu", layer, stack, head);
     else if (figure_n_panels(a->analysis) <= LABELLED_MAX)
-        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, %s", layer, head, name, range);
+        snprintf(p->title, sizeof p->title, "layer %zu, %shead %zu: %s, %s", layer, stack, head, name, range);
     else
         snprintf(p->title, sizeof p->title, "%zu.%zu (%s)", layer, head, range);
 }

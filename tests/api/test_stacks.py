@@ -553,6 +553,11 @@ def test_figures(served):
     for kind in ("layer", "overview", "distances", "effects", "predictions"):
         figure = served.post("/analyze?format=svg", {**request, "figure": {"kind": kind}, "predictions": {"top_k": 2}})
         assert figure.status == 200 and b"stack cross" in figure.body, figure.body
+    short = {**request, "text": "the war of the city", "text_target": "an airport", "figure": {"show": "attention"}}
+    drawn = served.post("/analyze?format=svg", short).body
+    assert b"cross head 1" in drawn and b"from target" in drawn and b"to text" in drawn
+    drawn = served.post("/analyze?format=svg", {**short, "stack": "decoder"}).body
+    assert b"decoder head 1" in drawn and b"from target" not in drawn
     assert served.post("/analyze?format=pdf", request).body.startswith(b"%PDF")
     refused = served.post("/analyze?format=svg", {**request, "figure": {"show": "both"}})
     assert refused.status == 422 and refused.json()["pointer"] == "/figure/show"
