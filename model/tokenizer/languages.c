@@ -13,12 +13,15 @@
 typedef struct language_class {
     const char *name; /* tokenizer_class, without "Fast" at its end */
     const char *source;
-    bool first; /* the language stands before the text */
+    bool first;  /* the language stands before the text */
+    bool marked; /* its token is "__en__" */
 } language_class;
 
-static const language_class classes[] = {{"NllbTokenizer", "eng_Latn", true},
-                                         {"MBartTokenizer", "en_XX", false},
-                                         {"MBart50Tokenizer", "en_XX", true}};
+/* The last one has no tokenizer.json in transformers; others made it. */
+static const language_class classes[] = {{"NllbTokenizer", "eng_Latn", true, false},
+                                         {"MBartTokenizer", "en_XX", false, false},
+                                         {"MBart50Tokenizer", "en_XX", true, false},
+                                         {"M2M100Tokenizer", "en", true, true}};
 
 static const language_class *class_of(const hs__description *d)
 {
@@ -52,6 +55,7 @@ hs_status hs__languages_configure(const hs__description *d, hs_error *err)
 {
     const language_class *class = class_of(d);
     const char *source = class ? class->source : NULL, *end = "</s>";
+    char token[HS_LANGUAGE_BYTES + 4];
     bool legacy = false;
     if (!class)
         return HS_OK;
@@ -60,8 +64,9 @@ hs_status hs__languages_configure(const hs__description *d, hs_error *err)
         st = hs__special_name(d, "eos_token", end, &end, err);
     if (!st && class == classes)
         st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "legacy_behaviour", &legacy, err);
+    snprintf(token, sizeof token, class->marked ? "__%.15s__" : "%.15s", source);
     if (!st &&
-        json_object_set_new(d->json, "post_processor", template_of(class->first && !legacy, source, end)))
+        json_object_set_new(d->json, "post_processor", template_of(class->first && !legacy, token, end)))
         st = hs_fail(err, HS_NO_MEMORY, "out of memory");
     return st;
 }

@@ -21,7 +21,8 @@ MODELS = {
     "mbart50": ("MBart50Tokenizer", "mbart", "mbart", {"src_lang": "fr_XX"}, {}),
     "mbart": ("MBartTokenizer", "mbart", "mbart", {}, {"decoder_start_token_id": None}),
     "mbart_ro": ("MBartTokenizer", "mbart", "mbart", {}, {"decoder_start_token_id": 10}),
-    "m2m_100": ("PreTrainedTokenizerFast", "m2m_100", "m2m_100", {}, {}),
+    "m2m_100": ("M2M100Tokenizer", "m2m_100", "m2m_100", {"src_lang": "fr"}, {}),
+    "m2m_other": ("PreTrainedTokenizerFast", "m2m_100", "m2m_100", {}, {}),
 }
 ENGLISH, SECOND, THIRD = range(len(WORDS), len(WORDS) + 3)
 TEXT, TARGET = [4, 5], [6, 7, 8]  # "the war", "old office city"
@@ -69,7 +70,7 @@ PAIRS = [("nllb", None, "fra_Latn", ENGLISH, SECOND), ("nllb", "zho_Hans", "eng_
          ("mbart50", None, "en_XX", THIRD, ENGLISH), ("mbart50", "ro_RO", "ro_RO", SECOND, SECOND),
          ("mbart", "fr_XX", "ro_RO", THIRD, SECOND), ("mbart_ro", None, None, ENGLISH, SECOND),
          ("mbart_ro", "ro_RO", "fr_XX", SECOND, THIRD),
-         ("m2m_100", None, "ast", ENGLISH, THIRD), ("m2m_100", "__fr__", "en", SECOND, ENGLISH)]
+         ("m2m_100", None, "ast", SECOND, THIRD), ("m2m_other", None, "fr", ENGLISH, SECOND), ("m2m_100", "__fr__", "en", SECOND, ENGLISH)]
 
 
 @pytest.mark.parametrize("name, source, target, source_id, target_id", PAIRS)
@@ -110,7 +111,8 @@ def test_models_list_their_languages(served):
     assert listed == {
         "nllb": (CODES["nllb"], "eng_Latn", None), "legacy": (CODES["nllb"], "zho_Hans", "fra_Latn"),
         "mbart50": (CODES["mbart"], "fr_XX", None), "mbart": (CODES["mbart"], "en_XX", None),
-        "mbart_ro": (CODES["mbart"], "en_XX", "ro_RO"), "m2m_100": (["en", "fr", "ast"], "en", None)}
+        "mbart_ro": (CODES["mbart"], "en_XX", "ro_RO"), "m2m_100": (["en", "fr", "ast"], "fr", None),
+        "m2m_other": (["en", "fr", "ast"], "en", None)}
 
 
 CROSS = {"text": "the war", "text_target": "old", "stack": "cross"}
