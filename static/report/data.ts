@@ -37,6 +37,7 @@ export interface Report {
       prompt_name?: string | null;
       similarity_space?: string;
       center?: string;
+      stack?: "encoder" | "decoder"; // not in reports of earlier versions
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
   };

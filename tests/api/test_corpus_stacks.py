@@ -75,6 +75,8 @@ def test_report_is_the_references(folders, tmp_path, name):
     assert_is_the_references(arrays(tmp_path / "run"), reference, len(records))
     found = report(tmp_path / "run")
     assert found["provenance"]["options"]["stack"] == "decoder" and found["provenance"]["model"]["causal"] is True
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<dt>Stack</dt><dd>decoder" in page and "&amp;stack=decoder&amp;target=" in page
     given = [record for record in records if record["text"] == found["examples"]["texts"][0]["text"]]
     assert given[0]["text_target"] == found["examples"]["texts"][0]["text_target"]
 

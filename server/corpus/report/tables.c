@@ -100,6 +100,15 @@ static void texts_count_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
+/* Writes whose heads were counted, if they are a decoder's. */
+static void stack_write(const json_t *report, FILE *out)
+{
+    const char *stack = json_string_value(member(report, "provenance.options.stack"));
+    if (stack && strcmp(stack, "encoder") != 0)
+        hs__html_filled(out, report,
+                        "<dt>Stack</dt><dd>{provenance.options.stack}: tokens are those of the target</dd>");
+}
+
 /* Writes the prompt that every text got, if any. */
 static void prompt_write(const json_t *report, FILE *out)
 {
@@ -171,6 +180,7 @@ hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err)
     model_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
+    stack_write(report, out);
     prompt_write(report, out);
     similarity_write(report, out);
     const hs_status st = experiments_write(report, out, err);

@@ -25,6 +25,7 @@ export type Lines = (typeof LINES)[number];
 export const RUN_OPTIONS = [
   "name",
   "model",
+  "stack",
   "max_tokens",
   "layers",
   "thresholds",

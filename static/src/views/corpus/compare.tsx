@@ -47,7 +47,7 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
     also: also.current,
   }));
   const [first] = runs;
-  const open = (layer: number, head: number): void => void (first && openInRun(app, first, layer, head));
+  const open = (layer: number, head: number): void => void (first && openInRun(app, first, report, layer, head));
   const thresholds = commonThresholds(numbers);
   return (
     <div class="run-compare">

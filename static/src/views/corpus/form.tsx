@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { inWords } from "../../app/problems";
+import { hasDecoder } from "../../app/stacks";
 import { useApp } from "../../ui/context";
 import { Button, Field, Options, Select } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
@@ -27,6 +28,7 @@ const TYPES = ".jsonl,.ndjson,.json,.txt,.csv,.tsv,.conllu,.gz,.zst,text/plain";
 const OPTIONS: Record<RunOption, readonly [label: string, help: Term]> = {
   name: ["Name", "corpus"],
   model: ["Model", "model"],
+  stack: ["Heads of", "head"],
   max_tokens: ["Tokens at most", "limit"],
   layers: ["Layers: all, last, or numbers", "head"],
   thresholds: ["Similarity thresholds", "tau"],
@@ -101,7 +103,9 @@ export function RunForm({ onStart }: { onStart: () => void }) {
   const start = async (): Promise<void> => {
     if (!file || !form.current) return fail("file", "Choose the file that holds the texts, one a line.");
     const given = new FormData(form.current);
-    const options = Object.fromEntries(RUN_OPTIONS.map((name) => [name, (given.get(name) as string).trim()]));
+    const options = Object.fromEntries(
+      RUN_OPTIONS.map((name) => [name, ((given.get(name) as string | null) ?? "").trim()]),
+    );
     options.name ||= file.name;
     const controller = new AbortController();
     const show = (sent: number, total: number): void => setSending({ sent, total, controller });
@@ -220,6 +224,20 @@ function ModelOption({ problem }: { problem: { name: string; text: string } | nu
         </Field>
       </Guarded>
       <ModelBadge name={model || models[0]?.name} />
+      {hasDecoder(model || (models[0]?.name ?? "")) && (
+        <Guarded name={idOf("stack")} problem={problem}>
+          <Field label={OPTIONS.stack[0]} help={OPTIONS.stack[1]}>
+            <select id={idOf("stack")} name="stack" {...guardOf(idOf("stack"), problem)}>
+              <Options
+                of={[
+                  ["encoder", "the encoder"],
+                  ["decoder", "the decoder, which reads text_target"],
+                ]}
+              />
+            </select>
+          </Field>
+        </Guarded>
+      )}
     </>
   );
 }

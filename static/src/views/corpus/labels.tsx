@@ -20,7 +20,7 @@ const isLabelled = (report: Report): report is Labelled => "labels" in report;
 export function RunLabels({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
   const app = useApp();
   if (!isLabelled(report)) return null;
-  const open = (layer: number, head: number): void => openInRun(app, run, layer, head);
+  const open = (layer: number, head: number): void => openInRun(app, run, report, layer, head);
   return (
     <StateDisclosure field="runlabels" title={`Labelled texts of ${run.name}`}>
       <div class="labels">

@@ -91,11 +91,11 @@ export function patternNumbers({ state, theme }: App, report: Report): HeadNumbe
   };
 }
 
-// Opens a head on the text of the state, in the run's model if the server has it.
-export function openInRun(app: App, { model }: Run, layer: number, head: number): void {
+// Opens a head on the text of the state, in the run's stack and its model if the server has it.
+export function openInRun(app: App, { model }: Run, report: Report, layer: number, head: number): void {
   const at = app.models.findIndex(({ name }) => name === model);
   const name = at < 0 ? app.state.model : at ? (app.models[at]?.name ?? "") : "";
-  app.go("head", { layer, head, pin: [], model: name });
+  app.go("head", { layer, head, pin: [], model: name, stack: report.provenance.options.stack ?? "encoder" });
 }
 
 export function RunPatterns({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
@@ -103,7 +103,7 @@ export function RunPatterns({ run, report, page }: { run: Run; report: Report; p
   const { runseek } = app.state;
   if (!runHeads(report).length) return null;
   const numbers = patternNumbers(app, report);
-  const open = (layer: number, head: number): void => openInRun(app, run, layer, head);
+  const open = (layer: number, head: number): void => openInRun(app, run, report, layer, head);
   return (
     <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">

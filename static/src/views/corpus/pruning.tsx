@@ -14,7 +14,7 @@ export function RunPruning({ run, report, page }: { run: Run; report: Report; pa
       <PagePart
         page={page}
         select="#figure-pruning-curve > :is(.panels, figcaption), #pruning > :not(h2)"
-        onOpen={(layer, head) => openInRun(app, run, layer, head)}
+        onOpen={(layer, head) => openInRun(app, run, report, layer, head)}
       />
     </StateDisclosure>
   );

@@ -81,7 +81,7 @@ function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example)
   return {
     text: body,
     pair: "",
-    ...{ stack: "encoder", target: "", write: 0 }, // as all runs have
+    ...{ stack: "encoder", target: "", write: 0 }, // those of decoders are not drawn
     prompt: `=${prompt_name ?? ""}`,
     model,
     max: max_tokens,
@@ -137,7 +137,14 @@ export function Typical({ run, report, onSaved }: Props) {
   return (
     <div class="typical" ref={place}>
       <StateDisclosure field="typical" title={`One head on its most typical texts of ${nameOfRun(run)}`}>
-        <Multiples run={run} report={report} onSaved={onSaved} />
+        {report.provenance.options.stack === "decoder" ? (
+          <p class="notice">
+            Maps of a decoder need the text that the encoder reads, which the list of typical texts does not hold. The
+            report’s examples have both texts and open in Head.
+          </p>
+        ) : (
+          <Multiples run={run} report={report} onSaved={onSaved} />
+        )}
       </StateDisclosure>
     </div>
   );
