@@ -116,6 +116,11 @@ int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__
 {
     if (model->architecture->predictor.decoder.data)
         return 0;
+    if (model->decoder)
+        return hs__refuse(problem, 422, pointer,
+                          "the encoder of %s predicts no tokens: send stack \"decoder\" or \"cross\" with "
+                          "text_target for the target's next tokens",
+                          model->name);
     return hs__refuse(
         problem, 422, pointer,
         "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one", model->name,

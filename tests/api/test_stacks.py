@@ -477,6 +477,7 @@ REFUSED = {
                            "no sentence vector"),
     "position of a reader": ({"text_target": "war", "outputs": ["effects"], "target": {"token": 5, "position": 9}},
                              "/target/position", "0 to"),
+    "predictions of the encoder": ({"outputs": ["predictions"]}, "/outputs", "for the target's next tokens"),
     "two targets": ({"stack": "cross", "text_target": "war", "target_ids": [5]}, "/target_ids", "exclude each other"),
     "unknown stack": ({"stack": "both", "text_target": "war"}, "/stack", "must be one of"),
     "stack of a wrong type": ({"stack": 1, "text_target": "war"}, "/stack", "must be one of"),
