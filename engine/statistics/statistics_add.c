@@ -9,93 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attention maps ----
- *
- * Sums of attention maps over texts. The sums of a batch fit in 32 bits and in the
- * cache. */
-
-/* A in units of 2^-HS__ATTENTION_BITS. Clips other values, which broken checkpoints give, to [0, 1]. */
-static inline uint32_t fixed_of(float a)
-{
-    const float above = a > 0 ? a : 0.0f;
-    const float clipped = above < 1 ? above : 1.0f;
-    return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
-}
-
-/* Computes sums[j] += A_ij, and high[j] += A_ij where j is in H. The first text begins the sums, also of
- * columns that it lacks. */
-static inline __attribute__((always_inline)) void row_add(size_t n_tokens, size_t window,
-                                                          const float *restrict row,
-                                                          const uint32_t *restrict mask, bool first,
-                                                          uint32_t *restrict sums, uint32_t *restrict high)
-{
-    for (size_t j = 0; j < n_tokens; j++) {
-        const uint32_t fixed = fixed_of(row[j]);
-        sums[j] = (first ? 0 : sums[j]) + fixed;
-        high[j] = (first ? 0 : high[j]) + (fixed & mask[j]);
-    }
-    for (size_t j = n_tokens; first && j < window; j++)
-        sums[j] = high[j] = 0;
-}
-
-static inline __attribute__((always_inline)) void
-map_add(const float *attention, const hs__stats_facts *facts, size_t window, bool first, uint32_t *batch)
-{
-    const size_t T = facts->n_tokens;
-    uint32_t *high = batch + window * window;
-    for (size_t i = 0; i < T; i++)
-        row_add(T, window, attention + i * T, facts->high_mask, first, batch + i * window, high + i * window);
-    if (first) {
-        memset(batch + T * window, 0, (window - T) * window * sizeof *batch);
-        memset(high + T * window, 0, (window - T) * window * sizeof *high);
-    }
-}
-
-/* Adds one text's map to a head's sums over a batch, or begins them with it: A to batch, A in the columns of
- * H to what follows it; each [window][window]. */
-static HS_CLONES void corpus_attention_add(const float *attention, const hs__stats_facts *facts,
-                                           size_t window, bool first, uint32_t *batch)
-{
-    if (first)
-        map_add(attention, facts, window, true, batch);
-    else
-        map_add(attention, facts, window, false, batch);
-}
-
-/* Adds the sums of n positions to a field of as many cells. */
-static HS_CLONES void batch_add(const uint32_t *restrict batch, size_t n, int64_t *restrict sums)
-{
-    for (size_t j = 0; j < n; j++)
-        sums[j] += batch[j];
-}
-
-/* Adds the sums of a batch to a field's cells. */
-static void corpus_attention_move(const uint32_t *batch, const hs__cells *cells, int64_t *field)
-{
-    const size_t window = cells->window;
-    if (cells->step == 1) {
-        batch_add(batch, window * window, field);
-        return;
-    }
-    for (size_t i = 0; i < window; i++) {
-        batch_add(batch + i * window, window, cells->strips[0]);
-        if ((i + 1) % cells->step == 0 || i + 1 == window)
-            hs__cells_fold(cells, cells->strips[0], field + i / cells->step * cells->n);
-    }
-}
-
-/* Adds the diagonal of A, less the columns of H, to a head's cells. */
-static void diagonal_move(const uint32_t *batch, const hs__cells *cells, int64_t *diagonal)
-{
-    const size_t window = cells->window;
-    const uint32_t *high = batch + window * window;
-    for (size_t i = 0; i < window; i++)
-        diagonal[i / cells->step] += (int64_t)batch[i * (window + 1)] - (int64_t)high[i * (window + 1)];
-}
-
-_Static_assert(((int64_t)HS_CORPUS_BATCH << HS__ATTENTION_BITS) <= INT64_C(1) << 31,
-               "a batch of attentions fits 32 bits");
-
 /* ---- distances of heads ----
  *
  * Distances of heads over texts. They compare every two heads of a text, so its maps
@@ -160,7 +73,7 @@ struct hs__stats_scratch {
     hs__stats_facts facts[HS_CORPUS_BATCH]; /* of them */
     hs__stats_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
-    uint32_t *batch;    /* [2][window][window]: its attention */
+    uint32_t *batch;    /* [2][hs__stats_attention_rows][window]: its attention */
     hs__cells cells;    /* of the state's maps */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: of ids, at their first positions */
@@ -191,8 +104,8 @@ static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header,
         facts->roles = hs__arena_take(arena, P);
         facts->high_mask = hs__arena_take(arena, P * sizeof(uint32_t));
         facts->columns = hs__arena_floats(arena, P);
-        facts->similarity_sum = hs__arena_floats(arena, W * P);
-        facts->normalized_sum = hs__arena_floats(arena, W * P);
+        facts->similarity_sum = hs__arena_floats(arena, hs__stats_sums_floats(W));
+        facts->normalized_sum = hs__arena_floats(arena, hs__stats_sums_floats(W));
     }
     s->map.levels = hs__arena_take(arena, P * P);
     s->map.diagonals = hs__arena_take(arena, P * P);
@@ -203,8 +116,9 @@ static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header,
     s->map.degrees = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->locations = hs__arena_take(arena, W * P);
-    s->batch = hs__arena_take(arena, 2 * W * W * sizeof(uint32_t));
     s->cells = (hs__cells){.window = W, .step = hs__stats_step(header), .n = hs__stats_cells(header)};
+    s->batch = hs__arena_take(arena, 2 * hs__stats_attention_rows(&s->cells, batch_max(header)) * W *
+                                         sizeof(uint32_t));
     for (size_t k = 0; k < 2; k++)
         s->cells.strips[k] = hs__arena_take(arena, P * sizeof(int64_t));
     s->focal = hs__arena_take(arena, HS_CORPUS_BATCH * n_thresholds * header->n_heads * sizeof(int32_t));
@@ -690,15 +604,23 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
     segmentation_add(stats, k, l);
 }
 
-/* After a head's last text. */
-static void head_maps_move(hs_corpus_stats *stats, size_t index)
+/* Adds the attention of text k to the sums of a head, and after its last text all sums of the batch. */
+static void attention_add(hs_corpus_stats *stats, size_t k, size_t index, const float *attention)
 {
     hs__stats_scratch *s = stats->scratch;
-    const size_t W = s->cells.window, n = s->cells.n, at = index * n * n;
-    corpus_attention_move(s->batch, &s->cells, stats->fields[HS__F_ATTENTION] + at);
-    corpus_attention_move(s->batch + W * W, &s->cells, stats->fields[HS__F_HIGH_COLUMNS] + at);
-    if (s->cells.step > 1)
-        diagonal_move(s->batch, &s->cells, stats->fields[HS__F_DIAGONAL] + index * n);
+    const size_t n = s->cells.n, at = index * n * n;
+    const hs__attention_fields fields = {
+        stats->fields[HS__F_ATTENTION] + at, stats->fields[HS__F_HIGH_COLUMNS] + at,
+        s->cells.step > 1 ? stats->fields[HS__F_DIAGONAL] + index * n : NULL};
+    const bool folds = hs__stats_attention_folds(&s->cells, batch_max(stats->header));
+    if (folds)
+        hs__stats_attention_fold(attention, &s->facts[k], &s->cells, s->batch, &fields);
+    else
+        hs__stats_attention_add(attention, &s->facts[k], &s->cells, k == 0, s->batch);
+    if (k + 1 < s->n_texts)
+        return;
+    if (!folds)
+        hs__stats_attention_move(s->batch, &s->cells, &fields);
     hs__stats_counts_move(s->locations, s->stride, &s->cells, stats->fields[HS__F_LOCATION] + at);
 }
 
@@ -706,7 +628,6 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
                           hs_corpus_observation *ret_observation)
 {
     hs__stats_scratch *s = stats->scratch;
-    const size_t W = stats->header->tokens_max;
     if (h == 0)
         memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
     similarity_add(stats, k, l, h, head->similarity, ret_observation);
@@ -714,9 +635,7 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
     profile_add(stats, k, l, h, head);
     if (stats->header->distances)
         corpus_distances_add(stats, &s->kept, hs__stats_index(stats, l, h), s->texts[k].n_tokens, head);
-    corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
-    if (k + 1 == s->n_texts)
-        head_maps_move(stats, hs__stats_index(stats, l, h));
+    attention_add(stats, k, hs__stats_index(stats, l, h), head->attention);
     if (h + 1 == stats->header->n_heads)
         layer_end(stats, k, l);
 }

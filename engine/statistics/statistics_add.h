@@ -21,6 +21,12 @@ static inline size_t hs__stats_sums_row(size_t n_tokens, size_t i)
     return i * width - 16 * (8 * before * (before - (before > 0)) + before * (i % 16)) - 16 * before;
 }
 
+/* The floats of the sums of a text of up to so many tokens: up to the end of the last row. */
+static inline size_t hs__stats_sums_floats(size_t tokens_max)
+{
+    return hs__stats_sums_row(tokens_max, tokens_max - 1) + hs__stats_stride(tokens_max);
+}
+
 /* Facts of a text, found before its maps are read; arrays are [stride]. */
 typedef struct hs__stats_facts {
     size_t n_tokens, part;
@@ -89,6 +95,30 @@ typedef struct hs__cells {
 
 /* Adds a strip to a row of cells, and clears it. */
 void hs__cells_fold(const hs__cells *cells, int64_t *strip, int64_t *row);
+
+/* The fields of a head's attention. */
+typedef struct hs__attention_fields {
+    int64_t *attention, *high; /* [n][n]: of all columns, and of those of H */
+    int64_t *diagonal;         /* [n], if a cell has several positions: A_ii less the columns of H */
+} hs__attention_fields;
+
+/* True if texts come alone and are folded, in place of a batch of sums. */
+bool hs__stats_attention_folds(const hs__cells *cells, size_t n_texts_max);
+
+/* The rows of a batch: those of a window, or if texts are folded, one. */
+size_t hs__stats_attention_rows(const hs__cells *cells, size_t n_texts_max);
+
+/* Adds a text's map to a batch, [2][window][window], or begins it. */
+void hs__stats_attention_add(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
+                             bool first, uint32_t *batch);
+
+/* Adds a batch to the fields. */
+void hs__stats_attention_move(const uint32_t *batch, const hs__cells *cells,
+                              const hs__attention_fields *fields);
+
+/* Adds a text's map to the fields. rows: [2][window], scratch. */
+void hs__stats_attention_fold(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
+                              uint32_t *rows, const hs__attention_fields *fields);
 
 /* Adds counts[i][j], i < j, to a field's cells, and clears them. counts is [window][stride]. */
 void hs__stats_counts_move(uint8_t *counts, size_t stride, const hs__cells *cells, int64_t *field);
