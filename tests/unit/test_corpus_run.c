@@ -580,6 +580,7 @@ int main(void)
     suite_add_tcase(suite, tc);
     TCase *damaged = tcase_create("damaged states");
     tcase_add_checked_fixture(damaged, small_setup, small_teardown);
+    tcase_set_timeout(damaged, 120);
     tcase_add_loop_test(damaged, damaged_counts_are_refused, 0, N_DAMAGES);
     tcase_add_test(damaged, positions_below_zero_are_refused);
     suite_add_tcase(suite, damaged);
