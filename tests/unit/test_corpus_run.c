@@ -509,20 +509,22 @@ static hs_status checkpoint_parse(const json_t *text, const char *statistics, si
                                   hs_error *err)
 {
     hs__corpus_results results;
-    char *dumped = json_dumps(text, JSON_COMPACT), *whole = NULL;
+    char *dumped = json_dumps(text, JSON_COMPACT), *head = NULL;
     ck_assert_ptr_nonnull(dumped);
     const size_t n = strlen(dumped);
-    const int n_head = asprintf(&whole, "headscope-corpus 1 %zu %08lx\n%s", n,
+    const int n_head = asprintf(&head, "headscope-corpus 1 %zu %08lx\n%s", n,
                                 crc32_z(0, (const unsigned char *)dumped, n), dumped);
     ck_assert_int_gt(n_head, 0);
-    whole = realloc(whole, (size_t)n_head + n_statistics);
+    char *whole = malloc((size_t)n_head + n_statistics);
     ck_assert_ptr_nonnull(whole);
+    memcpy(whole, head, (size_t)n_head);
     memcpy(whole + n_head, statistics, n_statistics);
     const hs_status st =
         hs__run_checkpoint_parse(whole, (size_t)n_head + n_statistics, "state", &results, err);
     if (!st)
         hs__corpus_results_finish(&results);
     free(whole);
+    free(head);
     free(dumped);
     return st;
 }
