@@ -29,16 +29,16 @@ function textOf(bytes: Uint8Array): string {
   for (let at = 0; at < bytes.length;) {
     const first = bytes[at] ?? 0;
     const n = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    const character = bytes.subarray(at, at + n);
     try {
-      text += shown(UTF8.decode(character));
+      // A decoder's call takes far longer than an ASCII character needs, and long texts have many.
+      text += n === 1 ? String.fromCharCode(first) : UTF8.decode(bytes.subarray(at, at + n));
       at += n;
     } catch {
       text += written([first]);
       at++;
     }
   }
-  return text;
+  return shown(text);
 }
 
 export const readable = (token: string, model: string): string => readableAs(token, tokenizerOf(model));
