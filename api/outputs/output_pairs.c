@@ -232,7 +232,7 @@ static hs_status find_regions(const hs__answer *a, const hs_observed_head *maps,
                               const region_scratch *scratch, regions *ret, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens;
-    hs_column_profile(maps->attention, T, a->masked, scratch->profile);
+    hs_column_profile(maps->attention, T, T, a->masked, scratch->profile);
     ret->n_high = hs_high_tokens(scratch->profile, T, a->analysis->attention_threshold, scratch->high);
     ret->n_runs = hs_runs_cut(scratch->high, ret->n_high, T, scratch->runs);
     const size_t n_means = ret->n_runs * ret->n_runs;

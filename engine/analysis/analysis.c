@@ -76,22 +76,23 @@ void hs__profile_normalize(float *profile, size_t n_tokens)
 }
 
 HS_CLONES
-void hs_column_profile(const float *attention, size_t n_tokens, const uint8_t *masked, float *ret_profile)
+void hs_column_profile(const float *attention, size_t n_tokens, size_t n_keys, const uint8_t *masked,
+                       float *ret_profile)
 {
-    for (size_t start = 0; start < n_tokens; start += HS__BLOCK) {
-        const size_t width = hs__min(HS__BLOCK, n_tokens - start);
+    for (size_t start = 0; start < n_keys; start += HS__BLOCK) {
+        const size_t width = hs__min(HS__BLOCK, n_keys - start);
         double sums[HS__BLOCK] = {0};
         for (size_t i = 0; i < n_tokens; i++) {
             if (hs__is_masked(masked, i))
                 continue;
-            const float *row = attention + i * n_tokens + start;
+            const float *row = attention + i * n_keys + start;
             for (size_t j = 0; j < width; j++)
                 sums[j] += row[j];
         }
         for (size_t j = 0; j < width; j++)
             ret_profile[start + j] = hs__is_masked(masked, start + j) ? 0.0f : (float)sums[j];
     }
-    hs__profile_normalize(ret_profile, n_tokens);
+    hs__profile_normalize(ret_profile, n_keys);
 }
 
 size_t hs_high_tokens(const float *profile, size_t n_tokens, float threshold, uint16_t *ret_tokens)

@@ -76,9 +76,12 @@ void hs_pair_pool_destroy(hs_pair_pool *pool);
 
 /* ---- attention ---- */
 
-/* Computes c: column sums of A over unmasked rows, divided by their maximum; masked columns are 0.
- * ret_profile is [T]. */
-void hs_column_profile(const float *attention, size_t n_tokens, const uint8_t *masked, float *ret_profile);
+/* Computes c: column sums of A, [n_tokens][n_keys], over unmasked rows, divided by their maximum; masked
+ * columns are 0. masked is [n_tokens], or NULL, as it must be if the keys are of another text. ret_profile is
+ * [n_keys].
+ */
+void hs_column_profile(const float *attention, size_t n_tokens, size_t n_keys, const uint8_t *masked,
+                       float *ret_profile);
 
 /* Finds H, the tokens with c_j >= tau, ascending. ret_tokens is [T]. Returns their number. */
 size_t hs_high_tokens(const float *profile, size_t n_tokens, float threshold, uint16_t *ret_tokens);

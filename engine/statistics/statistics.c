@@ -50,6 +50,10 @@ size_t hs__stats_axis(const hs__stats_header *header, char axis)
         return hs__stats_distance_heads(header);
     case 'e':
         return header->masked ? 4 : 0;
+    case 'z':
+        return header->crosses ? 0 : 2;
+    case 'k':
+        return header->crosses ? hs__stats_cells(header) : 0;
     case 'b':
         return hs__stats_cells(header);
     case 'x':
@@ -130,6 +134,7 @@ static hs_status check_counts(const hs__stats_header *h, hs_error *err)
         {"the number of parts", h->n_parts, 1, HS_CORPUS_PARTS_MAX},
         {"the kind of distances", h->distances, 0, HS_CORPUS_JS},
         {"the number of predictions", h->masked, 0, 1},
+        {"the number of texts that are attended to", h->crosses, 0, 1},
         {"the edge of a map's cell", h->map_step, 0, h->tokens_max},
     };
     hs_status st = HS_OK;
@@ -162,6 +167,7 @@ static void header_fill(hs__stats_header *header, const hs_corpus_options *o)
     header->attention_threshold = o->attention_threshold;
     header->distances = o->distances;
     header->masked = o->masked;
+    header->crosses = o->crosses;
     header->map_step = o->map_step > 1 ? (uint32_t)o->map_step : 0;
 }
 
@@ -195,6 +201,7 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
         .n_parts = h->n_parts,
         .distances = (hs_corpus_distance)h->distances,
         .masked = h->masked,
+        .crosses = h->crosses,
         .map_step = hs__stats_step(h),
     };
 }

@@ -49,6 +49,8 @@ typedef struct hs_corpus_options {
     size_t n_parts;               /* of the stability check: text number mod n_parts */
     hs_corpus_distance distances; /* to count; then every map of a text is kept until its last */
     bool masked;                  /* hs_corpus_masked_add is called */
+    bool crosses;    /* heads attend to the tokens of another text, hs_corpus_text.keys; figures that need one
+                        text    are left out */
     size_t map_step; /* maps are sums over cells of map_step x map_step positions; 0 counts as 1 */
 } hs_corpus_options;
 
@@ -84,6 +86,8 @@ typedef struct hs_corpus_text {
     const uint8_t *special; /* 1: [CLS] and [SEP] added by the tokenizer */
     const uint8_t *roles;   /* hs_role: the classes of attention mass and the ends of sentences */
     const uint8_t *texts;   /* 1: of the second text of a pair, which begins a sentence; NULL: no pair */
+    const struct hs_corpus_text
+        *keys; /* with options.crosses: the text that heads attend to; else not read */
 } hs_corpus_text;
 
 /* The most texts of a batch: a head's sums are loaded once for all of them. Long texts

@@ -27,30 +27,30 @@ static void corpus_kept_layout(const hs__stats_header *header, hs__arena *arena,
                                                                            : hs_heads_hsic_bytes(n, W));
 }
 
-/* Above the diagonal of S, all of A. */
-static void keep(const hs__stats_kept *kept, bool js, size_t at, size_t W, size_t T,
+/* Keeps S above the diagonal, or all of A, whose rows have K keys. */
+static void keep(const hs__stats_kept *kept, bool js, size_t at, size_t W, size_t T, size_t K,
                  const hs_observed_head *head)
 {
     float *to = kept->maps + at * W * W;
     kept->heads[at] = to;
     if (js)
-        memcpy(to, head->attention, T * T * sizeof *to);
+        memcpy(to, head->attention, T * K * sizeof *to);
     for (size_t i = 0; !js && i + 1 < T; i++)
         memcpy(to + i * T + i + 1, head->similarity + i * T + i + 1, (T - 1 - i) * sizeof *to);
 }
 
 /* Keeps map number `at` of all layers' heads. The last map adds the text's distances. */
 static void corpus_distances_add(hs_corpus_stats *stats, const hs__stats_kept *kept, size_t at,
-                                 size_t n_tokens, const hs_observed_head *head)
+                                 size_t n_tokens, size_t n_keys, const hs_observed_head *head)
 {
     const size_t n = hs__stats_distance_heads(stats->header);
     const bool js = stats->header->distances == HS_CORPUS_JS;
-    keep(kept, js, at, stats->header->tokens_max, n_tokens, head);
+    keep(kept, js, at, stats->header->tokens_max, n_tokens, n_keys, head);
     if (at + 1 < n)
         return;
     memset(kept->sums, 0, n * n * sizeof *kept->sums);
     for (size_t row = 0; js && row < n_tokens; row++)
-        hs_heads_js_add(NULL, 1, kept->heads, n, n_tokens, n_tokens, row, kept->scratch, kept->sums);
+        hs_heads_js_add(NULL, 1, kept->heads, n, n_tokens, n_keys, row, kept->scratch, kept->sums);
     if (!js)
         hs_heads_hsic_add(kept->heads, n, n_tokens, kept->scratch, kept->sums);
     for (size_t i = 0; i < n * n; i++)
@@ -70,7 +70,9 @@ struct hs__stats_scratch {
     size_t stride;
     hs_corpus_text texts[HS_CORPUS_BATCH]; /* being added */
     size_t n_texts;
-    hs__stats_facts facts[HS_CORPUS_BATCH]; /* of them */
+    hs__stats_facts facts[HS_CORPUS_BATCH];  /* of them */
+    hs__stats_facts others[HS_CORPUS_BATCH]; /* of the texts that are attended to, if these are others */
+    hs__stats_facts *keys[HS_CORPUS_BATCH];  /* of the texts that are attended to */
     hs__stats_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][hs__stats_attention_rows][window]: its attention */
@@ -90,22 +92,30 @@ static size_t batch_max(const hs__stats_header *header)
     return hs_corpus_batch_max(header->tokens_max, (hs_corpus_distance)header->distances);
 }
 
+static void facts_layout(size_t stride, hs__arena *arena, hs__stats_facts *facts)
+{
+    facts->first = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->next = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->repeats = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->sentences = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->sentence_ends = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->roles = hs__arena_take(arena, stride);
+    facts->high_mask = hs__arena_take(arena, stride * sizeof(uint32_t));
+    facts->columns = hs__arena_floats(arena, stride);
+}
+
 static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header, hs__arena *arena)
 {
     s->stride = s->map.stride = hs__stats_stride(header->tokens_max);
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
     for (size_t k = 0; k < batch_max(header); k++) {
         hs__stats_facts *facts = &s->facts[k];
-        facts->first = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->next = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->repeats = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->sentences = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->sentence_ends = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->roles = hs__arena_take(arena, P);
-        facts->high_mask = hs__arena_take(arena, P * sizeof(uint32_t));
-        facts->columns = hs__arena_floats(arena, P);
+        facts_layout(P, arena, facts);
         facts->similarity_sum = hs__arena_floats(arena, hs__stats_sums_floats(W));
         facts->normalized_sum = hs__arena_floats(arena, hs__stats_sums_floats(W));
+        s->keys[k] = header->crosses ? &s->others[k] : facts;
+        if (header->crosses)
+            facts_layout(P, arena, &s->others[k]);
     }
     s->map.levels = hs__arena_take(arena, P * P);
     s->map.diagonals = hs__arena_take(arena, P * P);
@@ -228,7 +238,8 @@ static void chance_add(hs_corpus_stats *stats, const hs__stats_facts *facts)
     stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
     stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
     stats->fields[HS__F_SENTENCES][0] += facts->sentences[T - 1] + 1;
-    hs__stats_fixed_add(stats->fields[HS__F_EVEN_SAME_SENTENCE], even_share(facts));
+    if (!stats->header->crosses)
+        hs__stats_fixed_add(stats->fields[HS__F_EVEN_SAME_SENTENCE], even_share(facts));
     for (size_t i = 0; i < T; i++) {
         stats->fields[HS__F_REACHED][i]++;
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
@@ -238,6 +249,23 @@ static void chance_add(hs_corpus_stats *stats, const hs__stats_facts *facts)
         if (i > 0)
             stats->fields[HS__F_ALL_DISTANCE][i] += (int64_t)(T - i);
     }
+}
+
+/* Returns how many of n positions are in cell c. */
+static int64_t cell_overlap(size_t n, size_t step, size_t c)
+{
+    const size_t rest = n - c * step;
+    return (int64_t)(rest < step ? rest : step);
+}
+
+/* Adds the cells of a text's attention over another text. */
+static void attended_add(hs_corpus_stats *stats, size_t n_tokens, size_t n_keys)
+{
+    const size_t step = hs__stats_step(stats->header), n = hs__stats_cells(stats->header);
+    int64_t *cells = stats->fields[HS__F_ATTENDED];
+    for (size_t i = 0; i * step < n_tokens; i++)
+        for (size_t j = 0; j * step < n_keys; j++)
+            cells[i * n + j] += cell_overlap(n_tokens, step, i) * cell_overlap(n_keys, step, j);
 }
 
 /* ---- similarity ---- */
@@ -452,27 +480,34 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
 
 /* ---- attention ---- */
 
+/* Returns the text that the heads of a batch's text attend to. */
+static const hs_corpus_text *text_attended(const hs_corpus_stats *stats, size_t k)
+{
+    const hs_corpus_text *text = &stats->scratch->texts[k];
+    return stats->header->crosses ? text->keys : text;
+}
+
 /* H of one map: which ids it holds, where it is, how the profile is spread; who gets the attention. */
 static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *columns,
                         hs_corpus_observation *ret_observation)
 {
     const hs__stats_header *header = stats->header;
     const size_t index = hs__stats_index(stats, l, h);
-    hs__stats_facts *facts = &stats->scratch->facts[k];
+    hs__stats_facts *keys = stats->scratch->keys[k];
+    const int32_t *ids = text_attended(stats, k)->ids;
     float *profile = stats->scratch->profile;
     double mass[HS_ROLE_COUNT] = {0};
-    memcpy(profile, columns, facts->n_tokens * sizeof *profile);
-    hs__profile_normalize(profile, facts->n_tokens);
-    for (size_t j = 0; j < facts->n_tokens; j++) {
+    memcpy(profile, columns, keys->n_tokens * sizeof *profile);
+    hs__profile_normalize(profile, keys->n_tokens);
+    for (size_t j = 0; j < keys->n_tokens; j++) {
         const bool is_high = profile[j] >= header->attention_threshold;
         const float scaled = profile[j] * (float)HS_CORPUS_BINS;
         const size_t bin = scaled >= 0 && scaled < HS_CORPUS_BINS ? (size_t)scaled : HS_CORPUS_BINS - 1;
         stats->fields[HS__F_COLUMN_HIST][index * HS_CORPUS_BINS + bin]++;
-        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)stats->scratch->texts[k].ids[j]] +=
-            is_high;
-        facts->high_mask[j] = is_high ? UINT32_MAX : 0;
-        facts->columns[j] += columns[j];
-        mass[facts->roles[j]] += columns[j];
+        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)ids[j]] += is_high;
+        keys->high_mask[j] = is_high ? UINT32_MAX : 0;
+        keys->columns[j] += columns[j];
+        mass[keys->roles[j]] += columns[j];
     }
     for (size_t role = 0; role < HS_ROLE_COUNT; role++)
         hs__stats_fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
@@ -488,7 +523,7 @@ static void profile_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
 {
     double figures[HS__PROFILE_N];
     int64_t *sums = stats->fields[HS__F_PROFILES] + hs__stats_index(stats, l, h) * 2 * HS__PROFILE_N;
-    hs__stats_profile_find(head, &stats->scratch->facts[k], figures);
+    hs__stats_profile_find(head, &stats->scratch->facts[k], stats->scratch->keys[k], figures);
     for (size_t i = 0; i < HS__PROFILE_N; i++)
         hs__stats_fixed_add(sums + 2 * i, figures[i]);
 }
@@ -496,13 +531,12 @@ static void profile_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
 static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
 {
     hs__stats_scratch *s = stats->scratch;
-    const hs__stats_facts *facts = &s->facts[k];
-    const uint8_t *special = s->texts[k].special;
-    const size_t T = facts->n_tokens;
-    hs__profile_normalize(facts->columns, T);
-    const size_t n_high = hs_high_tokens(facts->columns, T, stats->header->attention_threshold, s->high);
-    const size_t n = hs__segments_cut(s->high, n_high, special, T, s->segments);
-    const hs_boundary_score score = hs_segments_score(s->segments, n, facts->sentences, special, T);
+    const hs__stats_facts *keys = s->keys[k];
+    const size_t K = keys->n_tokens;
+    hs__profile_normalize(keys->columns, K);
+    const size_t n_high = hs_high_tokens(keys->columns, K, stats->header->attention_threshold, s->high);
+    const size_t n = hs__segments_cut(s->high, n_high, keys->special, K, s->segments);
+    const hs_boundary_score score = hs_segments_score(s->segments, n, keys->sentences, keys->special, K);
     int64_t *sums = stats->fields[HS__F_SEGMENTATION] + l * 3;
     sums[0] += score.true_positives;
     sums[1] += score.predicted;
@@ -535,6 +569,8 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
                        (unsigned long long)HS_CORPUS_TEXTS_MAX);
     for (size_t k = 0; k < n_texts; k++) {
         hs_status st = text_check(stats->header, &texts[k], err);
+        if (!st && stats->header->crosses)
+            st = text_check(stats->header, texts[k].keys, err);
         if (st)
             return st;
     }
@@ -551,6 +587,10 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
         s->texts[k] = texts[k];
         facts_fill(stats, &texts[k], &s->facts[k]);
         chance_add(stats, &s->facts[k]);
+        if (stats->header->crosses) {
+            facts_fill(stats, texts[k].keys, &s->others[k]);
+            attended_add(stats, texts[k].n_tokens, texts[k].keys->n_tokens);
+        }
         if (texts[k].number == 0 && s->cells.step > 1)
             stats->fields[HS__F_FIRST_TOKENS][0] += (int64_t)texts[k].n_tokens;
     }
@@ -611,12 +651,12 @@ static void attention_add(hs_corpus_stats *stats, size_t k, size_t index, const 
     const size_t n = s->cells.n, at = index * n * n;
     const hs__attention_fields fields = {
         stats->fields[HS__F_ATTENTION] + at, stats->fields[HS__F_HIGH_COLUMNS] + at,
-        s->cells.step > 1 ? stats->fields[HS__F_DIAGONAL] + index * n : NULL};
+        s->cells.step > 1 && !stats->header->crosses ? stats->fields[HS__F_DIAGONAL] + index * n : NULL};
     const bool folds = hs__stats_attention_folds(&s->cells, batch_max(stats->header));
     if (folds)
-        hs__stats_attention_fold(attention, &s->facts[k], &s->cells, s->batch, &fields);
+        hs__stats_attention_fold(attention, s->facts[k].n_tokens, s->keys[k], &s->cells, s->batch, &fields);
     else
-        hs__stats_attention_add(attention, &s->facts[k], &s->cells, k == 0, s->batch);
+        hs__stats_attention_add(attention, s->facts[k].n_tokens, s->keys[k], &s->cells, k == 0, s->batch);
     if (k + 1 < s->n_texts)
         return;
     if (!folds)
@@ -629,12 +669,13 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
 {
     hs__stats_scratch *s = stats->scratch;
     if (h == 0)
-        memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
+        memset(s->keys[k]->columns, 0, s->keys[k]->n_tokens * sizeof(float));
     similarity_add(stats, k, l, h, head->similarity, ret_observation);
     columns_add(stats, k, l, h, head->columns, ret_observation);
     profile_add(stats, k, l, h, head);
     if (stats->header->distances)
-        corpus_distances_add(stats, &s->kept, hs__stats_index(stats, l, h), s->texts[k].n_tokens, head);
+        corpus_distances_add(stats, &s->kept, hs__stats_index(stats, l, h), s->facts[k].n_tokens,
+                             s->keys[k]->n_tokens, head);
     attention_add(stats, k, hs__stats_index(stats, l, h), head->attention);
     if (h + 1 == stats->header->n_heads)
         layer_end(stats, k, l);

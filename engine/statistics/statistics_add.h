@@ -27,7 +27,8 @@ static inline size_t hs__stats_sums_floats(size_t tokens_max)
     return hs__stats_sums_row(tokens_max, tokens_max - 1) + hs__stats_stride(tokens_max);
 }
 
-/* Facts of a text, found before its maps are read; arrays are [stride]. */
+/* Facts of a text, found before its maps are read; arrays are [stride]. Those of the text that heads attend
+ * to are the same object, unless it is another text, which has no sums. */
 typedef struct hs__stats_facts {
     size_t n_tokens, part;
     int32_t *first,
@@ -99,7 +100,7 @@ void hs__cells_fold(const hs__cells *cells, int64_t *strip, int64_t *row);
 /* The fields of a head's attention. */
 typedef struct hs__attention_fields {
     int64_t *attention, *high; /* [n][n]: of all columns, and of those of H */
-    int64_t *diagonal;         /* [n], if a cell has several positions: A_ii less the columns of H */
+    int64_t *diagonal;         /* [n]: A_ii less the columns of H, if a cell has several positions; or NULL */
 } hs__attention_fields;
 
 /* True if texts come alone and are folded, in place of a batch of sums. */
@@ -108,17 +109,17 @@ bool hs__stats_attention_folds(const hs__cells *cells, size_t n_texts_max);
 /* The rows of a batch: those of a window, or if texts are folded, one. */
 size_t hs__stats_attention_rows(const hs__cells *cells, size_t n_texts_max);
 
-/* Adds a text's map to a batch, [2][window][window], or begins it. */
-void hs__stats_attention_add(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
-                             bool first, uint32_t *batch);
+/* Adds a text's map, [n_tokens][keys], to a batch, [2][window][window], or begins it. */
+void hs__stats_attention_add(const float *attention, size_t n_tokens, const hs__stats_facts *keys,
+                             const hs__cells *cells, bool first, uint32_t *batch);
 
 /* Adds a batch to the fields. */
 void hs__stats_attention_move(const uint32_t *batch, const hs__cells *cells,
                               const hs__attention_fields *fields);
 
 /* Adds a text's map to the fields. rows: [2][window], scratch. */
-void hs__stats_attention_fold(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
-                              uint32_t *rows, const hs__attention_fields *fields);
+void hs__stats_attention_fold(const float *attention, size_t n_tokens, const hs__stats_facts *keys,
+                              const hs__cells *cells, uint32_t *rows, const hs__attention_fields *fields);
 
 /* Adds counts[i][j], i < j, to a field's cells, and clears them. counts is [window][stride]. */
 void hs__stats_counts_move(uint8_t *counts, size_t stride, const hs__cells *cells, int64_t *field);
@@ -136,9 +137,10 @@ static inline void hs__stats_fixed_add(int64_t fixed[2], double value)
     fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
 }
 
-/* Computes one text's profile of a head, in the order of HS__PROFILE_... */
+/* Computes one text's profile of a head, in the order of HS__PROFILE_... Figures that need one text are 0 if
+ * keys are of another. */
 void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
-                            double ret_figures[HS__PROFILE_N]);
+                            const hs__stats_facts *keys, double ret_figures[HS__PROFILE_N]);
 
 /* The maps of one text, kept if distances of heads are counted. */
 typedef struct hs__stats_kept {

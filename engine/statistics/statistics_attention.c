@@ -35,13 +35,14 @@ static inline __attribute__((always_inline)) void row_add(size_t n_tokens, size_
         sums[j] = high[j] = 0;
 }
 
-static inline __attribute__((always_inline)) void
-map_add(const float *attention, const hs__stats_facts *facts, size_t window, bool first, uint32_t *batch)
+static inline __attribute__((always_inline)) void map_add(const float *attention, size_t n_tokens,
+                                                          const hs__stats_facts *keys, size_t window,
+                                                          bool first, uint32_t *batch)
 {
-    const size_t T = facts->n_tokens;
+    const size_t T = n_tokens, K = keys->n_tokens;
     uint32_t *high = batch + window * window;
     for (size_t i = 0; i < T; i++)
-        row_add(T, window, attention + i * T, facts->high_mask, first, batch + i * window, high + i * window);
+        row_add(K, window, attention + i * K, keys->high_mask, first, batch + i * window, high + i * window);
     if (first) {
         memset(batch + T * window, 0, (window - T) * window * sizeof *batch);
         memset(high + T * window, 0, (window - T) * window * sizeof *high);
@@ -50,13 +51,13 @@ map_add(const float *attention, const hs__stats_facts *facts, size_t window, boo
 
 /* Adds one text's map to a head's sums over a batch, or begins them with it: A to batch, A in the columns of
  * H to what follows it; each [window][window]. */
-static HS_CLONES void batch_begin_or_add(const float *attention, const hs__stats_facts *facts, size_t window,
-                                         bool first, uint32_t *batch)
+static HS_CLONES void batch_begin_or_add(const float *attention, size_t n_tokens, const hs__stats_facts *keys,
+                                         size_t window, bool first, uint32_t *batch)
 {
     if (first)
-        map_add(attention, facts, window, true, batch);
+        map_add(attention, n_tokens, keys, window, true, batch);
     else
-        map_add(attention, facts, window, false, batch);
+        map_add(attention, n_tokens, keys, window, false, batch);
 }
 
 /* Adds the sums of n positions to a field of as many cells. */
@@ -100,10 +101,10 @@ size_t hs__stats_attention_rows(const hs__cells *cells, size_t n_texts_max)
     return hs__stats_attention_folds(cells, n_texts_max) ? 1 : cells->window;
 }
 
-void hs__stats_attention_add(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
-                             bool first, uint32_t *batch)
+void hs__stats_attention_add(const float *attention, size_t n_tokens, const hs__stats_facts *keys,
+                             const hs__cells *cells, bool first, uint32_t *batch)
 {
-    batch_begin_or_add(attention, facts, cells->window, first, batch);
+    batch_begin_or_add(attention, n_tokens, keys, cells->window, first, batch);
 }
 
 void hs__stats_attention_move(const uint32_t *batch, const hs__cells *cells,
@@ -111,31 +112,32 @@ void hs__stats_attention_move(const uint32_t *batch, const hs__cells *cells,
 {
     sums_move(batch, cells, fields->attention);
     sums_move(batch + cells->window * cells->window, cells, fields->high);
-    if (cells->step > 1)
+    if (fields->diagonal)
         diagonal_move(batch, cells, fields->diagonal);
 }
 
 /* Adds a row to both strips. rows: [2][window], for its elements. */
-static HS_CLONES void row_fold(const float *row, size_t n_tokens, const uint32_t *mask,
-                               const hs__cells *cells, uint32_t *rows)
+static HS_CLONES void row_fold(const float *row, size_t n_keys, const uint32_t *mask, const hs__cells *cells,
+                               uint32_t *rows)
 {
     const size_t window = cells->window;
-    row_add(n_tokens, n_tokens, row, mask, true, rows, rows + window);
+    row_add(n_keys, n_keys, row, mask, true, rows, rows + window);
     int64_t *restrict all = cells->strips[0], *restrict high = cells->strips[1];
-    for (size_t j = 0; j < n_tokens; j++) {
+    for (size_t j = 0; j < n_keys; j++) {
         all[j] += rows[j];
         high[j] += rows[window + j];
     }
 }
 
-void hs__stats_attention_fold(const float *attention, const hs__stats_facts *facts, const hs__cells *cells,
-                              uint32_t *rows, const hs__attention_fields *fields)
+void hs__stats_attention_fold(const float *attention, size_t n_tokens, const hs__stats_facts *keys,
+                              const hs__cells *cells, uint32_t *rows, const hs__attention_fields *fields)
 {
-    const size_t T = facts->n_tokens;
+    const size_t T = n_tokens, K = keys->n_tokens;
     for (size_t i = 0; i < T; i++) {
         const size_t cell = i / cells->step;
-        row_fold(attention + i * T, T, facts->high_mask, cells, rows);
-        fields->diagonal[cell] += (int64_t)rows[i] - (int64_t)rows[cells->window + i];
+        row_fold(attention + i * K, K, keys->high_mask, cells, rows);
+        if (fields->diagonal)
+            fields->diagonal[cell] += (int64_t)rows[i] - (int64_t)rows[cells->window + i];
         if ((i + 1) % cells->step && i + 1 < T)
             continue;
         hs__cells_fold(cells, cells->strips[0], fields->attention + cell * cells->n);

@@ -105,16 +105,61 @@ static const struct array_source {
     {"masked_tokens", "", FROM_COUNTS, HS__F_MASKED, false},
     {"masked_right", "", FROM_MASKED_RIGHT, HS__F_MASKED, false},
     {"masked_loss_sum", "", FROM_MASKED_LOSS, HS__F_MASKED, true},
+    {"attention_reached", "bb", FROM_COUNTS, HS__F_ATTENDED, false},
 };
 enum { N_ARRAYS = sizeof sources / sizeof *sources };
 _Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX is too small");
 
-/* Only fields that are counted have arrays: a field without words has none. */
+/* Rows of profiles are in the order of their figures. */
+static size_t profile_figure(const struct array_source *s)
+{
+    size_t figure = 0;
+    while (s[-1].source == FROM_PROFILES) {
+        s--;
+        figure++;
+    }
+    return figure;
+}
+
+/* Returns true for figures that a head has only if it attends to the tokens of its own text. */
+static bool needs_own_text(size_t figure)
+{
+    switch (figure) {
+    case HS__PROFILE_FIRST:
+    case HS__PROFILE_SEPARATOR:
+    case HS__PROFILE_PUNCTUATION:
+    case HS__PROFILE_ENTROPY:
+    case HS__PROFILE_ENTROPY_FIRST:
+    case HS__PROFILE_CONFIDENCE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Returns true for arrays that heads have only if they attend to the tokens of their own text. */
+static bool is_of_own_text(const struct array_source *s)
+{
+    switch (s->source) {
+    case FROM_OFF_DIAGONAL:
+    case FROM_OFFSETS:
+    case FROM_LABELS:
+        return true;
+    case FROM_PROFILES:
+        return needs_own_text(profile_figure(s));
+    default:
+        return false;
+    }
+}
+
+/* Lists the arrays of fields that are counted: a field without words has none. */
 static size_t arrays_list(const hs__stats_header *header, hs_corpus_array *ret_arrays)
 {
     size_t n_arrays = 0;
     for (size_t k = 0; k < N_ARRAYS; k++) {
-        if (sources[k].field < HS__N_FIELDS && hs__stats_field_words(header, sources[k].field) == 0)
+        const bool is_empty =
+            sources[k].field < HS__N_FIELDS && hs__stats_field_words(header, sources[k].field) == 0;
+        if (is_empty || (header->crosses && is_of_own_text(&sources[k])))
             continue;
         hs_corpus_array array = {
             .name = sources[k].name, .is_float = sources[k].is_float, .n_elements = 1, .field = k};
@@ -203,6 +248,8 @@ static float profile_mean(const hs_corpus_stats *stats, size_t index, size_t fig
 {
     const size_t W = stats->header->tokens_max;
     size_t away = 0;
+    if (stats->header->crosses && needs_own_text(figure))
+        return NAN;
     if (figure > HS__PROFILE_OFFSETS + HS_PROFILE_REACH)
         away = figure - HS__PROFILE_OFFSETS - HS_PROFILE_REACH;
     else if (figure >= HS__PROFILE_OFFSETS)
@@ -231,17 +278,6 @@ hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, s
         p.offsets[k] = profile_mean(stats, index, HS__PROFILE_OFFSETS + k);
     p.label = hs_head_label_find(&p);
     return p;
-}
-
-/* Rows of profiles are in the order of their figures. */
-static size_t profile_figure(const struct array_source *s)
-{
-    size_t figure = 0;
-    while (s[-1].source == FROM_PROFILES) {
-        s--;
-        figure++;
-    }
-    return figure;
 }
 
 static double profile_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)

@@ -186,16 +186,13 @@ static HS_CLONES void diagonals_sum(const float *attention, size_t n, double sum
     }
 }
 
-void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
-                            double ret_figures[HS__PROFILE_N])
+/* Finds the figures of a map whose rows and columns are tokens of one text. */
+static void own_text_find(const float *attention, const hs__stats_facts *facts, double *ret_figures)
 {
     const size_t T = facts->n_tokens;
     const double n = (double)T;
-    row_sums rows, first;
-    map_sum(head->attention, T, T, &rows);
-    map_sum(head->attention, 1, T, &first);
     double *offsets = ret_figures + HS__PROFILE_OFFSETS;
-    diagonals_sum(head->attention, T, offsets);
+    diagonals_sum(attention, T, offsets);
     for (size_t k = 0; k <= 2 * HS_PROFILE_REACH; k++) {
         const size_t away = k < HS_PROFILE_REACH ? HS_PROFILE_REACH - k : k - HS_PROFILE_REACH;
         offsets[k] = away < T ? offsets[k] / (double)(T - away) : 0;
@@ -204,17 +201,30 @@ void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts 
     ret_figures[HS__PROFILE_SELF] = centre[0];
     ret_figures[HS__PROFILE_PREVIOUS] = centre[-1] * (n - 1) / n;
     ret_figures[HS__PROFILE_NEXT] = centre[1] * (n - 1) / n;
-    ret_figures[HS__PROFILE_FIRST] = columns_sum(head->columns, facts, HS_ROLE_FIRST) / n;
-    ret_figures[HS__PROFILE_SEPARATOR] = columns_sum(head->columns, facts, HS_ROLE_SEPARATOR) / n;
-    ret_figures[HS__PROFILE_PUNCTUATION] = (columns_sum(head->columns, facts, HS_ROLE_SENTENCE_END) +
-                                            columns_sum(head->columns, facts, HS_ROLE_COMMA)) /
+    ret_figures[HS__PROFILE_SAME_TOKEN] = repeated_sum(attention, facts) / n;
+    ret_figures[HS__PROFILE_SAME_SENTENCE] = sentences_sum(attention, facts) / n;
+}
+
+void hs__stats_profile_find(const hs_observed_head *head, const hs__stats_facts *facts,
+                            const hs__stats_facts *keys, double ret_figures[HS__PROFILE_N])
+{
+    const size_t T = facts->n_tokens, K = keys->n_tokens;
+    const double n = (double)T;
+    row_sums rows, first;
+    memset(ret_figures, 0, HS__PROFILE_N * sizeof *ret_figures);
+    if (keys == facts)
+        own_text_find(head->attention, facts, ret_figures);
+    map_sum(head->attention, T, K, &rows);
+    map_sum(head->attention, 1, K, &first);
+    ret_figures[HS__PROFILE_FIRST] = columns_sum(head->columns, keys, HS_ROLE_FIRST) / n;
+    ret_figures[HS__PROFILE_SEPARATOR] = columns_sum(head->columns, keys, HS_ROLE_SEPARATOR) / n;
+    ret_figures[HS__PROFILE_PUNCTUATION] = (columns_sum(head->columns, keys, HS_ROLE_SENTENCE_END) +
+                                            columns_sum(head->columns, keys, HS_ROLE_COMMA)) /
                                            n;
-    ret_figures[HS__PROFILE_SAME_TOKEN] = repeated_sum(head->attention, facts) / n;
-    ret_figures[HS__PROFILE_SAME_SENTENCE] = sentences_sum(head->attention, facts) / n;
     ret_figures[HS__PROFILE_ENTROPY] = rows.entropy / n;
     ret_figures[HS__PROFILE_ENTROPY_FIRST] = first.entropy;
     ret_figures[HS__PROFILE_CONFIDENCE] = rows.confidence / n;
-    ret_figures[HS__PROFILE_MEAN_DISTANCE] = rows.distance / n;
+    ret_figures[HS__PROFILE_MEAN_DISTANCE] = keys == facts ? rows.distance / n : 0;
 }
 
 /* ---- similarity maps ----

@@ -48,6 +48,8 @@ enum {
  *     y  1, or 0 where each cell is one position
  *     e  figures of masked tokens; 0 without them: tokens, right ones, loss as integer and fraction
  *     2  integer and fraction
+ *     z  the same, or 0 where attention is over another text
+ *     k  0, or there the cells of a map's edge
  *     3  three figures */
 #define HS__STATS_FIELDS(X)                                                                                  \
     X(TEXTS, "")                                                                                             \
@@ -87,12 +89,13 @@ enum {
     X(SEGMENTATION, "l3")                                                                                    \
     X(SENTENCES, "")                                                                                         \
     X(FOCAL, "lv")             /* of texts and heads, at the main threshold */                               \
-    X(EVEN_SAME_SENTENCE, "2") /* of attention, where it is spread evenly */                                 \
+    X(EVEN_SAME_SENTENCE, "z") /* of attention, where it is spread evenly */                                 \
     X(PROFILES, "lhq2")                                                                                      \
     X(DISTANCES, "dd2") /* HSIC or JS, on and above the diagonal */                                          \
     X(MASKED, "e")                                                                                           \
     X(DIAGONAL, "lhx") /* of A - HIGH_COLUMNS */                                                             \
-    X(FIRST_TOKENS, "y")
+    X(FIRST_TOKENS, "y")                                                                                     \
+    X(ATTENDED, "kk") /* positions that texts reach, by cell */
 
 typedef enum hs__field {
 #define X(name, axes) HS__F_##name,
@@ -106,8 +109,9 @@ typedef struct hs__stats_header {
     uint64_t n_words;  /* int64 that follow the header */
     uint64_t checksum; /* of everything after this word */
     uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts;
-    uint64_t distances, masked; /* hs_corpus_distance; 1: masked tokens are predicted */
-    uint32_t map_step;          /* positions of a cell's edge; 0: one */
+    uint64_t distances;       /* hs_corpus_distance */
+    uint32_t masked, crosses; /* 1: masked tokens are predicted; 1: attention is over another text */
+    uint32_t map_step;        /* positions of a cell's edge; 0: one */
     float attention_threshold;
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
     uint16_t layers[HS_LAYERS_MAX];

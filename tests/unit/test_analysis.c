@@ -470,7 +470,7 @@ START_TEST(profile_is_the_normalised_column_sum)
     for (int kind = 0; kind < N_MASKS; kind++) {
         uint8_t block[TOKENS_MAX];
         const uint8_t *masked = mask_make(kind, n, block);
-        hs_column_profile(a, n, masked, profile);
+        hs_column_profile(a, n, n, masked, profile);
         naive_profile(a, n, masked, expected);
         size_t n_ones = 0;
         for (size_t j = 0; j < n; j++) {

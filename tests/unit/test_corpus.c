@@ -110,7 +110,8 @@ static void text_make(size_t number, size_t n)
         roles[i] = role_of(ids[i]);
     }
     captures[n_texts] = capture;
-    texts[n_texts++] = (hs_corpus_text){number, n, ids, special, roles, NULL};
+    texts[n_texts++] =
+        (hs_corpus_text){.number = number, .n_tokens = n, .ids = ids, .special = special, .roles = roles};
 }
 
 static void setup(void)
@@ -342,7 +343,7 @@ static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOC
 {
     const float *a = hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h);
     float profile[WINDOW];
-    hs_column_profile(a, x->n, NULL, profile);
+    hs_column_profile(a, x->n, x->n, NULL, profile);
     for (size_t j = 0; j < x->n; j++) {
         const bool high = profile[j] >= options.attention_threshold;
         *at("column_hist", l, h, bin_of(profile[j], 100), 0) += 1;
@@ -619,7 +620,7 @@ START_TEST(long_texts_are_counted)
     for (size_t i = 0; i < LONG; i++)
         most = fmax(most, degrees[i]);
 
-    const hs_corpus_text text = {0, LONG, ids, special, roles, NULL};
+    const hs_corpus_text text = {.n_tokens = LONG, .ids = ids, .special = special, .roles = roles};
     const hs_observed_head head = {attention, similarity, attention};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
@@ -661,7 +662,7 @@ START_TEST(rows_of_very_long_texts_are_whole)
     for (size_t i = 0; i < LONG; i++) /* N is above the main threshold in one column only */
         far += i + 4100 <= 4150 && map[i * LONG + 4150] >= 0.3f * 96 * 0x1p-9f;
 
-    const hs_corpus_text text = {0, LONG, ids, kinds, kinds, NULL};
+    const hs_corpus_text text = {.n_tokens = LONG, .ids = ids, .special = kinds, .roles = kinds};
     const hs_observed_head head = {map, map, columns};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, (hs_corpus_text[2]){text, text}, 2, NULL), HS_INVALID);
@@ -680,6 +681,64 @@ START_TEST(rows_of_very_long_texts_are_whole)
     free(columns);
     free(ids);
     free(kinds);
+}
+END_TEST
+
+/* Counts one text of T tokens whose head attends to K tokens of another, in cells of `step` positions of
+ * `window`. Texts come alone if the window is above 2,048. */
+static hs_corpus_stats *crossed_make(size_t window, size_t step, size_t T, size_t K, const float *attention)
+{
+    static int32_t ids[WINDOW];
+    static uint8_t kinds[WINDOW];
+    static float similarity[WINDOW * WINDOW];
+    float columns[WINDOW] = {0};
+    hs_corpus_options crossed = options;
+    hs_corpus_stats *stats;
+    crossed.n_layers = crossed.n_heads = 1;
+    crossed.tokens_max = window;
+    crossed.map_step = step;
+    crossed.crosses = true;
+    for (size_t i = 0; i < T * K; i++)
+        columns[i % K] += attention[i];
+    const hs_corpus_text keys = {.n_tokens = K, .ids = ids, .special = kinds, .roles = kinds},
+                         text = {.n_tokens = T, .ids = ids, .special = kinds, .roles = kinds, .keys = &keys};
+    const hs_observed_head head = {attention, similarity, columns};
+    ck_assert_int_eq(hs_corpus_stats_create(&crossed, &stats, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
+    hs_corpus_batch_head(stats, 0, 0, 0, &head, NULL);
+    return stats;
+}
+
+/* Attention over another text has T rows and K columns in cells, whether texts come alone or in batches. */
+START_TEST(attention_over_another_text_is_in_cells)
+{
+    enum { T = 11, K = 23, STEP = 5 };
+    static const size_t windows[] = {WINDOW, 3000}, lengths[][2] = {{T, K}, {K, T}};
+    float attention[T * K];
+    uint32_t seed = 7;
+    for (size_t i = 0; i < T * K; i++)
+        attention[i] = (float)(random_next(&seed) % 100) * 0x1p-10f;
+    for (size_t c = 0; c < 4; c++) {
+        const size_t rows = lengths[c / 2][0], keys = lengths[c / 2][1], window = windows[c % 2];
+        hs_corpus_stats *stats = crossed_make(window, STEP, rows, keys, attention);
+        const size_t n = (window + STEP - 1) / STEP;
+        for (size_t y = 0; y < 6; y++)
+            for (size_t x = 0; x < 6; x++) {
+                double sum = 0, reached = 0;
+                for (size_t i = y * STEP; i < (y + 1) * STEP && i < rows; i++)
+                    for (size_t j = x * STEP; j < (x + 1) * STEP && j < keys; j++) {
+                        sum += (double)attention[i * keys + j];
+                        reached++;
+                    }
+                ck_assert_double_eq_tol(value_of(stats, "attention_sum", y * n + x), sum, 1e-6);
+                ck_assert_double_eq(value_of(stats, "attention_reached", y * n + x), reached);
+            }
+        hs_corpus_array array;
+        ck_assert(!hs_corpus_array_find(stats, "attention_sum_no_columns_no_diagonal", &array));
+        ck_assert(!hs_corpus_array_find(stats, "profiles_mean_distance", &array));
+        ck_assert(isnan(hs_corpus_profile_read(stats, 0, 0).self));
+        hs_corpus_stats_destroy(stats);
+    }
 }
 END_TEST
 
@@ -1219,6 +1278,7 @@ int main(void)
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, rows_of_very_long_texts_are_whole);
+    tcase_add_test(tc, attention_over_another_text_is_in_cells);
     tcase_add_test(tc, a_loaded_state_takes_more_memory_with_its_first_text);
     tcase_add_test(tc, a_lack_of_memory_is_measured_whole);
     tcase_add_test(tc, merging_and_batches_change_nothing);
