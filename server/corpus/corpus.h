@@ -89,6 +89,12 @@ static inline void hs__corpus_stack_choose(hs__corpus_job *job, const hs_engine 
     job->encoder = job->settings.stack ? engine : NULL;
 }
 
+/* Returns true if the heads attend to another text than their own. */
+static inline bool hs__corpus_crosses(const hs__corpus_job *job)
+{
+    return job->settings.stack == HS_STACK_CROSS;
+}
+
 /* Returns the number of maps that a text has: those of all counted layers and heads. */
 static inline size_t hs__corpus_maps(const hs__corpus_job *job)
 {
@@ -102,13 +108,14 @@ size_t hs__corpus_together(const hs__corpus_job *job);
 
 /* One text of a corpus, from the reader to the counters. */
 typedef struct hs__text {
-    hs__record record;    /* its record; bytes lie in the block */
-    hs__record_text body; /* its text, until all counters have seen it */
-    hs_encoding encoding; /* of the target for a decoder; owned */
-    hs_encoding source;   /* of the text whose states a decoder reads; else zeroed; owned */
-    size_t first, end;    /* tokens that are counted: [first, end) */
-    size_t place;         /* in its pass, below HS_CORPUS_BATCH */
-    size_t window;        /* of its record, from 0 */
+    hs__record record;         /* its record; bytes lie in the block */
+    hs__record_text body;      /* its text, until all counters have seen it */
+    hs_encoding encoding;      /* of the target for a decoder; owned */
+    hs_encoding source;        /* of the text whose states a decoder reads; else zeroed; owned */
+    size_t first, end;         /* tokens that are counted: [first, end) */
+    size_t key_first, key_end; /* those of them, or for cross heads of the source, that are attended to */
+    size_t place;              /* in its pass, below HS_CORPUS_BATCH */
+    size_t window;             /* of its record, from 0 */
 
     size_t label;          /* set by labels */
     bool has_words;        /* of a treebank; set by syntax, as the words of the counted tokens are */
@@ -139,19 +146,36 @@ static inline uint64_t hs__text_number(const hs__text *t)
     return t->record.number + t->window * HS__WINDOW_NUMBERS;
 }
 
-/* Returns the tokens of a text that are counted; borrowed from it. */
+/* Returns the tokens that the heads of a text attend to: its own, or for cross heads the source's. */
+static inline const hs_encoding *hs__text_keys(const hs__corpus_job *job, const hs__text *t)
+{
+    return hs__corpus_crosses(job) ? &t->source : &t->encoding;
+}
+
+/* Returns tokens [first, end) of a text; borrowed from it. */
+static inline hs_corpus_text hs__text_tokens(const hs_encoding *e, size_t first, size_t end)
+{
+    return (hs_corpus_text){.n_tokens = end - first,
+                            .ids = e->ids + first,
+                            .special = e->special + first,
+                            .roles = e->roles + first,
+                            .texts = e->texts + first};
+}
+
+/* Returns the tokens of a text that are counted, without keys; borrowed from it. */
 static inline hs_corpus_text hs__text_counted(const hs__text *t)
 {
-    const hs_encoding *e = &t->encoding;
-    return (hs_corpus_text){hs__text_number(t),    t->end - t->first,   e->ids + t->first,
-                            e->special + t->first, e->roles + t->first, e->texts + t->first};
+    hs_corpus_text counted = hs__text_tokens(&t->encoding, t->first, t->end);
+    counted.number = hs__text_number(t);
+    return counted;
 }
 
 /* One head of a text, as it is computed. */
 typedef struct hs__text_head {
     const hs_corpus_stats *statistics; /* that the head was just added to */
     size_t l, h, map;                  /* map: l times the number of heads, plus h */
-    hs_observed_head maps;             /* of the counted tokens: [n][n] with n = end - first */
+    hs_observed_head maps; /* of the counted tokens: attention [n][k], similarity [n][n], columns [k]; n is
+                              end - first, k is key_end - key_first */
     const hs_corpus_observation *observation;
     size_t n_pairs, right[2]; /* as hs_syntax_head_add says; set by syntax, 0 without words */
 } hs__text_head;

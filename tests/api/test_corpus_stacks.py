@@ -1,4 +1,4 @@
-"""Corpus runs over the heads of a decoder: against the float64 references, resumed and merged, over HTTP, and what is refused."""
+"""Corpus runs over the heads of a decoder and cross heads: against the float64 references, resumed and merged, over HTTP, and what is refused."""
 import json
 import os
 import random
@@ -58,25 +58,30 @@ def ids_of(folder, text, start=None):
     return np.array(ids if start is None else [start, *ids])
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_report_is_the_references(folders, tmp_path, name):
+@pytest.mark.parametrize(("name", "stack", "masked"), [("t5", "decoder", False), ("bart", "decoder", False), ("t5", "cross", False),
+                                                       ("bart", "cross", False), ("bart", "cross", True)])
+def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     records, folder = pairs(9), folders[name]
-    run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run")
+    run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run", *(["--special-tokens", "mask"] if masked else []), stack=stack)
     config, vocab = json.loads((folder / "config.json").read_text()), (folder / "vocab.txt").read_text().split("\n")
     reference = corpus_reference.Corpus(corpus_reference.Options(
         3, 4, cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]"), comma=vocab.index(","),
-        ends={vocab.index(mark) for mark in ".!?"}, vocab_size=config["vocab_size"]))
+        ends={vocab.index(mark) for mark in ".!?"}, vocab_size=config["vocab_size"], crosses=stack == "cross"))
     for number, record in enumerate(records):
-        memory = FAMILIES[name].forward(folder, ids_of(folder, record["text"])).hidden_states[-1]
-        ids = ids_of(folder, record["text_target"], config["decoder_start_token_id"])
-        own, _, _ = FAMILIES[name].decode(folder, memory, ids)
-        special = np.isin(np.arange(len(ids)), [0, 1, len(ids) - 1])
-        reference.add(number, ids, special, own.attentions, analysis.similarity(own.outputs))
-    assert_is_the_references(arrays(tmp_path / "run"), reference, len(records))
-    found = report(tmp_path / "run")
-    assert found["provenance"]["options"]["stack"] == "decoder" and found["provenance"]["model"]["causal"] is True
+        source, ids = ids_of(folder, record["text"]), ids_of(folder, record["text_target"], config["decoder_start_token_id"])
+        memory = FAMILIES[name].forward(folder, source).hidden_states[-1]
+        heads = FAMILIES[name].decode(folder, memory, ids)[stack == "cross"]
+        special, of_source = np.isin(np.arange(len(ids)), [0, 1, len(ids) - 1]), np.isin(np.arange(len(source)), [0, len(source) - 1])
+        rows, columns = (~special, ~of_source) if masked else (special | True, of_source | True)
+        keys = (source[columns], of_source[columns]) if stack == "cross" else None
+        attentions = heads.attentions[:, :, rows][..., columns if stack == "cross" else rows]
+        reference.add(number, ids[rows], special[rows], attentions, analysis.similarity(heads.outputs)[:, :, rows][..., rows], keys)
+    found, kept = report(tmp_path / "run"), arrays(tmp_path / "run")
+    assert_is_the_references(kept, reference, len(records))
+    assert bool(set(corpus_reference.OWN_TEXT) & set(kept)) == (stack == "decoder")
+    assert found["provenance"]["options"]["stack"] == stack and found["provenance"]["model"]["causal"] is True
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "<dt>Stack</dt><dd>decoder" in page and "&amp;stack=decoder&amp;target=" in page
+    assert f"<dt>Stack</dt><dd>{stack}" in page and f"&amp;stack={stack}&amp;target=" in page
     given = [record for record in records if record["text"] == found["examples"]["texts"][0]["text"]]
     assert given[0]["text_target"] == found["examples"]["texts"][0]["text_target"]
 
@@ -147,7 +152,7 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
         shown = [(pair["body"][slice(*pair[end]["chars"])], pair[end]["token"]) for pair in search for end in ("from", "to")]
         assert {record["text_target"] for record in records} == {pair["body"] for pair in search}
         assert all(text == token for text, token in shown if text) and any(text for text, _ in shown)
-        for query, pointer in (("stack=decoder&masked_share=0.1", "/masked_share"), ("stack=cross", "/stack")):
+        for query, pointer in (("stack=cross&masked_share=0.1", "/masked_share"), ("stack=crossed", "/stack")):
             refused = send(server, lines.read_bytes(), "model=t5&" + query, {"Content-Type": "application/x-ndjson"})
             assert (refused.status, refused.json()["pointer"]) == (422, pointer)
         with package.Client(server.url) as client:
@@ -158,7 +163,6 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
 @pytest.mark.parametrize(("options", "record", "why"), [
     ([], {"text": "war"}, "no second text: text_target must be a string"),
     ([], {"text": "war", "text_pair": "war", "text_target": "war"}, "text_pair is not read"),
-    (["--stack", "cross"], {}, "must be encoder or decoder"),
     (["--windows"], {}, "--windows is not allowed with stack decoder"),
     (["--masked-share", "0.1"], {}, "--masked-share is not allowed"),
     (["--pruning-share", "0.1"], {}, "--pruning-share is not allowed"),

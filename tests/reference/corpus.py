@@ -2,6 +2,7 @@
 
     c = Corpus(options)
     c.add(number, ids, special, attentions, similarities)     [l][h][T][T] each
+    c.add(..., keys=(ids, special))                           of cross heads: attentions [l][h][T][K], over K other tokens
     c.arrays["repeated"], c.near["repeated"]
 
 A count is a product of E with a matrix of what the pairs are. `near` has the same names, and an array's leading axes.
@@ -15,6 +16,9 @@ import analysis
 import experiments
 import numpy as np
 
+# Arrays that heads lack if they attend to another text.
+OWN_TEXT = ("attention_sum_no_columns_no_diagonal", "even_same_sentence_sum", "profiles_label",
+            *("profiles_" + name for name in ("self", "previous", "next", "same_token", "same_sentence", "mean_distance", "offsets")))
 PROFILE = ("self", "previous", "next", "first", "separator", "punctuation", "same_token", "entropy", "entropy_first",
            "confidence", "mean_distance", "offsets", "same_sentence")
 
@@ -36,6 +40,7 @@ class Options:
     main: int = 2
     tau_a: float = 0.3
     n_parts: int = 4
+    crosses: bool = False
 
 
 class Pairs:
@@ -100,6 +105,8 @@ class Corpus:
             **{"part_" + name: (o.n_parts, t, l, h) for name in
                ("high", "repeated", "same_sentence", "distance_sum", "texts_with_high", "focal_share_sum")},
         }
+        if o.crosses:
+            shapes = {name: shape for name, shape in shapes.items() if name not in OWN_TEXT} | {"attention_reached": (w, w)}
         self.arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
@@ -109,7 +116,7 @@ class Corpus:
                     "focal": 1}
         self.near = {name: np.zeros(shape[: len(shape) - trailing.get(name, 0)]) for name, shape in shapes.items()}
 
-    def add(self, number, ids, special, attentions, similarities):
+    def add(self, number, ids, special, attentions, similarities, keys=None):
         o, ids = self.options, np.asarray(ids)
         sentence_ids = analysis.sentences(ids, np.zeros(len(ids)), special, o.ends)
         pairs = Pairs(ids, sentence_ids)
@@ -121,11 +128,28 @@ class Corpus:
         self.add_elements(pairs, n.reshape(-1, len(pairs.i)))
         for t in range(len(o.thresholds)):
             self.add_high(t, number % o.n_parts, len(ids), pairs, n.reshape(-1, len(pairs.i)))
-        self.add_attention(ids, special, sentence_ids, attentions)
         self.arrays["sentences"] += sentence_ids[-1] + 1
+        if keys:
+            self.add_cross(keys, attentions)
+            return
+        self.add_attention(ids, special, sentence_ids, attentions)
         own = (sentence_ids[:, None] == sentence_ids) & ~np.logical_or.outer(special, special)
         self.arrays["even_same_sentence_sum"] += own.mean()
         self.add_profiles(ids, own, attentions)
+
+    def add_cross(self, keys, attentions):
+        """Attention from tokens of one text to those of another."""
+        o, a, (ids, special) = self.options, self.arrays, keys
+        n_tokens, n_keys = attentions.shape[2:]
+        self.add_attention(ids, special, analysis.sentences(ids, np.zeros(n_keys), special, o.ends), attentions)
+        a["attention_reached"][:n_tokens, :n_keys] += 1
+        kinds = {"first": [o.cls], "separator": [o.sep], "punctuation": [*o.ends, o.comma]}
+        for name, kind in kinds.items():
+            a["profiles_" + name] += attentions[..., np.isin(ids, kind)].sum((2, 3)) / n_tokens
+        entropies = -np.sum(attentions * np.log(np.where(attentions > 0, attentions, 1)), -1)
+        a["profiles_entropy"] += entropies.mean(-1)
+        a["profiles_entropy_first"] += entropies[..., 0]
+        a["profiles_confidence"] += attentions.max(-1).mean(-1)
 
     def add_profiles(self, ids, own, attentions):
         """Sums over texts; means() divides them. own [T][T]: in one sentence, neither token special."""
@@ -226,18 +250,19 @@ class Corpus:
                 self.near["focal"][l] += 2 * (near[l] > 0).sum()
 
     def add_attention(self, ids, special, sentence_ids, attentions):
-        a, o, n = self.arrays, self.options, len(ids)
+        a, o, n, n_rows = self.arrays, self.options, len(ids), attentions.shape[2]
         columns = attentions.sum(2)  # [l][h][j]
         c = columns / columns.max(-1, keepdims=True)
         high = c >= o.tau_a
         near = np.abs(c - o.tau_a) <= NEAR
-        a["attention_sum"][:, :, :n, :n] += attentions
+        a["attention_sum"][:, :, :n_rows, :n] += attentions
         others = np.where(high[:, :, None, :], 0, attentions)
-        a["attention_sum_no_columns"][:, :, :n, :n] += others
-        a["attention_sum_no_columns_no_diagonal"][:, :, :n, :n] += others * (1 - np.eye(n))
+        a["attention_sum_no_columns"][:, :, :n_rows, :n] += others
         moved = (columns * near).sum(-1)  # attention that a column near the threshold may carry across
         self.near["attention_sum_no_columns"] += moved
-        self.near["attention_sum_no_columns_no_diagonal"] += moved
+        if not o.crosses:
+            a["attention_sum_no_columns_no_diagonal"][:, :, :n, :n] += others * (1 - np.eye(n))
+            self.near["attention_sum_no_columns_no_diagonal"] += moved
 
         a["column_hist"] += rows_bincount(bins(c, N_BINS).reshape(-1, n), N_BINS).reshape(a["column_hist"].shape)
         self.near["column_hist"] += 2 * near_edge(c, N_BINS).sum(-1)

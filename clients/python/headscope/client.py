@@ -245,7 +245,7 @@ class Client:
 
             name                  of the run, in lists and reports
             model                 a name of models(); by default the first
-            stack                 whose heads: "decoder" of an encoder-decoder model reads the texts' `text_target`
+            stack                 whose heads: "decoder" and "cross" of an encoder-decoder model read the texts' `text_target`
             max_tokens            cuts each text to this many tokens, special ones included
             windows               True: longer texts become windows of max_tokens, each counted as a text
             stride                with windows: tokens that neighbouring windows share

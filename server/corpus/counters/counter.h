@@ -97,6 +97,7 @@ typedef struct hs__text_pass {
     hs__text *texts;                         /* [n] */
     hs_sequence sequences[HS_CORPUS_BATCH];  /* with the captures of the pass */
     hs_corpus_text counted[HS_CORPUS_BATCH]; /* the tokens that are counted */
+    hs_corpus_text keys[HS_CORPUS_BATCH];    /* those that are attended to: the same, or the source's */
     size_t n;
 } hs__text_pass;
 

@@ -2,8 +2,8 @@
  *
  * The text is the first of the examples. A run analyses it at its end: one pass that keeps the maps of three
  * layers. Its member of report.json is {number, tokens, maps: [{kind, layer, head, values}], high: [tokens],
- * heads: [{head, pairs: [[i, j, N]]}]}. head is null for all heads of a layer. Runs of earlier versions lack
- * it. */
+ * heads: [{head, pairs: [[i, j, N]]}]}. head is null for all heads of a layer. source_tokens are those that
+ * cross heads attend to; high has numbers of these then. Runs of earlier versions lack the member. */
 #include "server/corpus/counters/examples.h"
 
 #include "api/api.h"
@@ -65,21 +65,21 @@ static void layers_choose(const hs__corpus_job *job, chosen *c)
 
 /* ---- as JSON ---- */
 
-static json_t *tokens_json(const one_text *t)
+static json_t *tokens_json(const one_text *t, const hs_encoding *encoding)
 {
     json_t *tokens = json_array();
-    for (size_t i = 0; i < t->encoding->n_tokens; i++)
+    for (size_t i = 0; i < encoding->n_tokens; i++)
         json_array_append_new(
-            tokens, json_string(hs_tokenizer_token(hs_model_tokenizer(t->job->model), t->encoding->ids[i])));
+            tokens, json_string(hs_tokenizer_token(hs_model_tokenizer(t->job->model), encoding->ids[i])));
     return tokens;
 }
 
 /* Returns the sum of the first heads' maps as a list of numbers. */
 static json_t *sum_json(const one_text *t, hs_tap tap, size_t l, size_t n_heads)
 {
-    const size_t T = t->encoding->n_tokens;
+    const size_t T = t->encoding->n_tokens, K = tap == HS_TAP_ATTENTION ? t->capture->n_keys : T;
     json_t *values = json_array();
-    for (size_t i = 0; i < T * T; i++) {
+    for (size_t i = 0; i < T * K; i++) {
         double sum = 0;
         for (size_t k = 0; k < n_heads; k++)
             sum += (double)hs_capture_at(t->capture, tap, l, k)[i];
@@ -115,12 +115,13 @@ static json_t *maps_json(const one_text *t)
 /* Returns the high-attention tokens of the last layer's first head. */
 static json_t *high_json(const one_text *t)
 {
-    const size_t T = t->encoding->n_tokens, last = t->chosen->selection.n_layers - 1;
+    const size_t T = t->encoding->n_tokens, K = t->capture->n_keys;
+    const size_t last = t->chosen->selection.n_layers - 1;
     float profile[TOKENS_MAX];
     uint16_t tokens[TOKENS_MAX];
     json_t *high = json_array();
-    hs_column_profile(hs_capture_at(t->capture, HS_TAP_ATTENTION, last, 0), T, NULL, profile);
-    const size_t n = hs_high_tokens(profile, T, t->job->settings.fields.attention_threshold, tokens);
+    hs_column_profile(hs_capture_at(t->capture, HS_TAP_ATTENTION, last, 0), T, K, NULL, profile);
+    const size_t n = hs_high_tokens(profile, K, t->job->settings.fields.attention_threshold, tokens);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(high, json_integer(tokens[i]));
     return high;
@@ -202,15 +203,19 @@ static hs_status text_run(const one_text *t, hs_workspace *workspace, hs_capture
 static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__example *example, json_t **ret,
                               hs_error *err)
 {
+    const bool crosses = hs__corpus_crosses(t->job);
     hs_capture *capture = NULL;
+    hs_selection selection = t->chosen->selection;
+    selection.n_memory = crosses ? t->source->n_tokens : 0;
     hs_status st = hs_capture_create(hs_engine_runtime(t->job->engine), hs_engine_shape(t->job->engine),
-                                     &t->chosen->selection, t->encoding->n_tokens, &capture, err);
+                                     &selection, t->encoding->n_tokens, &capture, err);
     if (!st)
         st = text_run(t, workspace, capture, err);
     t->capture = capture;
     if (!st)
-        *ret = json_pack("{sI so so so so}", "number", (json_int_t)example->number, "tokens", tokens_json(t),
-                         "maps", maps_json(t), "high", high_json(t), "heads", heads_json(t, example));
+        *ret = json_pack("{sI so so so so so*}", "number", (json_int_t)example->number, "tokens",
+                         tokens_json(t, t->encoding), "maps", maps_json(t), "high", high_json(t), "heads",
+                         heads_json(t, example), "source_tokens", crosses ? tokens_json(t, t->source) : NULL);
     if (!st && !*ret)
         st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures of one text");
     hs_capture_destroy(capture);
@@ -282,6 +287,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     chosen c = {0};
     (void)options;
     layers_choose(job, &c);
+    c.selection.n_memory = hs__corpus_crosses(job) ? TOKENS_MAX : 0;
     size->shared += hs_capture_bytes(hs_engine_shape(job->engine), &c.selection, TOKENS_MAX) +
                     hs__source_states_bytes(job, 1, TOKENS_MAX) +
                     (2 * LAYERS + 1) * cells * JSON_NUMBER_BYTES;
@@ -324,13 +330,19 @@ enum {
 
 enum { MAPS_MAX = 6, NAME_BYTES = 96, CELLS = TOKENS_MAX * TOKENS_MAX };
 
-/* Memory of one figure. */
-typedef struct scene {
+/* The tokens of one text. */
+typedef struct scene_text {
     char names[TOKENS_MAX][NAME_BYTES];
     const char *tokens[TOKENS_MAX];
+    size_t n;
+} scene_text;
+
+/* Memory of one figure. */
+typedef struct scene {
+    scene_text text, source; /* source: without tokens, unless heads attend to it */
+    const scene_text *keys;  /* the one that heads attend to */
     size_t marks[TOKENS_MAX];
     unsigned char marked[TOKENS_MAX];
-    size_t n_tokens;
     hs_panel panels[MAPS_MAX];
     size_t n_panels;
     float values[MAPS_MAX][CELLS];
@@ -341,21 +353,29 @@ static const json_t *kept_text(const hs__drawing *d)
     return json_object_get(d->report, MEMBER);
 }
 
-/* Reads the tokens. Returns false if there is no text. */
-static bool tokens_read(const hs__drawing *d, scene *r)
+/* Reads the tokens of a text. Returns false if there are none, or too many. */
+static bool text_read(const hs__drawing *d, const json_t *tokens, scene_text *ret)
 {
     const json_t *model = json_object_get(json_object_get(d->report, "provenance"), "model");
     const char *kind = json_string_value(json_object_get(model, "tokenizer"));
-    const json_t *tokens = json_object_get(kept_text(d), "tokens");
-    r->n_tokens = json_array_size(tokens);
-    if (!r->n_tokens || r->n_tokens > TOKENS_MAX)
+    ret->n = json_array_size(tokens);
+    if (!ret->n || ret->n > TOKENS_MAX)
         return false;
-    for (size_t i = 0; i < r->n_tokens; i++) {
+    for (size_t i = 0; i < ret->n; i++) {
         const char *token = json_string_value(json_array_get(tokens, i));
-        hs_token_readable(kind, token ? token : "?", r->names[i], NAME_BYTES);
-        r->tokens[i] = r->names[i];
+        hs_token_readable(kind, token ? token : "?", ret->names[i], NAME_BYTES);
+        ret->tokens[i] = ret->names[i];
     }
     return true;
+}
+
+/* Reads the tokens. Returns false if there is no text. */
+static bool tokens_read(const hs__drawing *d, scene *r)
+{
+    const json_t *source = json_object_get(kept_text(d), "source_tokens");
+    r->keys = source ? &r->source : &r->text;
+    return text_read(d, json_object_get(kept_text(d), "tokens"), &r->text) &&
+           (!source || text_read(d, source, &r->source));
 }
 
 /* ---- maps ---- */
@@ -366,14 +386,15 @@ static void panel_add(scene *r, const json_t *map)
     const json_t *list = json_object_get(map, "values");
     const bool attends = json_is_string(kind) && strcmp(json_string_value(kind), "attention") == 0;
     const long long layer = (long long)json_integer_value(json_object_get(map, "layer"));
-    const size_t n = r->n_tokens;
+    const scene_text *columns = attends ? r->keys : &r->text;
+    const size_t n = r->text.n, n_values = n * columns->n;
     float *values = r->values[r->n_panels];
     hs_panel *p = &r->panels[r->n_panels];
-    if (json_array_size(list) != n * n)
+    if (json_array_size(list) != n_values)
         return;
-    for (size_t i = 0; i < n * n; i++)
+    for (size_t i = 0; i < n_values; i++)
         values[i] = (float)json_number_value(json_array_get(list, i));
-    *p = hs_panel_of_map(values, r->tokens, n, r->tokens, n, !attends);
+    *p = hs_panel_of_map(values, r->text.tokens, n, columns->tokens, columns->n, !attends);
     if (!isfinite(p->low) || !isfinite(p->high))
         return;
     char name[32] = "all heads";
@@ -408,10 +429,10 @@ static hs_status attention_draw(const hs__drawing *d, scene *r, const char *titl
     return maps_draw(r, title, n, ret, err);
 }
 
-static void token_mark(scene *r, const json_t *number)
+static void token_mark(scene *r, const scene_text *text, const json_t *number)
 {
     const json_int_t i = json_integer_value(number);
-    if (i >= 0 && (size_t)i < r->n_tokens)
+    if (i >= 0 && (size_t)i < text->n)
         r->marked[i] = 1;
 }
 
@@ -419,7 +440,7 @@ static void high_read(const hs__drawing *d, scene *r)
 {
     const json_t *high = json_object_get(kept_text(d), "high");
     for (size_t k = 0; k < json_array_size(high); k++)
-        token_mark(r, json_array_get(high, k));
+        token_mark(r, r->keys, json_array_get(high, k));
 }
 
 static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
@@ -432,7 +453,7 @@ static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, 
         panel_add(r, json_array_get(maps, n - 1));
         panel_add(r, json_array_get(maps, 2 * n));
     }
-    for (size_t k = 0; k < r->n_panels; k++)
+    for (size_t k = 0; k < r->n_panels && r->keys == &r->text; k++) /* marks need a square map */
         r->panels[k].marked = r->marked;
     return maps_draw(r, title, r->n_panels, ret, err);
 }
@@ -440,12 +461,12 @@ static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, 
 /* ---- tokens ---- */
 
 /* Gives a marked token the number of its first appearance among the marked ones. */
-static void colours_number(scene *r)
+static void colours_number(scene *r, const scene_text *text)
 {
     size_t n = 0;
-    for (size_t i = 0; i < r->n_tokens; i++)
+    for (size_t i = 0; i < text->n; i++)
         for (size_t k = 0; r->marked[i] && !r->marks[i] && k <= i; k++)
-            if (r->marked[k] && strcmp(r->names[k], r->names[i]) == 0)
+            if (r->marked[k] && strcmp(text->names[k], text->names[i]) == 0)
                 r->marks[i] = k < i ? r->marks[k] : ++n;
 }
 
@@ -453,7 +474,7 @@ static void pairs_read(const json_t *pairs, scene *r)
 {
     for (size_t k = 0; k < json_array_size(pairs); k++)
         for (size_t side = 0; side < 2; side++)
-            token_mark(r, json_array_get(json_array_get(pairs, k), side));
+            token_mark(r, &r->text, json_array_get(json_array_get(pairs, k), side));
 }
 
 /* Marks the tokens of high attention, or those of the strongest pairs of the kth head. */
@@ -461,6 +482,7 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
                              hs_error *err)
 {
     const json_t *heads = json_object_get(kept_text(d), "heads"), *head = NULL;
+    const scene_text *marked = panel->which == ONE_HIGH ? r->keys : &r->text;
     char title[128];
     if (panel->which == ONE_HIGH)
         high_read(d, r);
@@ -470,11 +492,11 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
     }
     snprintf(title, sizeof title, "Layer %d, head %lld: %s", d->o.layers[d->o.n_layers - 1],
              (long long)json_integer_value(json_object_get(head, "head")), panel->title);
-    colours_number(r);
+    colours_number(r, marked);
     const hs_token_text text = {.title = title,
-                                .tokens = r->tokens,
+                                .tokens = marked->tokens,
                                 .marks = r->marks,
-                                .n = r->n_tokens,
+                                .n = marked->n,
                                 .width_mm = WIDE,
                                 .font_pt = FONT};
     return panel->which == ONE_HIGH || head ? hs_token_text_draw(&text, ret, err) : HS_OK;

@@ -75,6 +75,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 }
 
 typedef struct worker {
+    const hs__corpus_job *job;
     size_t n_layers, n_heads, threshold_main;
     const void *chances; /* state of same_distance */
     counts *sums;
@@ -90,7 +91,8 @@ static hs_status worker_create(hs__counting *counting, void *const *states, void
         return HS_OK;
     worker *w = *ret = calloc(1, sizeof *w);
     if (w)
-        *w = (worker){.n_layers = o->n_layers,
+        *w = (worker){.job = counting->job,
+                      .n_layers = o->n_layers,
                       .n_heads = o->n_heads,
                       .threshold_main = o->threshold_main,
                       .chances = chances,
@@ -122,12 +124,13 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     words[HS__RUN_SAME_SENTENCE] += (int64_t)hs_chance_total(chance, HS_CHANCE_SAME_SENTENCE);
     words[HS__RUN_BOTH] += (int64_t)hs_chance_total(chance, HS_CHANCE_BOTH);
     words[HS__RUN_DISTANCE] += (T - 1) * T * (T + 1) / 6;
-    words[HS__RUN_TOKENS] += T;
     for (int64_t d = 1; d <= HS_CORPUS_BAND && d < T; d++)
         words[HS__RUN_NEAR] += T - d;
-    for (size_t i = 0; i < text.n_tokens; i++)
-        words[HS__RUN_SEPARATORS] += text.roles[i] == HS_ROLE_SEPARATOR ||
-                                     text.roles[i] == HS_ROLE_SENTENCE_END || text.roles[i] == HS_ROLE_COMMA;
+    const uint8_t *roles = hs__text_keys(w->job, t)->roles;
+    words[HS__RUN_TOKENS] += (int64_t)(t->key_end - t->key_first);
+    for (size_t j = t->key_first; j < t->key_end; j++)
+        words[HS__RUN_SEPARATORS] +=
+            roles[j] == HS_ROLE_SEPARATOR || roles[j] == HS_ROLE_SENTENCE_END || roles[j] == HS_ROLE_COMMA;
     return HS_OK;
 }
 
@@ -303,8 +306,8 @@ static const hs__described_array arrays[] = {
     {"block_all_repeated_same_sentence", RUN, "pairs", "all_repeated_same_sentence of the block"},
     {"block_all_distance_sum", RUN, "tokens", "distances of all pairs of the block, summed"},
     {"block_all_near", RUN, "pairs", "pairs of the block within 5 tokens of the diagonal"},
-    {"block_tokens", RUN, "tokens", "tokens of the block"},
-    {"block_separators", RUN, "tokens", "separators, sentence ends and commas of the block"},
+    {"block_tokens", RUN, "tokens", "tokens of the block that heads attend to"},
+    {"block_separators", RUN, "tokens", "separators, sentence ends and commas among them"},
     {"block_unique_focal_sum", LAYER, "focal tokens",
      "different focal tokens of the heads, summed over texts"},
     {"block_unique_focal_chance_sum", LAYER, "focal tokens", "the same of as many pairs drawn at random"},

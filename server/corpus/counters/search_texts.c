@@ -204,7 +204,8 @@ static float offset_mean(const float *attention, size_t n, ptrdiff_t offset)
     return n ? (float)(sum / (double)n) : NAN;
 }
 
-static void figures_take(const hs__text *t, const hs__text_head *head, float *to)
+/* Takes the figures of a head. Those that compare positions are missing if it attends to another text. */
+static void figures_take(const hs__text *t, const hs__text_head *head, bool crosses, float *to)
 {
     const hs_corpus_observation *o = head->observation;
     const float *attention = head->maps.attention;
@@ -215,9 +216,9 @@ static void figures_take(const hs__text *t, const hs__text_head *head, float *to
     to[HS__TOP_FOCAL] = o->focal_share;
     to[HS__TOP_HIGH] = (float)o->high_pairs;
     to[HS__TOP_SEPARATOR] = o->separator_attention;
-    to[HS__TOP_SELF] = offset_mean(attention, n, 0);
-    to[HS__TOP_PREVIOUS] = offset_mean(attention, n, -1);
-    to[HS__TOP_NEXT] = offset_mean(attention, n, 1);
+    to[HS__TOP_SELF] = crosses ? NAN : offset_mean(attention, n, 0);
+    to[HS__TOP_PREVIOUS] = crosses ? NAN : offset_mean(attention, n, -1);
+    to[HS__TOP_NEXT] = crosses ? NAN : offset_mean(attention, n, 1);
     to[HS__TOP_FIRST] = n ? head->maps.columns[0] / (float)n : NAN;
     for (int k = 0; k < 2; k++)
         to[HS__TOP_SYNTAX_ATTENTION + k] = head->n_pairs ? (float)head->right[k] / (float)head->n_pairs : NAN;
@@ -244,14 +245,16 @@ static uint8_t pairs_take(const hs__text *t, const hs__text_head *head, bool sim
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     const worker *w = state;
+    const bool crosses = hs__corpus_crosses(w->job);
     const text_record *record = &w->records[t->place];
     if (record->figures)
-        figures_take(t, head, record->figures + head->map * HS__TOP_FIGURES);
+        figures_take(t, head, crosses, record->figures + head->map * HS__TOP_FIGURES);
     if (!t->searched)
         return;
     hs__index_maps *maps = &record->maps[head->map];
-    for (int of = 0; of < 2; of++)
-        maps->n[of] = pairs_take(t, head, of == 1, maps->pairs[of]);
+    /* Attention over another text has no pairs of one. */
+    maps->n[0] = crosses ? 0 : pairs_take(t, head, false, maps->pairs[0]);
+    maps->n[1] = pairs_take(t, head, true, maps->pairs[1]);
 }
 
 /* ---- labels of tokens ---- */

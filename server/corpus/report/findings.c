@@ -411,8 +411,8 @@ static json_t *layers_needed(const view *v, json_t *claim)
     return inapplicable(claim);
 }
 
-/* A causal model's texts have no separator behind them that every token could attend to. The other claims are
- * about similarities, which are defined as for encoders. */
+/* A causal model's texts have no separator behind them that every token could attend to, unless heads attend
+ * to another text. The other claims are about similarities, which are defined as for encoders. */
 json_t *hs__corpus_findings(const hs__corpus_results *results)
 {
     const bool is_causal = json_is_true(json_object_get(results->names, "causal"));
@@ -423,10 +423,11 @@ json_t *hs__corpus_findings(const hs__corpus_results *results)
     v.early = v.o.n_layers > 2 ? 1 : 0;
     v.layered = v.o.n_layers >= 3 && v.early < v.middle && v.middle < v.last;
     json_t *separators = layers_needed(&v, separators_finding(&v));
-    json_t *findings = json_pack("[oooooooo]", is_causal ? inapplicable(separators) : separators,
-                                 repeated_finding(&v), distance_finding(&v), sentence_finding(&v),
-                                 focal_finding(&v), layers_needed(&v, evolution_finding(&v)),
-                                 layers_needed(&v, diagonal_finding(&v)), threshold_finding(&v));
+    json_t *findings =
+        json_pack("[oooooooo]", is_causal && !v.o.crosses ? inapplicable(separators) : separators,
+                  repeated_finding(&v), distance_finding(&v), sentence_finding(&v), focal_finding(&v),
+                  layers_needed(&v, evolution_finding(&v)), layers_needed(&v, diagonal_finding(&v)),
+                  threshold_finding(&v));
     hs__resampling_destroy(resampling);
     return findings;
 }

@@ -426,6 +426,8 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
 static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                            hs_error *err)
 {
+    if (!hs__report_has(d->report, p->array))
+        return HS_OK;
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
     grid_labels g = {.texts = calloc(n + L + A, sizeof *g.texts),
                      .labels = calloc(n + L + A, sizeof *g.labels)};
@@ -489,6 +491,18 @@ static const struct layer_lines {
      {"attention_first", "attention_self", "attention_previous", "attention_next"}},
 };
 
+/* Returns n without the last lists of L values that have none: cross heads have no attention on a token
+ * itself.
+ */
+static size_t lists_there(const double *values, size_t n, size_t L)
+{
+    for (; n > 1; n--)
+        for (size_t l = 0; l < L; l++)
+            if (isfinite(values[(n - 1) * L + l]))
+                return n;
+    return n;
+}
+
 static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const struct layer_lines *lines = &layer_lines[p->which];
@@ -500,7 +514,7 @@ static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__indices a
             d->places[at.l] = d->o.layers[at.l];
             d->values[k * L + at.l] = hs__report_number_at(d->report, path, at);
         }
-    series_set(s, lines->kind, lines->n, L);
+    series_set(s, lines->kind, lists_there(d->values, lines->n, L), L);
     s->chart.names = lines->names;
     return true;
 }

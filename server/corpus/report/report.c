@@ -115,6 +115,8 @@ static const hs__described_array rows[] = {
      "what evenly spread attention would put on tokens of the same sentence, summed over texts"},
     {"head_distances", "layer_and_head layer_and_head", "distance",
      "distance of heads: 1 - CKA, or Jensen-Shannon"},
+    {"attention_reached", "query_position key_position", "positions",
+     "positions of the target and the text that the records reach, for cross heads"},
 };
 
 static json_t *axes_json(const char *axes)
@@ -236,7 +238,8 @@ static json_t *nested(const hs_corpus_array *array, size_t axis, const void *val
 static bool is_map(const hs_corpus_array *array)
 {
     static const char *const names[] = {"location",       "attention_sum",    "similarity_sum",
-                                        "normalized_sum", "first_similarity", "block_"};
+                                        "normalized_sum", "first_similarity", "attention_reached",
+                                        "block_"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(array->name, names[i], strlen(names[i])) == 0)
             return true;

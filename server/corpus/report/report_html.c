@@ -417,14 +417,29 @@ static const hs__column profile_columns[] = {
 };
 #undef HEAD
 
-static void layer_write(const hs__drawing *d, size_t l, FILE *out)
+/* Lists the columns that a report has: cross heads lack those that need one text. Returns their number. */
+static size_t profile_columns_of(const json_t *report, hs__column ret[HS__N(profile_columns)])
+{
+    size_t n = 0;
+    for (size_t k = 0; k < HS__N(profile_columns); k++) {
+        const hs__column *column = &profile_columns[k];
+        if (k == 0 || hs__report_has(report, column->path ? column->path : "profiles_label"))
+            ret[n++] = *column;
+    }
+    return n;
+}
+
+static void layer_write(const hs__drawing *d, const hs__column *columns, size_t n, size_t l, FILE *out)
 {
     static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
+    const size_t n_first = hs__report_has(d->report, "profiles_label") ? 2 : 1;
     for (hs__indices at = {.l = l}; at.h < d->o.n_heads; at.h++) {
         fputs("<tr><th scope=\"row\">", out);
         hs__head_write(out, d->o.layers[l], (long long)at.h);
-        fprintf(out, "</th><td>%s</td>", labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
-        hs__cells_write(out, profile_columns + 2, HS__N(profile_columns) - 2, d->report, at);
+        fputs("</th>", out);
+        if (n_first > 1)
+            fprintf(out, "<td>%s</td>", labels[hs_corpus_profile_read(d->stats, l, at.h).label]);
+        hs__cells_write(out, columns + n_first, n - n_first, d->report, at);
         fputs("</tr>\n", out);
     }
 }
@@ -435,9 +450,11 @@ static void attention_profile_write(const hs__drawing *d, FILE *out)
           "class=\"muted\">Shares of attention, means over texts; labels by Clark et al. (2019).</p>\n"
           "<details><summary>All heads</summary>",
           out);
-    hs__table_begin(out, profile_columns, HS__N(profile_columns));
+    hs__column columns[HS__N(profile_columns)];
+    const size_t n = profile_columns_of(d->report, columns);
+    hs__table_begin(out, columns, n);
     for (size_t l = 0; l < d->o.n_layers; l++)
-        layer_write(d, l, out);
+        layer_write(d, columns, n, l, out);
     hs__table_end(out);
     fputs("</details></section>\n", out);
 }

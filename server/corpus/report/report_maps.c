@@ -13,6 +13,7 @@
 /* One kind of map in the page. */
 typedef struct map_kind {
     const char *array, *name;
+    bool attends;          /* of attention, which may be over another text */
     bool per_head, summed; /* summed: over the heads of a per-head array */
     bool triangle;
     bool single; /* of one text, not a mean */
@@ -20,19 +21,26 @@ typedef struct map_kind {
 } map_kind;
 
 static const map_kind kinds[] = {
-    {.array = "attention_sum", .name = "attention", .per_head = true, .palette = HS_PALETTE_BLUE},
+    {.array = "attention_sum",
+     .name = "attention",
+     .attends = true,
+     .per_head = true,
+     .palette = HS_PALETTE_BLUE},
     {.array = "attention_sum",
      .name = "attention_layer",
+     .attends = true,
      .per_head = true,
      .summed = true,
      .palette = HS_PALETTE_BLUE},
     {.array = "attention_sum_no_columns",
      .name = "without_columns",
+     .attends = true,
      .per_head = true,
      .summed = true,
      .palette = HS_PALETTE_BLUE},
     {.array = "attention_sum_no_columns_no_diagonal",
      .name = "without_diagonal",
+     .attends = true,
      .per_head = true,
      .summed = true,
      .palette = HS_PALETTE_BLUE},
@@ -59,6 +67,8 @@ typedef struct maker {
     double *reached;     /* [T] texts with more than i tokens */
     double *along;       /* [side] their sum over a pixel's positions */
     double *corner;      /* [side] their sum over the cells of a pixel on the diagonal */
+    double *attended; /* [cells][cells] positions that attention over another text reaches; NULL: it is over
+                         the text itself */
     union number {
         double real;
         int64_t count;
@@ -68,14 +78,14 @@ typedef struct maker {
     double *sorted; /* [side * side] */
 } maker;
 
-/* Adds map number `map` of an array to values. */
-static void values_add(maker *m, const hs_corpus_array *array, size_t map)
+/* Adds map number `map` of an array to values, [cells][cells]. */
+static void values_add(maker *m, const hs_corpus_array *array, size_t map, double *values)
 {
     const size_t n = m->cells;
     for (size_t i = 0; i < n; i++) {
         hs_corpus_array_read(m->stats, array, (map * n + i) * n, n, m->row);
         for (size_t j = 0; j < n; j++)
-            m->values[i * n + j] += array->is_float ? m->row[j].real : (double)m->row[j].count;
+            values[i * n + j] += array->is_float ? m->row[j].real : (double)m->row[j].count;
     }
 }
 
@@ -89,13 +99,13 @@ static size_t first_length(const maker *m)
     return hs_corpus_first_tokens(m->stats);
 }
 
-static double pixel_sum(const maker *m, size_t y, size_t x)
+static double pixel_sum(const maker *m, const double *values, size_t y, size_t x)
 {
     const size_t n = m->cells, cells = m->factor / m->o.map_step;
     double sum = 0;
     for (size_t i = y * cells; i < (y + 1) * cells && i < n; i++)
         for (size_t j = x * cells; j < (x + 1) * cells && j < n; j++)
-            sum += m->values[i * n + j];
+            sum += values[i * n + j];
     return sum;
 }
 
@@ -113,13 +123,18 @@ static void texts_sum(maker *m, size_t n_first)
     }
 }
 
-/* The mean over one pixel's cells and the texts that reached them. */
-static double pixel(const maker *m, size_t y, size_t x)
+/* Returns the mean over one pixel's cells and the texts that reached them. */
+static double pixel(const maker *m, const map_kind *k, size_t y, size_t x)
 {
+    const double sum = pixel_sum(m, m->values, y, x);
+    if (k->attends && m->attended) {
+        const double reached = pixel_sum(m, m->attended, y, x);
+        return reached > 0 ? sum / reached : NAN;
+    }
     const size_t before = (y < x ? y : x) * m->factor, rest = m->o.tokens_max - before;
     const double n_rows = (double)(rest < m->factor ? rest : m->factor);
     const double texts = y == x ? m->corner[y] : n_rows * m->along[y > x ? y : x];
-    return texts > 0 ? pixel_sum(m, y, x) / texts : NAN;
+    return texts > 0 ? sum / texts : NAN;
 }
 
 /* The first pixel of row y that is kept: pixels of one token have nothing on the diagonal. */
@@ -167,7 +182,7 @@ static unsigned char byte_of(const hs__report_map *map, double value)
 static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsigned char *bytes)
 {
     hs_corpus_array array;
-    const bool there = hs_corpus_array_find(m->stats, k->array, &array);
+    const bool there = hs_corpus_array_find(m->stats, k->array, &array); /* else it has no maps */
     const size_t n_parts = k->summed ? m->o.n_heads : 1;
     const bool headed = k->per_head && !k->summed;
     hs__report_map map = {.name = k->name, .triangle = k->triangle, .bytes = bytes};
@@ -175,10 +190,10 @@ static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsig
     map.head = headed ? number % m->o.n_heads : HS__NO_HEAD;
     memset(m->values, 0, m->cells * m->cells * sizeof *m->values);
     for (size_t part = 0; there && part < n_parts; part++)
-        values_add(m, &array, number * n_parts + part);
+        values_add(m, &array, number * n_parts + part, m->values);
     texts_sum(m, k->single ? first_length(m) : 0);
     for (size_t p = 0; p < m->side * m->side; p++)
-        m->pooled[p] = pixel(m, p / m->side, p % m->side);
+        m->pooled[p] = pixel(m, k, p / m->side, p % m->side);
     spread_find(m, &map);
     map.palette = map.ranges[HS__RANGE_ALL][0] < 0 ? HS_PALETTE_SIGNED : k->palette;
     for (size_t y = 0; y < m->side; y++)
@@ -189,7 +204,23 @@ static hs__report_map map_make(maker *m, const map_kind *k, size_t number, unsig
 
 static size_t n_maps(const maker *m, const map_kind *k)
 {
+    hs_corpus_array array;
+    if (!hs_corpus_array_find(m->stats, k->array, &array))
+        return 0;
     return m->o.n_layers * (k->per_head && !k->summed ? m->o.n_heads : 1);
+}
+
+/* Reads the positions that attention over another text reaches. */
+static hs_status attended_read(maker *m)
+{
+    hs_corpus_array array;
+    if (!hs_corpus_array_find(m->stats, "attention_reached", &array))
+        return HS_OK;
+    m->attended = calloc(m->cells * m->cells, sizeof *m->attended);
+    if (!m->attended)
+        return HS_NO_MEMORY;
+    values_add(m, &array, 0, m->attended);
+    return HS_OK;
 }
 
 static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
@@ -216,7 +247,7 @@ static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
         hs_corpus_array_read(stats, &reached, 0, T, m->row);
     for (size_t i = 0; i < T; i++)
         m->reached[i] = (double)m->row[i].count;
-    return HS_OK;
+    return attended_read(m);
 }
 
 static void maker_finish(maker *m)
@@ -227,6 +258,7 @@ static void maker_finish(maker *m)
     free(m->reached);
     free(m->along);
     free(m->corner);
+    free(m->attended);
     free(m->row);
 }
 

@@ -21,6 +21,11 @@ const json_t *hs__report_value(const json_t *json, const char *path, hs__indices
     return json;
 }
 
+bool hs__report_has(const json_t *report, const char *path)
+{
+    return json_object_getn(report, path, strcspn(path, ".")) != NULL;
+}
+
 double hs__report_number_at(const json_t *report, const char *path, hs__indices at)
 {
     const json_t *value = path ? hs__report_value(report, path, at) : NULL;

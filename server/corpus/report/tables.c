@@ -105,8 +105,15 @@ static void stack_write(const json_t *report, FILE *out)
 {
     const char *stack = json_string_value(member(report, "provenance.options.stack"));
     if (stack && strcmp(stack, "encoder") != 0)
-        hs__html_filled(out, report,
-                        "<dt>Stack</dt><dd>{provenance.options.stack}: tokens are those of the target</dd>");
+        hs__html_filled(
+            out, report,
+            strcmp(stack, "cross") == 0
+                ? "<dt>Stack</dt><dd>cross: tokens, pairs and similarities are those of the "
+                  "target, attention goes from its tokens to those of the text. Figures that need "
+                  "one text are left out: attention on the token itself, its neighbours, the same "
+                  "token or sentence, its distance, and labels</dd>"
+                : "<dt>Stack</dt><dd>{provenance.options.stack}: tokens are those of the "
+                  "target</dd>");
 }
 
 /* Writes the prompt that every text got, if any. */

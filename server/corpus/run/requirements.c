@@ -78,7 +78,7 @@ static uint64_t json_memory(const dimensions *d)
 static uint64_t maps_memory(const hs_corpus_options *o)
 {
     const uint64_t side = (o->tokens_max + o->map_step - 1) / o->map_step;
-    return MAPS_BYTES + side * side * sizeof(double);
+    return MAPS_BYTES + side * side * sizeof(double) * (o->crosses ? 2 : 1);
 }
 
 static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, uint64_t statistics)

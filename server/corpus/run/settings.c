@@ -34,10 +34,6 @@ static hs_status read_stack(const char *text, const hs_model *model, hs__corpus_
     ret->input.has_target = at != HS_STACK_ENCODER;
     if (at != HS_STACK_ENCODER && !hs_model_decoder(model))
         return hs_fail(err, HS_INVALID, "left out: this model has one stack of layers");
-    if (at == HS_STACK_CROSS)
-        return hs_fail(err, HS_INVALID,
-                       "encoder or decoder: runs have no statistics of cross heads. POST /analyze and "
-                       "'headscope analyze' have their maps, pairs and summaries of one text");
     return HS_OK;
 }
 
@@ -136,7 +132,7 @@ static const hs__setting_row rows[] = {
     {.field = {"max_tokens", HS_FIELD_INTEGER, "N",
                "truncate texts to this many tokens (128, or the model's maximum)", .low = 2}},
     {.field = {"stack", HS_FIELD_ENUM, "STACK",
-               "of an encoder-decoder model: encoder, or decoder, which reads text_target (encoder)",
+               "encoder, or of an encoder-decoder model decoder or cross, which read text_target (encoder)",
                .choices = STACK_NAMES},
      .read = read_stack,
      .default_text = "encoder",
@@ -159,7 +155,8 @@ static const hs__setting_row rows[] = {
     {.field = {"split_special_tokens", HS_FIELD_FLAG, NULL, "treat [MASK] in a text as ordinary text"}},
     {.field = {"source_language", HS_FIELD_TEXT, "CODE",
                "of NLLB, M2M100 and mBART: language of the texts, such as eng_Latn"}},
-    {.field = {"target_language", HS_FIELD_TEXT, "CODE", "with stack decoder: language of text_target"}},
+    {.field = {"target_language", HS_FIELD_TEXT, "CODE",
+               "with stack decoder or cross: language of text_target"}},
     {.field = {"prompt_name", HS_FIELD_TEXT, "NAME",
                "prompt of a sentence encoder, put before each text (none)"},
      .default_text = ""},

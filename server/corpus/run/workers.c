@@ -232,6 +232,7 @@ static hs_corpus_options options_base(const hs__corpus_job *job)
                                .attention_threshold = job->settings.fields.attention_threshold,
                                .n_parts = 4,
                                .distances = job->settings.distances,
+                               .crosses = hs__corpus_crosses(job),
                                .map_step = hs__corpus_map_step(&job->settings)};
 }
 
@@ -382,17 +383,19 @@ static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding
     }
 }
 
-/* Sets the range of tokens that are counted: all, without the special ones at both ends if these are masked.
+/* Finds the range of tokens that are counted: all, without the special ones at both ends if these are masked.
  */
-static void range_set(const hs__corpus_settings *settings, hs__text *t)
+static void range_find(const hs__corpus_settings *settings, const hs_encoding *encoding, size_t *ret_first,
+                       size_t *ret_end)
 {
-    const uint8_t *special = t->encoding.special;
-    t->first = 0;
-    t->end = t->encoding.n_tokens;
-    while (settings->fields.special_masked && t->first < t->end && special[t->first])
-        t->first++;
-    while (settings->fields.special_masked && t->first < t->end && special[t->end - 1])
-        t->end--;
+    const uint8_t *special = encoding->special;
+    size_t first = 0, end = encoding->n_tokens;
+    while (settings->fields.special_masked && first < end && special[first])
+        first++;
+    while (settings->fields.special_masked && first < end && special[end - 1])
+        end--;
+    *ret_first = first;
+    *ret_end = end;
 }
 
 /* Returns true if there is a token of the text itself. Tokens of a prompt alone end where the text begins. */
@@ -436,6 +439,7 @@ static hs_status text_encode(hs__workers *shared, hs__text *t, hs_windows *ret_w
     if (st)
         return st;
     roles_set(settings, &t->encoding);
+    roles_set(settings, &t->source);
     if (!is_text)
         st = HS_NOT_FOUND;
     else if (settings->windows)
@@ -472,7 +476,9 @@ static void texts_finish(corpus_worker *worker)
 /* Adds an encoded text, or a window, to the pass, which is counted once it is full. Takes ownership of it. */
 static hs_status text_add(corpus_worker *worker, hs__text *t, hs_error *err)
 {
-    range_set(&worker->shared->job->settings, t);
+    const hs__corpus_job *job = worker->shared->job;
+    range_find(&job->settings, &t->encoding, &t->first, &t->end);
+    range_find(&job->settings, hs__text_keys(job, t), &t->key_first, &t->key_end);
     hs_status st = text_show(worker, t, err);
     worker->texts[worker->n_texts++] = *t;
     if (st || worker->n_texts < worker->n_together)
@@ -526,30 +532,34 @@ static hs_status text_read(corpus_worker *worker, hs__text *t, hs_error *err)
 
 /* ---- a block ---- */
 
-static hs_status capture_fit(corpus_worker *worker, size_t k, size_t n_tokens, hs_error *err)
+static hs_status capture_fit(corpus_worker *worker, size_t k, const hs__text *t, hs_error *err)
 {
+    const hs__corpus_job *job = worker->shared->job;
     hs_capture **capture = &worker->captures[k];
-    if (*capture && (*capture)->n_tokens == n_tokens)
+    const size_t n_tokens = t->encoding.n_tokens, n_keys = hs__text_keys(job, t)->n_tokens;
+    hs_selection selection = worker->shared->selection;
+    if (*capture && (*capture)->n_tokens == n_tokens && (*capture)->n_keys == n_keys)
         return HS_OK;
     hs_capture_destroy(*capture);
     *capture = NULL;
-    return hs_capture_create(hs_engine_runtime(worker->shared->job->engine),
-                             hs_engine_shape(worker->shared->job->engine), &worker->shared->selection,
+    selection.n_memory = hs__corpus_crosses(job) ? n_keys : 0;
+    return hs_capture_create(hs_engine_runtime(job->engine), hs_engine_shape(job->engine), &selection,
                              n_tokens, capture, err);
 }
 
-/* Copies the part of the maps that is counted and sums its columns. */
-static void head_cut(const hs__text *t, float *to, hs_observed_head *head)
+/* Copies the part of the maps that is counted and sums its columns. n_keys: the length of attention's rows.
+ */
+static void head_cut(const hs__text *t, size_t n_keys, float *to, hs_observed_head *head)
 {
-    const size_t T = t->encoding.n_tokens, n = t->end - t->first;
-    float *attention = to, *similarity = attention + n * n, *columns = similarity + n * n;
-    memset(columns, 0, n * sizeof *columns);
+    const size_t T = t->encoding.n_tokens, n = t->end - t->first, k = t->key_end - t->key_first;
+    float *attention = to, *similarity = attention + n * k, *columns = similarity + n * n;
+    memset(columns, 0, k * sizeof *columns);
     for (size_t i = 0; i < n; i++) {
-        const size_t from = (t->first + i) * T + t->first;
-        memcpy(attention + i * n, head->attention + from, n * sizeof *attention);
-        memcpy(similarity + i * n, head->similarity + from, n * sizeof *similarity);
-        for (size_t j = 0; j < n; j++)
-            columns[j] += attention[i * n + j];
+        memcpy(attention + i * k, head->attention + (t->first + i) * n_keys + t->key_first,
+               k * sizeof *attention);
+        memcpy(similarity + i * n, head->similarity + (t->first + i) * T + t->first, n * sizeof *similarity);
+        for (size_t j = 0; j < k; j++)
+            columns[j] += attention[i * k + j];
     }
     *head = (hs_observed_head){attention, similarity, columns};
 }
@@ -559,6 +569,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 {
     corpus_worker *worker = data;
     hs__text *t = &worker->texts[k];
+    const size_t n_keys = hs__text_keys(worker->shared->job, t)->n_tokens;
     hs_corpus_observation observation = {0};
     hs__text_head head = {.statistics = worker->stats,
                           .l = l,
@@ -566,8 +577,9 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
                           .map = l * worker->shared->options.n_heads + h,
                           .maps = *shown,
                           .observation = &observation};
-    if (t->end - t->first < t->encoding.n_tokens)
-        head_cut(t, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens), &head.maps);
+    if (t->end - t->first < t->encoding.n_tokens || t->key_end - t->key_first < n_keys)
+        head_cut(t, n_keys, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens),
+                 &head.maps);
     hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, &observation);
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->head)
@@ -579,18 +591,21 @@ static hs_status pass_add(corpus_worker *worker, hs__text *t, hs__text_pass *pas
 {
     const size_t k = t->place = pass->n++;
     const hs_encoding *e = &t->encoding;
-    hs_status st = capture_fit(worker, k, e->n_tokens, err);
+    const hs__corpus_job *job = worker->shared->job;
+    const hs_encoding *keys = hs__text_keys(job, t);
+    hs_status st = capture_fit(worker, k, t, err);
     for (size_t c = 0; !st && c < hs__n_counters; c++)
         if (counter_at(worker, c)->start)
             st = hs__counters[c]->start(worker->states[c], t, err);
-    pass->sequences[k] =
-        (hs_sequence){.ids = e->ids,
-                      .types = e->types,
-                      .n_tokens = e->n_tokens,
-                      .capture = worker->captures[k],
-                      .interventions = worker->shared->job->settings.fields.interventions,
-                      .n_interventions = worker->shared->job->settings.fields.n_interventions};
+    pass->sequences[k] = (hs_sequence){.ids = e->ids,
+                                       .types = e->types,
+                                       .n_tokens = e->n_tokens,
+                                       .capture = worker->captures[k],
+                                       .interventions = job->settings.fields.interventions,
+                                       .n_interventions = job->settings.fields.n_interventions};
+    pass->keys[k] = hs__text_tokens(keys, t->key_first, t->key_end);
     pass->counted[k] = hs__text_counted(t);
+    pass->counted[k].keys = &pass->keys[k];
     return st;
 }
 

@@ -232,6 +232,7 @@ function ModelOption({ problem }: { problem: { name: string; text: string } | nu
                 of={[
                   ["encoder", "the encoder"],
                   ["decoder", "the decoder, which reads text_target"],
+                  ["cross", "both: from text_target to the text"],
                 ]}
               />
             </select>
