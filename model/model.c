@@ -38,7 +38,7 @@ struct hs_model {
     hs__shards adapter;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
     fingerprint *fingerprint;
-    char files_sha256[HS_SHA256_HEX]; /* of config.json, the tokenizer's files and generation_config.json */
+    char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
 };
 
 static hs_model *model_create(hs_error *err)
@@ -101,11 +101,10 @@ static void list_files(model_files *files, small_file ret_list[N_FILES])
     memcpy(ret_list, list, sizeof list);
 }
 
-#define GENERATION_FILE  "generation_config.json"
 #define N_FILES_AT_FIRST 11 /* the others count if they are there, so that older digests stay valid */
 
-/* Digests config.json, the tokenizer's files and generation_config.json as they were read. Each one's size
- * stands before its bytes, so that no two sets of files give the same sequence. */
+/* Digests config.json and the tokenizer's files as they were read. Each one's size stands before its bytes,
+ * so that no two sets of files give the same sequence. */
 static hs_status digest_files(hs_model *model, const model_files *files, hs_error *err)
 {
     model_files copy = *files;
@@ -124,10 +123,6 @@ static hs_status digest_files(hs_model *model, const model_files *files, hs_erro
     }
     if (files->adapter.data)
         hs_digest_add(digest, files->adapter.data, files->adapter.size);
-    if (files->generation.data) {
-        hs_digest_add(digest, GENERATION_FILE, sizeof GENERATION_FILE);
-        hs_digest_add(digest, files->generation.data, files->generation.size);
-    }
     hs_digest_read(digest, model->files_sha256);
     hs_digest_destroy(digest);
     return HS_OK;
@@ -139,8 +134,9 @@ static void generation_build(hs_architecture *architecture, const model_files *f
 {
     hs_generation *generation = &architecture->generation;
     const bool own = files->generation.data;
-    hs__generation_read(own ? &files->generation : &files->config, own ? GENERATION_FILE : "config.json",
-                        architecture->shape.vocab_size, generation);
+    hs__generation_read(own ? &files->generation : &files->config,
+                        own ? "generation_config.json" : "config.json", architecture->shape.vocab_size,
+                        generation);
     if (architecture->start_id < 0)
         architecture->start_id = generation->start_id;
     if (architecture->crosses && generation->start_id >= 0 && !*generation->refusal &&
@@ -299,7 +295,7 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = read_files(base, &files, &reason);
     if (!st)
-        st = hs__file_read(base, GENERATION_FILE, true, &files.generation, &reason);
+        st = hs__file_read(base, "generation_config.json", true, &files.generation, &reason);
     if (!st) /* before the weights: a family that is not supported needs no advice on their files */
         st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)

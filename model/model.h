@@ -72,6 +72,5 @@ void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
 /* Returns true and the hash if hs_model_sha256 has computed it. Never waits. Any thread. */
 bool hs_model_sha256_known(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
 
-/* Returns the SHA-256 of config.json, the tokenizer's files and generation_config.json as they were opened,
- * in hex. Borrowed. */
+/* Returns the SHA-256 of config.json and the tokenizer's files as they were opened, in hex. Borrowed. */
 const char *hs_model_files_sha256(const hs_model *model);

@@ -101,6 +101,23 @@ def test_resumed_and_merged_runs_are_equal(headscope, folders, tmp_path):
     assert other.returncode == 1 and "stack" in other.stderr
 
 
+def test_generation_config_is_of_a_decoders_runs(headscope, tmp_path):
+    """It may name the token before a target. Runs over the encoder go on, whatever it says."""
+    lines, model = jsonl(tmp_path / "in.jsonl", pairs(3)), family_bart.write_random(tmp_path / "model", decoder=True, kind="mbart")
+    config = json.loads((model / "config.json").read_text())
+    vocab = (model / "vocab.txt").read_text().split("\n")
+    start = config.pop("decoder_start_token_id")
+    (model / "config.json").write_text(json.dumps(config))
+    (model / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": start}))
+    options = run(model, lines, tmp_path / "decoder"), run(model, lines, tmp_path / "encoder", "--field", "text", stack="encoder")
+    kept = [report(folder)["provenance"]["options"] for folder in options]
+    assert kept[0]["target_start"] == vocab[start] and kept[1]["target_start"] is None
+    (model / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": start + 1}))
+    run(model, lines, tmp_path / "encoder", "--field", "text", "--resume", stack="encoder")
+    done = corpus(headscope, lines, "-o", tmp_path / "decoder", "--model", model, "--stack", "decoder", "--resume", small=False)
+    assert done.returncode == 1 and "another target_start" in done.stderr, done.stderr
+
+
 def test_fields_and_interventions(folders, tmp_path):
     """The fields may have other names, columns too; an intervention may be in the encoder that the decoder reads."""
     records = pairs(20)

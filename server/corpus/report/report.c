@@ -375,12 +375,12 @@ static json_t *chance_json(const hs_corpus_stats *stats)
 static const struct {
     const char *name, *default_json;
 } optional[] = {
-    {"special_tokens", "\"keep\""},   {"split_special_tokens", "false"},
-    {"sentence_ends", "null"},        {"field", "null"},
-    {"prompt_name", "null"},          {"prompt", "null"},
-    {"source_language", "null"},      {"target_language", "null"},
-    {"similarity_space", "\"head\""}, {"center", "\"none\""},
-    {"head_distances", "null"},
+    {"special_tokens", "\"keep\""}, {"split_special_tokens", "false"},
+    {"sentence_ends", "null"},      {"field", "null"},
+    {"prompt_name", "null"},        {"prompt", "null"},
+    {"source_language", "null"},    {"target_language", "null"},
+    {"target_start", "null"},       {"similarity_space", "\"head\""},
+    {"center", "\"none\""},         {"head_distances", "null"},
 };
 
 /* Sets to[name] to from[key], null if that is missing. */

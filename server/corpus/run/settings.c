@@ -428,17 +428,25 @@ static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
         json_object_set_new(identity, "interventions", interventions);
 }
 
-/* Adds the stack and the languages. */
+static void language_identify(const hs_model *model, int32_t id, const char *name, json_t *identity)
+{
+    char code[HS_LANGUAGE_BYTES];
+    if (id > 0 && hs_tokenizer_language_code(hs_model_tokenizer(model), id, code))
+        json_object_set_new(identity, name, json_string(code));
+}
+
+/* Adds the stack, the languages, and the token before each target. generation_config.json may decide the last
+ * two, and is in no other member. */
 static void stack_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
 {
-    const int32_t ids[] = {s->fields.source_language, s->fields.target_language};
-    static const char *const names[] = {"source_language", "target_language"};
-    char code[HS_LANGUAGE_BYTES];
-    if (s->stack)
-        json_object_set_new(identity, "stack", json_string(stack_names[s->stack]));
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (ids[i] && hs_tokenizer_language_code(hs_model_tokenizer(model), ids[i], code))
-            json_object_set_new(identity, names[i], json_string(code));
+    const int32_t given = s->fields.target_language;
+    language_identify(model, s->fields.source_language, "source_language", identity);
+    if (!s->stack)
+        return;
+    const char *start = hs_tokenizer_token(hs_model_target_tokenizer(model), hs_target_start(model, given));
+    json_object_set_new(identity, "stack", json_string(stack_names[s->stack]));
+    json_object_set_new(identity, "target_start", json_string(start));
+    language_identify(model, given ? given : hs_model_target_language(model), "target_language", identity);
 }
 
 void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
