@@ -169,7 +169,7 @@ hs_status hs_fields_create(const hs_model *model, hs_stack stack, size_t tokens_
     fields->shape = own->shape;
     fields->shape.n_positions = tokens_max;
     fields->model = (hs__served_model){.name = "this model",
-                                       .list_command = "GET /models",
+                                       .list_command = "'headscope models' or GET /models",
                                        .model = model,
                                        .architecture = own,
                                        .shape = &fields->shape};

@@ -1,5 +1,5 @@
 /* llama.c - Llama and the families that are made of its layers: RMS norms before, rotary positions, keys and
- * values shared by groups of heads, a gated feed-forward part and no biases. */
+ * values shared by groups of heads, a gated feed-forward part, and biases if the config asks for them. */
 #include "model/families/family.h"
 
 #include <math.h>

@@ -64,6 +64,9 @@ hs_status hs__languages_configure(const hs__description *d, hs_error *err)
         st = hs__special_name(d, "eos_token", end, &end, err);
     if (!st && class == classes)
         st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "legacy_behaviour", &legacy, err);
+    if (!st && strlen(source) >= HS_LANGUAGE_BYTES)
+        st = hs_fail(err, HS_INVALID, "%s: src_lang must be a language such as \"%s\"", HS__TOKENIZER_CONFIG,
+                     class->source);
     snprintf(token, sizeof token, class->marked ? "__%.15s__" : "%.15s", source);
     if (!st &&
         json_object_set_new(d->json, "post_processor", template_of(class->first && !legacy, token, end)))
@@ -106,7 +109,7 @@ static int32_t find_language(const hs_tokenizer *tokenizer, const char *code, si
     const hs__vocabulary *vocabulary = &tokenizer->vocabulary;
     char marked[HS_LANGUAGE_BYTES + 4];
     int32_t id = hs__vocabulary_id(vocabulary, code, n_bytes);
-    if (!hs__is_language(tokenizer, id) && n_bytes < HS_LANGUAGE_BYTES) {
+    if (!hs__is_language(tokenizer, id) && n_bytes < HS_LANGUAGE_BYTES && !memchr(code, 0, n_bytes)) {
         const int n = snprintf(marked, sizeof marked, "__%.*s__", (int)n_bytes, code);
         id = hs__vocabulary_id(vocabulary, marked, (size_t)n);
     }

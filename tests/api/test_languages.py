@@ -143,7 +143,7 @@ def test_a_patch_has_the_languages_of_the_request(served):
     assert run(text_target="city")["effects"] == run(target_ids=[THIRD, 8, 2])["effects"]
 
 
-@pytest.mark.parametrize("config, says", [({"tgt_lang": "xx"}, "tgt_lang 'xx'"), ({"src_lang": "xx"}, "xx"),
+@pytest.mark.parametrize("config, says", [({"tgt_lang": "xx"}, "tgt_lang 'xx'"), ({"src_lang": "xx"}, "xx"), ({"src_lang": "é" * 8}, "src_lang must be"),
                                           ({"legacy_behaviour": 1}, "legacy_behaviour")])
 def test_languages_that_a_tokenizer_lacks(tmp_path, config, says):
     folder = write(tmp_path / "nllb", "nllb")

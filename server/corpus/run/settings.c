@@ -284,7 +284,8 @@ static hs_status target_check(const hs__corpus_settings *s, const hs_model *mode
                         : HS_OK;
     if (has_languages && !language && hs_model_target_language(model) < 0)
         return hs_fail(err, HS_INVALID,
-                       " is missing: the target needs a language, one of those in GET /models");
+                       " is missing: the target needs a language, one of those in 'headscope models' "
+                       "or GET /models");
     if (hs_target_start(model, language) >= 0)
         return HS_OK;
     *ret_wrong = hs__setting_find("stack");
