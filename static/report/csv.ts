@@ -74,18 +74,19 @@ const ofHeads =
 const ofMaps =
   (selected: (map: NonNullable<Report["one_text"]>["maps"][number], last: number) => boolean): Make =>
   (r) => {
-    const { tokens, maps } = r.one_text!;
+    const { tokens, source_tokens, maps } = r.one_text!;
     const last = maps.at(-1)!.layer;
     return [
       ["kind", "layer", "head", "from", "to", "from_token", "to_token", "value"],
       ...maps
         .filter((map) => selected(map, last))
-        .flatMap(({ kind, layer, head, values }) =>
-          values.map((v, k) => {
-            const [i, j] = [Math.floor(k / tokens.length), k % tokens.length];
-            return [kind, layer, head ?? "all", i, j, tokens[i]!, tokens[j]!, v];
-          }),
-        ),
+        .flatMap(({ kind, layer, head, values }) => {
+          const keys = kind === "attention" && source_tokens ? source_tokens : tokens;
+          return values.map((v, k) => {
+            const [i, j] = [Math.floor(k / keys.length), k % keys.length];
+            return [kind, layer, head ?? "all", i, j, tokens[i]!, keys[j]!, v];
+          });
+        }),
     ];
   };
 
@@ -144,7 +145,7 @@ const TABLES: Record<string, Make> = {
   neighbours: (r) => [
     ["layer", "head", ...NEAR],
     ...r.layers.flatMap((layer, l) =>
-      headsOf(r).map((h) => [layer, h, ...NEAR.map((near) => r[`profiles_${near}`][l]![h]!)]),
+      headsOf(r).map((h) => [layer, h, ...NEAR.map((near) => r[`profiles_${near}`]?.[l]![h] ?? null)]),
     ),
   ],
   findings: (r) => [

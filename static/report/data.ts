@@ -63,9 +63,9 @@ export interface Report {
   focal_ids: number[][];
   focal_counts: number[][];
   profiles_first: number[][];
-  profiles_self: number[][];
-  profiles_previous: number[][];
-  profiles_next: number[][];
+  profiles_self?: number[][]; // not of cross heads, as the two below
+  profiles_previous?: number[][];
+  profiles_next?: number[][];
   focus_tokens: Record<string, string>;
   chance: Record<"repeated_share" | "same_sentence_share" | "mean_distance", number | null>;
   head_figures: Head[][][];
@@ -74,6 +74,7 @@ export interface Report {
   // Not in reports of earlier versions.
   one_text?: {
     tokens: string[];
+    source_tokens?: string[]; // of cross heads: those that are attended to
     maps: { kind: "attention" | "similarity"; layer: number; head: number | null; values: number[] }[];
     heads: { head: number; pairs: [number, number, number][] }[];
   };

@@ -452,14 +452,35 @@ static json_t *totals_json(const hs__comparison *c)
     return totals;
 }
 
-/* Returns [{name, title, unit}] of all figures. */
-static json_t *titles_json(void)
+static bool has_value(const double *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(values[i]))
+            return true;
+    return false;
+}
+
+/* Returns true if a run has a value of the figure: those over cross heads lack some. */
+static bool is_known(const hs__comparison *c, size_t f)
+{
+    for (size_t r = 0; r < c->n; r++) {
+        const compared_run *run = &c->runs[r];
+        const size_t L = run->n_layers, n = L * run->n_heads;
+        if (has_value(run->of_layers + f * L, L) || has_value(run->of_heads + f * n, n))
+            return true;
+    }
+    return false;
+}
+
+/* Returns [{name, title, unit}] of the figures that a run has. */
+static json_t *titles_json(const hs__comparison *c)
 {
     json_t *titles = json_array();
     for (size_t f = 0; f < N_FIGURES; f++)
-        json_array_append_new(titles,
-                              json_pack("{ss ss ss}", "name", hs__compared_figures[f].name, "title",
-                                        hs__compared_figures[f].title, "unit", hs__compared_figures[f].unit));
+        if (is_known(c, f))
+            json_array_append_new(titles, json_pack("{ss ss ss}", "name", hs__compared_figures[f].name,
+                                                    "title", hs__compared_figures[f].title, "unit",
+                                                    hs__compared_figures[f].unit));
     return titles;
 }
 
@@ -489,7 +510,7 @@ static json_t *figures_json(const hs__comparison *c, const common *shared, bool 
             }
             json_array_append_new(of_runs, of_layers);
         }
-        if (with_heads && !hs__compared_figures[f].of_head)
+        if ((with_heads && !hs__compared_figures[f].of_head) || !is_known(c, f))
             json_decref(of_runs);
         else
             json_object_set_new(figures, hs__compared_figures[f].name, of_runs);
@@ -570,8 +591,8 @@ json_t *hs__comparison_json(const hs__comparison *c)
         json_array_append_new(layers, json_integer(shared.layers[k]));
     json_t *json = json_pack("{ss so so sf so so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
                              "warnings", warnings_json(c, &shared), "threshold", c->threshold, "layers",
-                             layers, "figures", titles_json(), "run_figures", totals_json(c), "layer_figures",
-                             figures_json(c, &shared, false), "findings", findings_json(c));
+                             layers, "figures", titles_json(c), "run_figures", totals_json(c),
+                             "layer_figures", figures_json(c, &shared, false), "findings", findings_json(c));
     if (!json)
         return NULL;
     json_object_set_new(json, "heads",

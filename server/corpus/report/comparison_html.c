@@ -40,6 +40,12 @@ static void view_finish(view *v)
     free(v->cells);
 }
 
+/* Returns true if a run has the figure. */
+static bool is_known(const view *v, const hs__compared_figure *figure)
+{
+    return json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
+}
+
 static hs_status view_init(view *v, const json_t *json, hs_error *err)
 {
     *v = (view){.json = json,
@@ -372,8 +378,9 @@ static void header_write(const view *v, FILE *out)
     if (json_object_get(v->json, "syntax"))
         fputs("<li><a href=\"#syntax\">Heads and syntax</a></li>\n", out);
     for (size_t f = 0; v->n_layers && f < hs__n_compared_figures; f++)
-        fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__compared_figures[f].name,
-                hs__compared_figures[f].title);
+        if (is_known(v, &hs__compared_figures[f]))
+            fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__compared_figures[f].name,
+                    hs__compared_figures[f].title);
     fputs("</ul></nav>\n", out);
 }
 
@@ -477,7 +484,7 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
     hs_status st = totals_write(v, out, err);
     syntax_write(v, out);
     for (size_t f = 0; !st && v->n_layers && f < hs__n_compared_figures; f++)
-        if (!(st = hs__read_allow(check, 0, err)))
+        if (is_known(v, &hs__compared_figures[f]) && !(st = hs__read_allow(check, 0, err)))
             st = figure_write(v, &hs__compared_figures[f], out, err);
     fputs("</main>\n", out);
     return st;
