@@ -153,7 +153,8 @@ typedef struct hs_layer {
     size_t same_as; /* index of the layer that owns these weights; the layer's own index unless shared */
     hs_dense query, key, value;   /* [A][H], [B][H], [B][H]; see qkv_by_head */
     hs_dense output;              /* [H][A] */
-    hs_norm query_norm, key_norm; /* [1][d], of each head's q and k before rotation; see qk_norms_whole */
+    hs_norm query_norm, key_norm; /* of each head's q and k before rotation: [1][d], or a row for each head
+                                   * of q and of k; see qk_norms_whole */
     hs_norm attention_norm;
     hs_norm attention_out_norm, ffn_out_norm; /* of what each part adds to x, with norms before */
     hs_dense ffn_in;                          /* [F][H] */
@@ -350,6 +351,8 @@ typedef struct hs_architecture {
     int32_t start_id; /* of a decoder: the token before its text; -1: the config names none */
     bool starts_with_language; /* the language that ends a target is its start token: mBART */
     bool parallel_residual;    /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
+    bool qk_normed;            /* of families whose config says so: layers have query_norm and key_norm */
+    float *qk_gammas;    /* of queries and keys, where each head has a tensor of its own; owned; or NULL */
     bool qk_norms_whole; /* query_norm and key_norm are [1][A] and [1][B], of all heads' columns as one row */
     bool qkv_by_head;    /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
                           * and v of a head side by side */

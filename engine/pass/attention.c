@@ -611,9 +611,9 @@ void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs
                 const hs__head *head)
 {
     const size_t T = head->T, K = head->K, D = head->D, step = head->key_step;
-    rows_position(head, head->query_norm, T, head->q, head->step);
+    rows_position(head, &head->query_norm, T, head->q, head->step);
     if (!head->keys_are_ready)
-        rows_position(head, head->key_norm, K - head->past, head->k + head->past * step, step);
+        rows_position(head, &head->key_norm, K - head->past, head->k + head->past * step, step);
     rows_keep(head, T, head->q, head->step, head->to[HS_TAP_QUERY]);
     rows_keep(head, K, head->k, step, head->to[HS_TAP_KEY]);
     rows_keep(head, K, head->v, step, head->to[HS_TAP_VALUE]);

@@ -276,13 +276,23 @@ static const hs__rotation *rotation_of(const pass *p, size_t n_tokens)
     return is_long && !rotation->unscaled ? rotation + 1 : rotation;
 }
 
+/* Finds the norms of one head's queries and keys. Those of all heads' columns were applied before. */
+static void norms_place(const pass *p, size_t index, hs__head *head)
+{
+    const hs_shape *shape = &p->engine->shape;
+    const hs__packed_norm q = p->layer->query_norm, k = p->layer->key_norm;
+    if (p->engine->architecture->qk_norms_whole || !q.gamma)
+        return;
+    const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
+    head->query_norm = (hs__packed_norm){.gamma = q.gamma + index * q.step, .beta = q.beta + index * q.step};
+    head->key_norm = (hs__packed_norm){.gamma = k.gamma + shared * k.step, .beta = k.beta + shared * k.step};
+}
+
 /* Computes one head of the sequence s, which begins at rows `at`. Returns false if nothing needs it. */
 static bool head_attend(const pass *p, size_t index, size_t s, row_start at, size_t slot, bool keys_are_ready)
 {
     const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
-    static const hs__packed_norm none = {0};
     const hs_architecture *architecture = p->engine->architecture;
-    const bool per_head = !architecture->qk_norms_whole;
     const hs_sequence *sequence = &p->plan->sequences[s];
     const hs_capture *capture = sequence->capture;
     const ptrdiff_t l = layer_kept(p, capture);
@@ -296,8 +306,6 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .keys_are_ready = keys_are_ready,
         .add_norm = p->engine->add_norm,
         .norm_eps = architecture->norm_eps,
-        .query_norm = per_head ? &p->layer->query_norm : &none,
-        .key_norm = per_head ? &p->layer->key_norm : &none,
         .rotary_half = p->engine->rotary_half,
         .causal = architecture->causal && !p->cross,
         .scale = p->engine->score_scale,
@@ -310,6 +318,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, row_start at, siz
         .context_step = A,
     };
     head.change = change_of(&head.place);
+    norms_place(p, index, &head);
     operands_place(p, index, at, &head);
     hs__positions_place(p->engine, p->layer, p->cross, index, &head);
     if (h >= 0)

@@ -409,21 +409,24 @@ static void norm_layout(const hs_norm *source, hs__packed_norm *norm, hs__arena 
     *norm = (hs__packed_norm){0};
     if (!source->gamma.data)
         return;
-    norm->gamma = hs__arena_floats(arena, source->gamma.n_columns);
-    norm->beta = hs__arena_floats(arena, source->gamma.n_columns);
+    const size_t n = source->gamma.n_rows * source->gamma.n_columns;
+    norm->gamma = hs__arena_floats(arena, n);
+    norm->beta = hs__arena_floats(arena, n);
+    norm->step = source->gamma.n_rows > 1 ? source->gamma.n_columns : 0;
 }
 
 static void norm_read(const hs_norm *source, hs__packed_norm *norm)
 {
     if (!norm->gamma || !norm->beta) /* the identity has neither */
         return;
-    hs_tensor_read(&source->gamma, 0, 1, norm->gamma);
-    for (size_t i = 0; i < source->gamma.n_columns; i++)
+    const size_t n_rows = source->gamma.n_rows, n = n_rows * source->gamma.n_columns;
+    hs_tensor_read(&source->gamma, 0, n_rows, norm->gamma);
+    for (size_t i = 0; i < n; i++)
         norm->gamma[i] += source->offset;
     if (source->beta.data)
-        hs_tensor_read(&source->beta, 0, 1, norm->beta);
+        hs_tensor_read(&source->beta, 0, n_rows, norm->beta);
     else
-        memset(norm->beta, 0, source->gamma.n_columns * sizeof *norm->beta);
+        memset(norm->beta, 0, n * sizeof *norm->beta);
 }
 
 enum { LAYER_NORMS = 6 };

@@ -30,6 +30,7 @@ const float *hs__residual_at(const hs__residual *residual, size_t block, size_t 
 /* ---- the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
 typedef struct hs__packed_norm {
     float *gamma, *beta; /* [H]; beta is 0 if the model has none; gamma NULL: the identity */
+    size_t step;         /* from a head's gamma and beta to the next one's; 0: all have the same */
 } hs__packed_norm;
 
 /* Rotary positions (RoPE, Su et al. 2021): cosine and sine of the angle for each position t and each pair
@@ -56,11 +57,12 @@ typedef struct hs__packed_layer {
     hs__linear *ffn_out;  /* [H][F] */
     hs__packed_norm attention_norm, ffn_norm;
     hs__packed_norm attention_out_norm, ffn_out_norm; /* without gamma: none */
-    hs__packed_norm query_norm, key_norm;             /* [d], or all heads' columns, or without gamma */
-    const hs__rotation *rotation;                     /* or NULL */
-    size_t window;                                    /* as in hs_layer */
-    float *position_keys;                             /* of each head Kr' [d][R] in panels, or NULL */
-    float *position_queries;                          /* [n_heads][R][d]: Qr, or NULL */
+    hs__packed_norm query_norm,
+        key_norm;                 /* [d], one for each head, or all heads' columns, or without gamma */
+    const hs__rotation *rotation; /* or NULL */
+    size_t window;                /* as in hs_layer */
+    float *position_keys;         /* of each head Kr' [d][R] in panels, or NULL */
+    float *position_queries;      /* [n_heads][R][d]: Qr, or NULL */
 } hs__packed_layer;
 
 /* The head for tokens without its decoder, which is read from the model's file. */
@@ -177,7 +179,7 @@ typedef struct hs__head {
     bool keys_are_ready; /* another head of the group has normed and rotated k */
     hs__add_norm *add_norm;
     float norm_eps;
-    const hs__packed_norm *query_norm, *key_norm; /* without gamma: none */
+    hs__packed_norm query_norm, key_norm; /* without gamma: none */
     const hs__rotation *rotation;
     size_t rotary_half;
     float scale;

@@ -103,12 +103,18 @@ static void bind(binder *b, const char *parameter, const char *old, size_t n_row
     bind_shape(b, parameter, old, n_rows ? matrix : vector, ret_tensor);
 }
 
+/* Binds a norm, or with n_rows one of so many rows. */
+static void bind_norm_rows(binder *b, size_t n_rows, size_t width, bool has_bias, hs_norm *ret_norm)
+{
+    bind(b, "weight", "gamma", n_rows, width, &ret_norm->gamma);
+    ret_norm->offset = b->layout->norms_around_one ? 1 : 0;
+    if (has_bias)
+        bind(b, "bias", "beta", n_rows, width, &ret_norm->beta);
+}
+
 static void bind_norm(binder *b, size_t width, hs_norm *ret_norm)
 {
-    bind(b, "weight", "gamma", 0, width, &ret_norm->gamma);
-    ret_norm->offset = b->layout->norms_around_one ? 1 : 0;
-    if (!b->layout->norms_without_bias)
-        bind(b, "bias", "beta", 0, width, &ret_norm->beta);
+    bind_norm_rows(b, 0, width, !b->layout->norms_without_bias, ret_norm);
 }
 
 static void enter(binder *b, const char *module)
@@ -266,22 +272,49 @@ static size_t norm_width(const hs__module *module, const hs_architecture *archit
     }
 }
 
+/* Returns the heads whose queries or keys a module norms. */
+static size_t heads_normed(const hs__module *module, const hs_shape *shape)
+{
+    return module->parts[0] == HS__QUERY_NORM ? shape->n_heads : hs_shape_kv_heads(shape);
+}
+
+/* Reads the norms <name>.0, <name>.1, ... of heads into one matrix: their place in qk_gammas. */
+static void gather_norms(binder *b, const hs__module *module, size_t index, size_t number,
+                         hs_architecture *architecture, hs_norm *ret_norm)
+{
+    const hs_shape *shape = &architecture->shape;
+    const size_t d = shape->head_width, n_all = shape->n_heads + hs_shape_kv_heads(shape);
+    if (!architecture->qk_gammas && !b->status) {
+        architecture->qk_gammas =
+            calloc(hs_architecture_blocks(architecture) * n_all * d, sizeof *architecture->qk_gammas);
+        if (!architecture->qk_gammas)
+            b->status = hs_fail(b->err, HS_NO_MEMORY, "out of memory");
+    }
+    if (b->status)
+        return;
+    float *gammas = architecture->qk_gammas + index * n_all * d;
+    gammas += module->parts[0] == HS__QUERY_NORM ? 0 : shape->n_heads * d;
+    *ret_norm = (hs_norm){
+        .gamma = {.data = gammas, .n_rows = heads_normed(module, shape), .n_columns = d, .dtype = HS_F32}};
+    for (size_t h = 0; h < ret_norm->gamma.n_rows && !b->status; h++) {
+        char name[64];
+        hs_norm norm = {0};
+        snprintf(name, sizeof name, "%s.%zu", module->name, h);
+        enter_layer(b, number, name);
+        bind_norm_rows(b, 0, d, false, &norm);
+        if (!b->status)
+            hs_tensor_read(&norm.gamma, 0, 1, gammas + h * d);
+    }
+}
+
 /* Returns true if layer `index` has its own tensors for the module. */
 static bool is_there(const hs__module *module, size_t index, const hs_architecture *architecture)
 {
     const hs_relative *relative = &architecture->relative;
     if (architecture->crosses && module->crosses != (index % 2 == 1))
         return false;
-    switch (module->condition) {
-    case HS__IF_GATED:
-    case HS__IF_PLAIN:
-        return (module->condition == HS__IF_GATED) == architecture->gated;
-    case HS__IF_PARALLEL:
-    case HS__IF_SERIAL:
-        return (module->condition == HS__IF_PARALLEL) == architecture->parallel_residual;
-    case HS__ALWAYS:
-        break;
-    }
+    if (!hs__module_exists(module, architecture))
+        return false;
     if (module->parts[0] == HS__POSITION_KEY)
         return relative->c2p && !relative->shared;
     if (module->parts[0] == HS__POSITION_QUERY)
@@ -304,8 +337,12 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
             continue;
         enter_layer(b, number, module->name);
         hs_norm *norm = norm_of(module, layer);
-        if (norm)
-            bind_norm(b, norm_width(module, architecture), norm);
+        if (norm && module->numbered)
+            gather_norms(b, module, index, number, architecture, norm);
+        else if (norm)
+            bind_norm_rows(b, module->by_head ? heads_normed(module, &architecture->shape) : 0,
+                           norm_width(module, architecture),
+                           hs__module_is_biased(module, b->layout, architecture), norm);
         else
             bind_dense(b, module, architecture, layer);
     }

@@ -17,6 +17,11 @@
     {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .bias = HS__NO_BIAS},                                     \
     {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .bias = HS__NO_BIAS}
 
+#define QK_NORMS(its_name, ...)                                                                              \
+    {.name = "self_attn.q_" its_name, .parts = {HS__QUERY_NORM}, .condition = HS__IF_QK_NORMED,              \
+     __VA_ARGS__},                                                                                           \
+    {.name = "self_attn.k_" its_name, .parts = {HS__KEY_NORM}, .condition = HS__IF_QK_NORMED, __VA_ARGS__}
+
 #define LAYOUT(its_norm, ...)                                                                                \
     {.word = "embed_tokens", .layer = "layers.", .below = ".", .final_norm = (its_norm),                     \
      .layers = __VA_ARGS__}
@@ -45,6 +50,7 @@ static const hs__shape_keys cohere_keys = KEYS(.head_width = "head_dim");
 static const hs__module cohere_modules[] = {
     QKV(HS__IF_ATTENTION_BIASED),
     {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .bias = HS__IF_ATTENTION_BIASED},
+    QK_NORMS("norm", .by_head = true),
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "input_layernorm", .parts = {HS__FFN_NORM}},
     GATED_FEED,
@@ -55,7 +61,6 @@ static const hs__layout cohere_layout = LAYOUT("norm", cohere_modules, .norms_wi
 
 static void configure_rotated(hs__config *config, double base, hs_architecture *architecture)
 {
-    hs__config_unused(config, "use_qk_norm");
     architecture->attention_biased = hs__config_flag_or(config, "attention_bias", false);
     architecture->parallel_residual = true;
     architecture->predictor.scale = hs__config_number_or(config, "logit_scale", 1e-6, 1e6, 0.0625);
@@ -66,6 +71,7 @@ static void configure_rotated(hs__config *config, double base, hs_architecture *
 
 static void configure_cohere(hs__config *config, hs_architecture *architecture)
 {
+    architecture->qk_normed = hs__config_flag_or(config, "use_qk_norm", false);
     configure_rotated(config, 500000, architecture);
 }
 
@@ -75,6 +81,7 @@ static void configure_cohere2(hs__config *config, hs_architecture *architecture)
     const json_t *types = json_object_get(config->keys, "layer_types");
     const size_t every = hs__config_size_or(config, "sliding_window_pattern", 1, HS_LAYERS_MAX, 4);
     const size_t n_keys = hs__config_size_or(config, "sliding_window", 2, HS__WINDOW_MAX, 4096);
+    hs__config_unused(config, "use_qk_norm");
     configure_rotated(config, 10000, architecture);
     for (size_t i = 0; i < architecture->shape.n_layers && !config->status; i++)
         if (hs__config_has_window(config, types, every, i))
@@ -92,6 +99,7 @@ const hs__family hs__family_cohere2 = {
 static const hs__module phi_modules[] = {
     QKV(HS__BIAS),
     {.name = "self_attn.dense", .parts = {HS__OUTPUT}},
+    QK_NORMS("layernorm", .bias = HS__BIAS),
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "input_layernorm", .parts = {HS__FFN_NORM}},
     {.name = "mlp.fc1", .parts = {HS__FFN_IN}},
@@ -103,7 +111,7 @@ static const hs__layout phi_layout = LAYOUT("final_layernorm", phi_modules);
 
 static void configure_phi(hs__config *config, hs_architecture *architecture)
 {
-    hs__config_unused(config, "qk_layernorm");
+    architecture->qk_normed = hs__config_flag_or(config, "qk_layernorm", false);
     architecture->parallel_residual = true;
     configure_layers(config, "layer_norm_eps", HS_GELU_TANH, architecture);
     hs__config_rotation(
@@ -121,6 +129,7 @@ static const hs__shape_keys stablelm_keys = KEYS(.kv_heads_default = 32);
 static const hs__module stablelm_modules[] = {
     QKV(HS__IF_ATTENTION_BIASED),
     {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .bias = HS__NO_BIAS},
+    QK_NORMS("layernorm.norms", .numbered = true, .bias = HS__NO_BIAS),
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "input_layernorm", .parts = {HS__FFN_NORM}, .condition = HS__IF_PARALLEL},
     {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}, .condition = HS__IF_SERIAL},
@@ -132,7 +141,11 @@ static const hs__layout stablelm_layout = LAYOUT("norm", stablelm_modules);
 
 static void configure_stablelm(hs__config *config, hs_architecture *architecture)
 {
-    hs__config_unused(config, "qk_layernorm");
+    const size_t width = architecture->shape.head_width;
+    if (hs__config_has(config, "head_dim") && /* transformers rotates by it, and by nothing else */
+        hs__config_size(config, "head_dim", 1, HS_HIDDEN_MAX) != width)
+        hs__config_refuse(config, "head_dim must be hidden_size / num_attention_heads (%zu)", width);
+    architecture->qk_normed = hs__config_flag_or(config, "qk_layernorm", false);
     architecture->attention_biased = hs__config_flag_or(config, "use_qkv_bias", false);
     architecture->parallel_residual = hs__config_flag_or(config, "use_parallel_residual", false);
     configure_layers(config, "layer_norm_eps", HS_SILU, architecture);

@@ -423,6 +423,7 @@ void hs__family_release(hs_architecture *architecture)
     free(architecture->task_head.labels);
     free(architecture->sentence.prompts);
     free(architecture->rotary.divisors);
+    free(architecture->qk_gammas);
     free(architecture->layers);
 }
 

@@ -133,13 +133,14 @@ typedef enum hs__weight {
     HS__KEY_NORM
 } hs__weight;
 
-/* Which models have a module, by hs_architecture.gated and parallel_residual. */
+/* Which models have a module, by hs_architecture.gated, parallel_residual and qk_normed. */
 typedef enum hs__condition {
     HS__ALWAYS,
     HS__IF_GATED,
     HS__IF_PLAIN,
     HS__IF_PARALLEL,
-    HS__IF_SERIAL
+    HS__IF_SERIAL,
+    HS__IF_QK_NORMED
 } hs__condition;
 
 /* Which modules have a bias: all, none, or by a field of hs_architecture. */
@@ -160,6 +161,8 @@ typedef struct hs__module {
     size_t first_layer; /* layers before this one do not have the module */
     bool crosses;       /* of a decoder's cross attention, or behind it */
     hs__condition condition;
+    bool by_head;  /* the norm of queries or keys has a row for each of their heads */
+    bool numbered; /* <name>.<head> is a module for each of them */
 } hs__module;
 
 /* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
@@ -274,6 +277,9 @@ void hs__generation_read(const hs_bytes *file, const char *file_name, size_t voc
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
 
 /* ---- unknown tensors (unknown_tensors.c) ---- */
+
+/* Returns true if the model has the module, in the layers that it is for. */
+bool hs__module_exists(const hs__module *module, const hs_architecture *architecture);
 
 bool hs__module_is_biased(const hs__module *module, const hs__layout *layout,
                           const hs_architecture *architecture);

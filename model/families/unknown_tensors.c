@@ -73,11 +73,28 @@ static bool is_norm(const hs__module *module)
     return module->parts[0] >= HS__ATTENTION_NORM;
 }
 
+bool hs__module_exists(const hs__module *module, const hs_architecture *architecture)
+{
+    switch (module->condition) {
+    case HS__IF_GATED:
+    case HS__IF_PLAIN:
+        return (module->condition == HS__IF_GATED) == architecture->gated;
+    case HS__IF_PARALLEL:
+    case HS__IF_SERIAL:
+        return (module->condition == HS__IF_PARALLEL) == architecture->parallel_residual;
+    case HS__IF_QK_NORMED:
+        return architecture->qk_normed;
+    case HS__ALWAYS:
+        break;
+    }
+    return true;
+}
+
 bool hs__module_is_biased(const hs__module *module, const hs__layout *layout,
                           const hs_architecture *architecture)
 {
     if (is_norm(module))
-        return !layout->norms_without_bias;
+        return !layout->norms_without_bias && module->bias == HS__BIAS;
     switch (module->bias) {
     case HS__IF_ATTENTION_BIASED:
         return architecture->attention_biased;
@@ -140,7 +157,13 @@ static bool is_known(const tensor_names *names, const char *rest)
     rest += n_below;
     for (const hs__module *module = names->layout->layers; module->name; module++) {
         const size_t n = strlen(module->name);
-        if (strncmp(rest, module->name, n) == 0 && rest[n] == '.' && is_of(names, module, rest + n + 1))
+        if (strncmp(rest, module->name, n) != 0 || rest[n] != '.' ||
+            !hs__module_exists(module, names->architecture))
+            continue;
+        const char *parameter = rest + n + 1;
+        if (module->numbered)
+            parameter += strspn(parameter, "0123456789") + 1;
+        if (is_of(names, module, parameter))
             return true;
     }
     return false;

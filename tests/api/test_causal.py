@@ -274,8 +274,8 @@ def test_refusals(served):
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
     (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),
     (family_opt, {"word_embed_proj_dim": 24}, "decoder.embed_tokens.weight must have the shape [300, 24], as config.json says"),
-    (family_cohere, {"use_qk_norm": True}, "use_qk_norm is not supported"),
-    (family_cohere, {"model_type": "stablelm", "qk_layernorm": True}, "qk_layernorm is not supported"),
+    (family_cohere, {"model_type": "cohere2", "sliding_window": 9, "use_qk_norm": True}, "use_qk_norm is not supported"),
+    (family_cohere, {"model_type": "stablelm", "head_dim": 9}, "head_dim must be hidden_size / num_attention_heads (12)"),
     (family_gpt_neox, {"rotary_pct": 0.01}, "leave nothing to rotate"),
     (family_gpt_neox, {"attention_bias": False}, "attention_bias must be true"),
 ])

@@ -10,12 +10,15 @@ from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_laye
 VARIANTS = {
     "cohere": dict(),
     "cohere_biased_f16": dict(biased=True, n_kv=4, logit_scale=0.5, tied=False, dtype="F16"),
+    "cohere_normed": dict(normed=True),
     "cohere2": dict(kind="cohere2", n_layers=4, window=9),
     "cohere2_listed_bf16": dict(kind="cohere2", kinds="fsf", window=5, dtype="BF16"),
     "phi": dict(kind="phi", n_kv=4),
     "phi_grouped_f16": dict(kind="phi", fraction=0.25, n_heads=3, n_kv=1, activation="gelu", dtype="F16"),
+    "phi_normed": dict(kind="phi", n_kv=2, normed=True),
     "stablelm": dict(kind="stablelm", n_heads=3, n_kv=1),
     "stablelm_parallel_bf16": dict(kind="stablelm", biased=True, parallel=True, fraction=0.5, dtype="BF16", n_shards=2),
+    "stablelm_normed": dict(kind="stablelm", n_heads=6, n_kv=3, normed=True),
     "starcoder2": dict(kind="starcoder2", window=9),
     "starcoder2_whole_f16": dict(kind="starcoder2", biased=False, tied=False, prefix="", headless=True, dtype="F16"),
 }
@@ -28,7 +31,7 @@ FRACTION = {"phi": 0.5, "stablelm": 0.25}
 
 def write_random(folder, seed=0, kind="cohere", n_layers=3, n_heads=4, n_kv=2, hidden=48, ffn=70, vocab=300, positions=200,
                  theta=10000.0, fraction=None, biased=None, parallel=None, window=None, kinds=None, logit_scale=None, tied=None,
-                 headless=False, activation=None, prefix="model.", dtype="F32", n_shards=1):
+                 headless=False, activation=None, normed=False, prefix="model.", dtype="F32", n_shards=1):
     weights, width, cohere = Weights(seed), hidden // n_heads, kind.startswith("cohere")
     parallel = kind != "starcoder2" if parallel is None and kind != "stablelm" else bool(parallel)
     tied = (cohere or kind == "starcoder2") if tied is None else tied
@@ -40,6 +43,14 @@ def write_random(folder, seed=0, kind="cohere", n_layers=3, n_heads=4, n_kv=2, h
         for name, n in (("q", n_heads), ("k", n_kv), ("v", n_kv)):
             weights.dense(f"{layer}self_attn.{name}_proj", n * width, hidden, 1.5, bias=biased)
         weights.dense(layer + ("self_attn.dense" if kind == "phi" else "self_attn.o_proj"), hidden, n_heads * width, 0.3, bias=out_biased)
+        for name, n in (("q", n_heads), ("k", n_kv)) if normed else ():
+            if kind == "stablelm":
+                for head in range(n):
+                    weights.norm(f"{layer}self_attn.{name}_layernorm.norms.{head}", width, bias=False)
+            elif cohere:
+                weights.table(f"{layer}self_attn.{name}_norm", n, width)
+            else:
+                weights.norm(f"{layer}self_attn.{name}_layernorm", width)
         for name in ("input",) if parallel else ("input", "post_attention"):
             weights.norm(f"{layer}{name}_layernorm", hidden, bias=not cohere)
         if kind in FEED:
@@ -58,6 +69,8 @@ def write_random(folder, seed=0, kind="cohere", n_layers=3, n_heads=4, n_kv=2, h
         intermediate_size=ffn, hidden_act=activation, max_position_embeddings=positions, vocab_size=vocab, tie_word_embeddings=tied,
         bos_token_id=1, eos_token_id=2, pad_token_id=0, rope_parameters={"rope_type": "default", "rope_theta": theta},
     )
+    if normed:
+        config["use_qk_norm" if cohere else "qk_layernorm"] = True
     config["norm_epsilon" if kind == "starcoder2" else "layer_norm_eps"] = 1e-5
     config[{"stablelm": "use_qkv_bias", "starcoder2": "use_bias"}.get(kind, "attention_bias")] = biased
     if kind == "phi":
@@ -84,6 +97,16 @@ def windows(config):
     return [window if kind == "sliding_attention" else None for kind in kinds]
 
 
+def norm_heads(weights, name, x, eps):
+    """Norms each row of [h][T][d]: with the gamma of its head, or with one of all heads and a beta."""
+    rows = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+    if name + "_layernorm.weight" in weights:
+        return rows * weights[name + "_layernorm.weight"] + weights[name + "_layernorm.bias"]
+    if name + "_norm.weight" in weights:
+        return rows * weights[name + "_norm.weight"][:, None]
+    return rows * np.array([weights[f"{name}_layernorm.norms.{head}.weight"] for head in range(len(x))])[:, None]
+
+
 def forward(folder, ids, types=None):
     config, weights = read(folder)
     kind, n_heads, n_kv = (config[key] for key in ("model_type", "num_attention_heads", "num_key_value_heads"))
@@ -101,6 +124,8 @@ def forward(folder, ids, types=None):
         name, window = f"layers.{number}.", windows(config)[number]
         y = layer_norm(weights, name + "input_layernorm", x, eps)
         q, k, v = (split_heads(dense(weights, f"{name}self_attn.{part}_proj", y), n) for part, n in (("q", n_heads), ("k", n_kv), ("v", n_kv)))
+        if config.get("use_qk_norm") or config.get("qk_layernorm"):
+            q, k = (norm_heads(weights, f"{name}self_attn.{part}", x, eps) for part, x in (("q", q), ("k", k)))
         if kind != "cohere2" or window is not None:  # its layers without a window have no positions
             q, k = turn(q, inverse), turn(k, inverse)
         k, v = (np.repeat(part, n_heads // n_kv, axis=0) for part in (k, v))
