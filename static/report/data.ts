@@ -37,7 +37,9 @@ export interface Report {
       prompt_name?: string | null;
       similarity_space?: string;
       center?: string;
-      stack?: "encoder" | "decoder"; // not in reports of earlier versions
+      source_language?: string;
+      target_language?: string;
+      stack?: "encoder" | "decoder" | "cross"; // not in reports of earlier versions
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
   };

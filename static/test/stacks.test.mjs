@@ -14,6 +14,7 @@ import { jointOf } from "../src/heads/joint.ts";
 import { attentionEnds } from "../src/views/text/arcs.ts";
 import { relationOf } from "../src/views/text/relation.ts";
 import { paint, pool } from "../src/maps/thumbnail.ts";
+import { bysOf, inputOf, pinOfStrongest, strongestOf } from "../src/views/corpus/examples.ts";
 
 const shape = { num_layers: 2, num_heads: 2 };
 const model = (name, more) => ({ name, stacks: {}, languages: [], causal: false, task: null, tokenizer: "WordPiece", ...shape, ...more });
@@ -104,6 +105,26 @@ test("a cross head has the target's tokens as rows and the text's as columns", (
   assert.deepEqual(pinOf(merged, [1, 2]), [2, 3]);
   assert.deepEqual(pinnedIn(merged, { pin: [2, 3] }), [1, 2]);
   assert.equal(pinnedIn(merged, { pin: [0, 3] }), null); // a hidden row
+});
+
+test("a typical text of a run is analysed with its stack, source and target, and names tokens of both", () => {
+  const head = headOf(answer, { special: true, words: false });
+  const { positions, labels, value } = strongestOf(head, "first");
+  assert.deepEqual([positions, labels, value], [[2, 2], ["Haus", "##use"], 0.5]);
+  assert.deepEqual(pinOfStrongest(head, "first"), [2, 2]);
+  // Similarities are among the target's tokens, and Head pins cells of attention.
+  assert.deepEqual([strongestOf(head, "repeated_share").labels, pinOfStrongest(head, "repeated_share")], [["Ein", "Haus"], []]);
+  const report = (options) => ({ provenance: { options: { max_tokens: 24, ...options } } });
+  const example = { text: 0, file: "", line: 1, value: 1, body: "Ein Haus.", source: "One house." };
+  const cross = report({ stack: "cross", target_language: "deu_Latn" });
+  const { text, target, stack, tlang, max } = inputOf({ model: "t5" }, cross, example);
+  assert.deepEqual([text, target, stack, tlang, max], ["One house.", "Ein Haus.", "cross", "deu_Latn", 24]);
+  const { source, ...plain } = example;
+  const own = inputOf({ model: "t5" }, report({}), plain);
+  assert.deepEqual([own.text, own.target, own.stack, own.lang], ["Ein Haus.", "", "encoder", ""]);
+  assert.equal(source, "One house.");
+  const has = (options, chosen = "pattern") => bysOf(report(options), chosen).includes("previous");
+  assert.deepEqual([has({ stack: "cross" }), has({ stack: "decoder" }), has({ stack: "cross" }, "previous")], [false, true, true]);
 });
 
 test("over both texts, tokens of the target attend to those of the text", () => {

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import urllib.parse
@@ -51,6 +52,11 @@ def run(model, lines, folder, *options, stack="decoder"):
     return folder
 
 
+def texts_kept(folder):
+    with sqlite3.connect(f"file:{folder}/search.sqlite?mode=ro", uri=True) as database:
+        return database.execute("SELECT text, body, source FROM texts ORDER BY text").fetchall()
+
+
 def ids_of(folder, text, start=None):
     """Returns the ids of words that the vocabulary has."""
     vocab = (folder / "vocab.txt").read_text().split("\n")
@@ -88,13 +94,14 @@ def test_report_is_the_references(folders, tmp_path, name, stack, masked):
 
 def test_resumed_and_merged_runs_are_equal(headscope, folders, tmp_path):
     """Workers, shards and interruptions change nothing; a run of another stack is not continued."""
-    lines, options = jsonl(tmp_path / "in.jsonl", pairs(60)), ["--max-tokens", "24", "--head-distances", "cka"]
+    lines, options = jsonl(tmp_path / "in.jsonl", pairs(60)), ["--max-tokens", "24", "--head-distances", "cka", "--examples", "2", "--search-texts", "60"]
     run(folders["bart"], lines, tmp_path / "whole", *options, "--workers", "1")
     for shard in range(2):
         run(folders["bart"], lines, tmp_path / "shards" / str(shard), *options, "--shard", f"{shard}/2")
     subprocess.run([headscope, "merge", "-o", tmp_path / "merged", *sorted((tmp_path / "shards").iterdir())], check=True,
                    timeout=PATIENCE)
     assert_same(tmp_path / "whole", tmp_path / "merged")
+    assert texts_kept(tmp_path / "whole") == texts_kept(tmp_path / "merged") != []
     run(folders["bart"], lines, tmp_path / "whole", *options, "--resume")
     other = corpus(headscope, lines, "-o", tmp_path / "whole", "--model", folders["bart"], "--field", "text", *options, "--resume",
                    small=False)
@@ -157,7 +164,7 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
     lines = jsonl(tmp_path / "in.jsonl", records)
     expected = report(run(folders["t5"], lines, tmp_path / "run", "--search-texts", "12"))
     for server in served_models(folders, "--state", tmp_path / "state"):
-        query = urllib.parse.urlencode({"model": "t5", "stack": "decoder", "search_texts": "12"})
+        query = urllib.parse.urlencode({"model": "t5", "stack": "decoder", "search_texts": "12", "examples": "5"})
         sent = send(server, lines.read_bytes(), query, {"Content-Type": "application/x-ndjson"})
         assert sent.status == 202, sent.body
         made = wait(server, sent.headers["Location"])
@@ -169,6 +176,9 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
         shown = [(pair["body"][slice(*pair[end]["chars"])], pair[end]["token"]) for pair in search for end in ("from", "to")]
         assert {record["text_target"] for record in records} == {pair["body"] for pair in search}
         assert all(text == token for text, token in shown if text) and any(text for text, _ in shown)
+        typical = server.get(f"/corpora/{made['id']}/examples?layer=0&head=0&by=first").json()["examples"]
+        assert len(typical) == 5
+        assert {(pair["source"], pair["body"]) for pair in (*typical, *search)} <= {(r["text"], r["text_target"]) for r in records}
         for query, pointer in (("stack=cross&masked_share=0.1", "/masked_share"), ("stack=crossed", "/stack")):
             refused = send(server, lines.read_bytes(), "model=t5&" + query, {"Content-Type": "application/x-ndjson"})
             assert (refused.status, refused.json()["pointer"]) == (422, pointer)

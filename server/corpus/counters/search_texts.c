@@ -77,6 +77,7 @@ static hs__text_index_options index_options(const hs__corpus_job *job, const opt
                                     .n_layers = job->settings.fields.n_layers,
                                     .n_heads = hs_engine_shape(job->engine)->n_heads,
                                     .n_tokens = job->settings.fields.max_tokens,
+                                    .has_sources = job->encoder != NULL,
                                     .tokenizer = hs_model_tokenizer(job->model)};
 }
 
@@ -317,6 +318,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                           .body = body ? body : "",
                                           .n_before = decodes ? t->reached_pair_first : t->reached_first,
                                           .pair = decodes ? NULL : t->reached_pair,
+                                          .source = decodes ? t->reached : NULL,
                                           .n_before_pair = t->reached_pair_first,
                                           .encoding = &t->encoding,
                                           .first = t->first,

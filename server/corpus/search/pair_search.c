@@ -295,6 +295,9 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
                : wrong(ret_wrong, "head", q->head, "a head that the run has counted in this layer", err);
 }
 
+/* Columns of texts. Databases of earlier versions have no source. */
+enum { COLUMN_FILE = 1, COLUMN_LINE, COLUMN_BODY, COLUMN_TOKENS, COLUMN_SOURCE };
+
 /* A text with its tokens. */
 typedef struct text {
     sqlite3_stmt *row;
@@ -414,27 +417,39 @@ static json_t *column_json(sqlite3_stmt *row, int column)
 static text text_read(sqlite3 *db, sqlite3_int64 number)
 {
     text t = {0};
-    if (sqlite3_prepare_v2(db, "SELECT file, line, body, tokens FROM texts WHERE text = ?", -1, &t.row, NULL))
+    if (sqlite3_prepare_v2(db, "SELECT * FROM texts WHERE text = ?", -1, &t.row, NULL))
         return t;
     sqlite3_bind_int64(t.row, 1, number);
     if (sqlite3_step(t.row) == SQLITE_ROW) {
-        t.tokens = sqlite3_column_blob(t.row, 3);
-        t.n_tokens = (size_t)sqlite3_column_bytes(t.row, 3) / sizeof(hs__index_token);
+        t.tokens = sqlite3_column_blob(t.row, COLUMN_TOKENS);
+        t.n_tokens = (size_t)sqlite3_column_bytes(t.row, COLUMN_TOKENS) / sizeof(hs__index_token);
     }
     return t;
 }
 
+static bool has_source(const text *t)
+{
+    return sqlite3_column_count(t->row) > COLUMN_SOURCE &&
+           sqlite3_column_type(t->row, COLUMN_SOURCE) != SQLITE_NULL;
+}
+
 static json_t *text_json(const text *t, sqlite3_int64 number)
 {
-    return json_pack("{sI so sI so}", "text", (json_int_t)number, "file", column_json(t->row, 0), "line",
-                     (json_int_t)sqlite3_column_int64(t->row, 1), "body", column_json(t->row, 2));
+    return json_pack(
+        "{sI so sI so so*}", "text", (json_int_t)number, "file", column_json(t->row, COLUMN_FILE), "line",
+        (json_int_t)sqlite3_column_int64(t->row, COLUMN_LINE), "body", column_json(t->row, COLUMN_BODY),
+        "source", has_source(t) ? column_json(t->row, COLUMN_SOURCE) : NULL);
 }
 
 /* Asks for the memory of a result with this text. */
 static hs_status result_allow(const search *s, const text *t, hs_error *err)
 {
-    const size_t n_text = (size_t)sqlite3_column_bytes(t->row, 0) + (size_t)sqlite3_column_bytes(t->row, 2);
-    return hs__read_allow(s->check, n_text + RESULT_BYTES, err);
+    size_t n_text = RESULT_BYTES;
+    for (int k = COLUMN_FILE; k < sqlite3_column_count(t->row); k++)
+        n_text += k == COLUMN_FILE || k == COLUMN_BODY || k == COLUMN_SOURCE
+                      ? (size_t)sqlite3_column_bytes(t->row, k)
+                      : 0;
+    return hs__read_allow(s->check, n_text, err);
 }
 
 static hs_status found_add(const search *s, const struct found *found, json_t *pairs, hs_error *err)

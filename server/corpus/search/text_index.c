@@ -118,7 +118,12 @@ enum { ROW_BYTES = 48, ENTRY_BYTES = 32, TOKEN_TEXT_BYTES = 16, TEXT_BYTES = 102
 
 #define CACHE_BYTES ((size_t)8 << 20)
 
+#define SOURCE_COLUMN "source TEXT"
+
+static const char *const added[] = {SOURCE_COLUMN, NULL}; /* to databases of earlier versions */
+
 const hs__database_kind hs__text_index_kind = {
+    .columns = added,
     .schema =
         "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL, body TEXT "
         "NOT "
@@ -133,15 +138,15 @@ const hs__database_kind hs__text_index_kind = {
         " PRIMARY KEY(layer, head, figure, place)) WITHOUT ROWID;",
 };
 
-enum { ADD_TEXT, ADD_TOKEN, ADD_NAME, FIND_NAME, ADD_MAPS, ADD_EXAMPLE, STATEMENTS };
+enum { ADD_TOKEN, ADD_NAME, FIND_NAME, ADD_MAPS, ADD_EXAMPLE, ADD_TEXT, STATEMENTS };
 
 static const char *const statements[STATEMENTS] = {
-    [ADD_TEXT] = "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?, ?)",
     [ADD_TOKEN] = "INSERT OR IGNORE INTO vocabulary VALUES (?, ?)",
     [ADD_NAME] = "INSERT OR IGNORE INTO names(string) VALUES (?)",
     [FIND_NAME] = "SELECT name FROM names WHERE string = ?",
     [ADD_MAPS] = "INSERT OR REPLACE INTO strongest VALUES (?, ?, ?, ?, ?)",
     [ADD_EXAMPLE] = "INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?)",
+    [ADD_TEXT] = "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?, ?, ?)",
 };
 
 struct hs__text_index {
@@ -191,6 +196,18 @@ static void lists_read(hs__text_index *index, sqlite3 *db)
     sqlite3_finalize(s);
 }
 
+/* Adds the column for sources if it is missing, and prepares the statement that fills it. */
+static void source_prepare(hs__store *store)
+{
+    const int code =
+        sqlite3_table_column_metadata(store->db, NULL, "texts", "source", NULL, NULL, NULL, NULL, NULL);
+    if (code == SQLITE_ERROR) /* there is no such column */
+        hs__store_run(store, "ALTER TABLE texts ADD COLUMN " SOURCE_COLUMN);
+    else
+        hs__store_note(store, code);
+    store->statements[ADD_TEXT] = hs__store_query(store, store->db, statements[ADD_TEXT]);
+}
+
 static hs_status database_open(hs__text_index *index, const char *path, bool anew, hs_error *err)
 {
     static const char *const endings[] = {"", "-journal"};
@@ -200,10 +217,11 @@ static hs_status database_open(hs__text_index *index, const char *path, bool ane
         (void)unlink(old);
     }
     const hs_status st = hs__store_open(
-        path, anew ? HS__DATABASE_CREATE : HS__DATABASE_WRITE, &hs__text_index_kind, statements, STATEMENTS,
+        path, anew ? HS__DATABASE_CREATE : HS__DATABASE_WRITE, &hs__text_index_kind, statements, ADD_TEXT,
         "the run's " HS__TEXT_INDEX_FILE " cannot be written or read", &index->store, err);
     if (st)
         return st;
+    source_prepare(&index->store);
     lists_read(index, index->store.db);
     index->n_names = (size_t)hs__store_number(&index->store, "SELECT count(*) FROM names");
     return hs__store_outcome(&index->store, err);
@@ -355,6 +373,8 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
     sqlite3_bind_text(s, 4, body, (int)body_bytes(index, body), SQLITE_STATIC);
     sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
+    sqlite3_bind_text(s, 6, text->source, text->source ? (int)body_bytes(index, text->source) : 0,
+                      SQLITE_STATIC);
     hs__store_step(&index->store, ADD_TEXT);
     free(tokens);
     free(body);
@@ -479,6 +499,10 @@ static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t 
     for (int k = 0; k < 4; k++)
         sqlite3_bind_value(s, k + 1, sqlite3_column_value(from, k));
     sqlite3_bind_blob(s, 5, tokens, (int)(n * sizeof *tokens), SQLITE_STATIC);
+    if (sqlite3_column_count(from) > 5)
+        sqlite3_bind_value(s, 6, sqlite3_column_value(from, 5));
+    else
+        sqlite3_bind_null(s, 6);
     hs__store_step(&index->store, ADD_TEXT);
     free(tokens);
 }
@@ -490,8 +514,7 @@ static void texts_copy(hs__text_index *index, sqlite3 *other)
         hs__store_note(&index->store, SQLITE_NOMEM);
         return;
     }
-    sqlite3_stmt *s =
-        hs__store_query(&index->store, other, "SELECT text, file, line, body, tokens FROM texts");
+    sqlite3_stmt *s = hs__store_query(&index->store, other, "SELECT * FROM texts");
     if (!index->store.failure)
         names_match(index, other, to);
     while (hs__store_next(&index->store, s))
@@ -542,7 +565,8 @@ uint64_t hs__text_index_disk(const hs__text_index_options *o)
     const uint64_t n_maps = o->n_layers * o->n_heads, lists = n_maps * HS__TOP_FIGURES * o->n_examples;
     const uint64_t n_texts = o->n_texts + lists, n_ids = n_texts * o->n_tokens;
     const uint64_t vocabulary = o->tokenizer ? hs_tokenizer_vocab_size(o->tokenizer) : 0;
-    const uint64_t text = ROW_BYTES + ENTRY_BYTES + o->n_tokens * sizeof(hs__index_token) + body_max(o);
+    const uint64_t text = ROW_BYTES + ENTRY_BYTES + o->n_tokens * sizeof(hs__index_token) +
+                          (o->has_sources ? 2 : 1) * body_max(o);
     const uint64_t map = ROW_BYTES + 2 * HS__INDEX_PAIRS_MAX * sizeof(hs__index_pair);
     const uint64_t entry = ROW_BYTES + ENTRY_BYTES;
     if (!n_texts)

@@ -4,9 +4,13 @@
  * DIR/search.sqlite has these tables:
  *
  *     texts        text, file, line, body (up to its last token; of a pair both texts with a line end
- * between; 1024 bytes and 16 for each of n_tokens at most), tokens (blob of hs__index_token) vocabulary   id,
- * token names        name, string: parts of speech and relations of CoNLL-U strongest    layer, head, text,
- * attention, similarity (blobs of hs__index_pair) examples     layer, head, figure, place, text, value
+ *                  between; 1024 bytes and 16 for each of n_tokens at most), tokens (blob of
+ *                  hs__index_token), source (of a decoder, whose body is the target: the text that its
+ *                  encoder reads, cut as the body is; NULL; missing in databases of earlier versions)
+ *     vocabulary   id, token
+ *     names        name, string: parts of speech and relations of CoNLL-U
+ *     strongest    layer, head, text, attention, similarity (blobs of hs__index_pair)
+ *     examples     layer, head, figure, place, text, value
  *
  * `strongest` has the first n_texts records of the corpus only, so its size is bounded before the run begins.
  * `examples` has every text of the top lists. A transaction ends with each checkpoint, before it. Texts that
@@ -89,6 +93,7 @@ typedef struct hs__text_index_options {
     size_t n_tokens;        /* of a text, at most; 0 for merge */
     const uint16_t *layers; /* the model's numbers of the counted layers */
     size_t n_layers, n_heads;
+    bool has_sources;              /* texts of a decoder */
     const hs_tokenizer *tokenizer; /* borrowed; NULL for merge */
 } hs__text_index_options;
 
@@ -109,6 +114,7 @@ typedef struct hs__indexed_text {
     uint32_t n_before; /* code points of the text before body */
     const char *pair;  /* the second text, which is kept behind body and a line end; NULL: there is none */
     uint32_t n_before_pair;
+    const char *source; /* of a decoder: the text that its encoder reads; NULL: there is none */
     const hs_encoding *encoding;
     size_t first;                  /* token that labels begin at */
     const hs__token_label *labels; /* [n_labels], or NULL */

@@ -1,20 +1,18 @@
 // Small multiples: one head on the texts of a run that are most typical of it, each as a small map that leads to its
 // analysis.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { CorpusExamples } from "../../../../build/openapi";
 import { asProblem, type Problem } from "../../app/api";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
-import { headRequest, type Requested } from "../../app/requests";
+import { headRequest } from "../../app/requests";
 import { FIGURES, onlyName } from "../../heads/figures";
 import { nameOf, titleOf, type Selection } from "../../app/selection";
-import type { State } from "../../app/state";
 import { headsOf } from "../../heads/heads";
 import type { Head } from "../../maps/analysis";
 import { ColourBar } from "../../maps/colour-bar";
 import { imageOf } from "../../maps/colour";
-import { format, maximumOf, percent } from "../../maps/scale";
+import { format, percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
@@ -22,22 +20,27 @@ import { StatusLine } from "../../ui/status";
 import { Button, Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
+import {
+  bysOf,
+  columnsOf,
+  inputOf,
+  isOfAttention,
+  pinOfStrongest,
+  requestedOf,
+  strongestOf,
+  valuesOf,
+  type By,
+  type Example,
+} from "./examples";
 import { runHeads, type Head as Profiled } from "./patterns";
 import { fileName, nameOfRun } from "./names";
-import { TYPICAL_BYS, type TypicalBy } from "./state";
 
 export const TYPICAL_SHOWN = 12;
-
-type Example = CorpusExamples["examples"][number];
-type By = Exclude<TypicalBy, "pattern">;
 
 const SYNTAX = { syntax_attention: "Syntactic heads by attention", syntax_similarity: "Syntactic heads by similarity" };
 const isSyntax = (by: By): by is keyof typeof SYNTAX => by in SYNTAX;
 const nameOfBy = (by: By): string => (isSyntax(by) ? SYNTAX[by] : FIGURES[by].name);
 const write = (by: By, value: number): string => (isSyntax(by) ? percent(value) : FIGURES[by].write(value));
-
-// Figures of attention; the others are of similarity, and the map shown is that of the figure.
-const OF_ATTENTION: readonly By[] = ["separator_attention", "self", "previous", "next", "first", "syntax_attention"];
 
 // The figure that is large in the texts where a head's own pattern is clear.
 const OF_PATTERN: Record<Profiled["pattern"], By> = {
@@ -75,46 +78,10 @@ function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
   return loaded.key === key ? loaded : { key, examples: null, problem: null };
 }
 
-// The text as the run took it.
-function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example): Partial<State> {
-  const { max_tokens, split_special_tokens, prompt_name, center } = provenance.options;
-  return {
-    text: body,
-    pair: "",
-    ...{ stack: "encoder", target: "", write: 0 }, // those of decoders are not drawn
-    prompt: `=${prompt_name ?? ""}`,
-    model,
-    max: max_tokens,
-    window: -1,
-    literal: Boolean(split_special_tokens),
-    center: center === "text",
-  };
-}
-
-function requestedOf({ state }: App, run: Run, report: Report, example: Example): Requested {
-  const { interventions } = report.provenance.options;
-  return {
-    ...state,
-    ...inputOf(run, report, example),
-    ...(interventions?.length ? { interventions: interventions as NonNullable<Requested["interventions"]> } : {}),
-  };
-}
-
 interface Small {
   example: Example;
   entry: Entry;
   head: Head | null;
-}
-
-// Normalised, so that the maps of several texts compare.
-const valuesOf = (head: Head, by: By): Float32Array => (OF_ATTENTION.includes(by) ? head.attention : head.normalized);
-
-// The strongest cell, a row and a column, and its value; of similarity, which is symmetric, its first.
-function strongestOf(head: Head, by: By): { cell: [number, number]; value: number } {
-  const values = valuesOf(head, by);
-  const { n } = head.axis;
-  const at = Math.max(0, values.indexOf(maximumOf(values)));
-  return { cell: [Math.floor(at / n), at % n], value: values[at] ?? NaN };
 }
 
 type Texts = NonNullable<Exportable["also"]>;
@@ -137,14 +104,7 @@ export function Typical({ run, report, onSaved }: Props) {
   return (
     <div class="typical" ref={place}>
       <StateDisclosure field="typical" title={`One head on its most typical texts of ${nameOfRun(run)}`}>
-        {report.provenance.options.stack === "decoder" ? (
-          <p class="notice">
-            Maps of a decoder need the text that the encoder reads, which the list of typical texts does not hold. The
-            report’s examples have both texts and open in Head.
-          </p>
-        ) : (
-          <Multiples run={run} report={report} onSaved={onSaved} />
-        )}
+        <Multiples run={run} report={report} onSaved={onSaved} />
       </StateDisclosure>
     </div>
   );
@@ -159,14 +119,17 @@ function Multiples({ run, report, onSaved }: Props) {
   const by = state.typicalby === "pattern" ? OF_PATTERN[pattern] : state.typicalby;
   const { examples, problem } = useExamples(run, layer, head, by);
   const all = (examples ?? []).map((example): Small => {
-    const entry = app.cache.want(headRequest(requestedOf(app, run, report, example), layer, head));
+    const entry = app.cache.want(headRequest(requestedOf(state, run, report, example), layer, head));
     return { example, entry, head: entry.answer && headsOf(app).exactHead(entry.answer) };
   });
   const reach = all.flatMap((one) => (one.head ? [valuesOf(one.head, by)] : []));
-  const quantity = OF_ATTENTION.includes(by) ? "attention" : "similarity";
+  const quantity = isOfAttention(by) ? "attention" : "similarity";
+  const crosses = report.provenance.options.stack === "cross";
   const shadeFor = (one: Head): Shade => shadeOf(valuesOf(one, by), one.axis.n, quantity, { ...state, theme }, reach);
-  const bar = reach[0] ? shadeOf(reach[0], Math.sqrt(reach[0].length), quantity, { ...state, theme }, reach) : null;
+  const first = all.find((one) => one.head)?.head;
+  const bar = first ? shadeFor(first) : null;
   const label = quantity === "attention" ? "Attention A" : "Normalised similarity N";
+  const axes = quantity === "attention" ? "rows: target, columns: text" : "among the target’s tokens";
   useLayoutEffect(() => {
     onSaved(all.some((one) => one.head) ? textsOf(app, { run, report, onSaved }, { layer, head }, by, all) : null);
     return () => onSaved(null);
@@ -193,7 +156,7 @@ function Multiples({ run, report, onSaved }: Props) {
           <StateSelect
             help="typical"
             field="typicalby"
-            options={TYPICAL_BYS.map((name) => [
+            options={bysOf(report, state.typicalby).map((name) => [
               name,
               name === "pattern" ? `its pattern (${onlyName(pattern || "none")})` : nameOfBy(name),
             ])}
@@ -212,7 +175,7 @@ function Multiples({ run, report, onSaved }: Props) {
       {examples && (
         <StatusLine>
           {examples.length
-            ? `Layer ${layer} head ${head}: the ${examples.length} texts with the largest value of “${nameOfBy(by)}”, largest first.`
+            ? `Layer ${layer} head ${head}: the ${examples.length} texts with the largest value of “${nameOfBy(by)}”, largest first${crosses ? `; ${axes}` : ""}.`
             : "No text of this run has a value of this figure."}
         </StatusLine>
       )}
@@ -223,6 +186,7 @@ function Multiples({ run, report, onSaved }: Props) {
             of={one}
             by={by}
             shade={one.head && shadeFor(one.head)}
+            ends={crosses && quantity === "attention" ? ["target ", "text "] : ["", ""]}
             onOpen={(pin) => app.go("head", { ...inputOf(run, report, one.example), layer, head, pin })}
           />
         ))}
@@ -236,16 +200,15 @@ const COLUMNS = [
   ...["i", "j", "token_i", "token_j", "strongest", "text"],
 ];
 
-// A row a text, with the strongest cell of its map.
+// A row a text, with the strongest cell of its map. The text of a decoder is the target, and its source follows.
 function textsOf(app: App, { run, report }: Props, head: Selection, by: By, all: readonly Small[]): Texts {
-  const row = ({ file, line, value, body }: Example, map: Head): (string | number)[] => {
-    const { cell, value: strongest } = strongestOf(map, by);
-    const { positions, labels } = map.axis;
+  const decodes = all.some(({ example }) => example.source !== undefined);
+  const row = ({ file, line, value, body, source }: Example, map: Head): (string | number)[] => {
+    const { positions, labels, value: strongest } = strongestOf(map, by);
     return [
       ...[head.layer, head.head, by, file, line, value],
-      ...cell.map((t) => positions[t] ?? t),
-      ...cell.map((t) => labels[t] ?? ""),
-      ...[strongest, body],
+      ...[...positions, ...labels, strongest, body],
+      ...(decodes ? [source ?? ""] : []),
     ];
   };
   return {
@@ -254,29 +217,37 @@ function textsOf(app: App, { run, report }: Props, head: Selection, by: By, all:
     title: `headscope · ${titleOf(head)} · typical texts of ${nameOfRun(run)}`,
     provenance: { tool: "headscope", runs: [report.provenance], page: app.address.href() },
     part: ".typical",
-    rows: () => [COLUMNS, ...all.flatMap((one) => (one.head ? [row(one.example, one.head)] : []))],
+    rows: () => [
+      [...COLUMNS, ...(decodes ? ["source"] : [])],
+      ...all.flatMap((one) => (one.head ? [row(one.example, one.head)] : [])),
+    ],
   };
 }
 
-function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin: readonly number[]) => void }) {
-  const { example, entry, head } = props.of;
-  const { shade, by } = props;
+interface SmallMapProps {
+  of: Small;
+  by: By;
+  shade: Shade | null;
+  ends: readonly [row: string, column: string]; // before the tokens of a cell
+  onOpen: (pin: readonly number[]) => void;
+}
+
+function SmallMap({ of, by, shade, ends, onOpen }: SmallMapProps) {
+  const { example, entry, head } = of;
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     if (!canvas.current || !head || !shade) return;
-    canvas.current.width = canvas.current.height = head.axis.n;
-    canvas.current.getContext("2d")?.putImageData(imageOf(shade.indices, head.axis.n, shade.lut), 0, 0);
+    const { n: width } = columnsOf(head, by);
+    [canvas.current.width, canvas.current.height] = [width, head.axis.n];
+    canvas.current.getContext("2d")?.putImageData(imageOf(shade.indices, width, shade.lut), 0, 0);
   });
   const strongest = head && strongestOf(head, by);
-  const token = (t: number): string => `${head?.axis.labels[t] ?? ""} ${head?.axis.positions[t] ?? t}`;
-  const about = strongest && `strongest: ${strongest.cell.map(token).join(" → ")}: ${format(strongest.value)}`;
-  const words = escapeBidi(example.body);
+  const token = (k: 0 | 1): string => `${ends[k]}${strongest?.labels[k] ?? ""} ${strongest?.positions[k] ?? 0}`;
+  const about = strongest && `strongest: ${token(0)} → ${token(1)}: ${format(strongest.value)}`;
+  const words = escapeBidi(example.source === undefined ? example.body : `${example.source} → ${example.body}`);
   return (
     <li>
-      <Button
-        title="Open this text in Head"
-        onClick={() => props.onOpen(strongest?.cell.map((t) => head?.axis.groups[t]?.[0] ?? 0) ?? [])}
-      >
+      <Button title="Open this text in Head" onClick={() => onOpen(head ? pinOfStrongest(head, by) : [])}>
         <canvas ref={canvas} aria-hidden="true" />
         <b>{write(by, example.value)}</b> <span class="text">{words}</span>
       </Button>
