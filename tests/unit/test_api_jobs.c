@@ -360,6 +360,9 @@ START_TEST(formats_follow_accept_and_query)
 }
 END_TEST
 
+#define LETTERS_100                                                                                          \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 /* Values a careful service takes. */
 START_TEST(sound_requests_are_taken)
 {
@@ -398,6 +401,10 @@ START_TEST(sound_requests_are_taken)
         {"{\"text\":\"a\",\"threshold\":1,\"attention_threshold\":1e-9,\"outputs\":[]}", "heads",
          "[0,1,2,3,4,5,6,7,8,9,10,11]"},
         {"{\"text\":\"a\",\"dtype\":\"u1\",\"outputs\":[]}", "layers", "[11]"},
+        /* a long word is one token, and each layer repeats it */
+        {"{\"text\":\"" LETTERS_100 LETTERS_100 LETTERS_100 LETTERS_100
+         "\",\"layers\":\"all\",\"outputs\":[\"segments\"]}",
+         "offset_mapping", "[[0,0],[0,400],[0,0]]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hs_response response = api_post(&f, HS_ANALYZE, cases[i].body);

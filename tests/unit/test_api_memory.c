@@ -115,6 +115,7 @@ START_TEST(a_job_waits_for_memory)
     hs_job_destroy(job);
     pthread_join(thread, NULL);
     ck_assert(hs__job_tokens(waiting.job) > 0);
+    ck_assert_double_gt(waiting.job->waited_ms, 0);
     hs_job_destroy(waiting.job);
     api_close(&f);
 }

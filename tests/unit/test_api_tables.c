@@ -287,6 +287,22 @@ START_TEST(outputs_are_answered_one_by_one)
 }
 END_TEST
 
+/* Texts of options and queries that are not UTF-8 are refused by that name. */
+START_TEST(texts_of_fields_must_be_utf8)
+{
+    static const hs_field fields[] = {{.kind = HS_FIELD_TEXT}, {.kind = HS_FIELD_STRINGS}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        hs_error err = {0};
+        json_t *value = hs_field_json(&fields[i], "a\u00e4,b", &err);
+        ck_assert_ptr_nonnull(value);
+        json_decref(value);
+        ck_assert_ptr_null(hs_field_json(&fields[i], "a,\xff", &err));
+        ck_assert_int_eq(err.status, HS_INVALID);
+        ck_assert_ptr_nonnull(strstr(err.text, "UTF-8"));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("tables");
@@ -298,6 +314,7 @@ int main(void)
     tcase_add_test(cases, every_output_is_documented);
     tcase_add_test(cases, every_row_is_whole);
     tcase_add_test(cases, outputs_are_answered_one_by_one);
+    tcase_add_test(cases, texts_of_fields_must_be_utf8);
     Suite *suite = suite_create("api tables");
     suite_add_tcase(suite, cases);
     return tests_run(suite);
