@@ -49,10 +49,11 @@ static void line_at(hs_picture *p, double x1, double y1, double x2, double y2, u
 
 /* ---- axes ---- */
 
-/* Writes round numbers in [low, high], about n of them, in steps of 1, 2 or 5 times a power of ten. */
-static size_t ticks_find(double low, double high, double n, double ret[TICKS_MAX])
+/* Writes round numbers in [low, high], about n of them, in steps of 1, 2 or 5 times a power of ten, of
+ * `least` or more. */
+static size_t ticks_find(double low, double high, double n, double least, double ret[TICKS_MAX])
 {
-    const double step = hs__round_step(high > low ? (high - low) / n : 1);
+    const double step = hs__round_step(fmax(least, high > low ? (high - low) / n : 1));
     size_t count = 0;
     for (double k = ceil(low / step - 1e-9); count < TICKS_MAX && k * step <= high + step * 1e-6; k++)
         ret[count++] = k == 0 ? 0 : k * step; /* never -0 */
@@ -82,9 +83,9 @@ static const char *y_number(const hs_chart *c, double value, char ret[32])
 static size_t y_ticks(const hs_chart *c, double height, double font, double ret[TICKS_MAX])
 {
     double n = fmax(2, height / (3.5 * font));
-    size_t count = ticks_find(c->y_low, c->y_high, n, ret);
+    size_t count = ticks_find(c->y_low, c->y_high, n, 0, ret);
     while (count < 2 && 2 * n < TICKS_MAX) /* round steps can pass over all of a short axis but its end */
-        count = ticks_find(c->y_low, c->y_high, n *= 2, ret);
+        count = ticks_find(c->y_low, c->y_high, n *= 2, 0, ret);
     return count;
 }
 
@@ -113,10 +114,28 @@ static void y_axis_draw(const plot *p, bool numbered)
     }
 }
 
+/* Returns true for layers, heads, runs and tokens, of which there are no halves. */
+static bool has_integers(const hs_chart *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (fabs(c->xs[i] - rint(c->xs[i])) > 0)
+            return false;
+    return true;
+}
+
+/* Integers have ticks at integers, from the first to the last. */
+static size_t x_ticks(const plot *p, double ret[TICKS_MAX])
+{
+    const hs_chart *c = p->chart;
+    const double n = fmax(3, p->width / (5 * p->font));
+    return has_integers(c) ? ticks_find(c->xs[0], c->xs[c->n - 1], n, 1, ret)
+                           : ticks_find(p->x_low, p->x_high, n, 0, ret);
+}
+
 static void x_axis_draw(const plot *p, bool numbered)
 {
     double ticks[TICKS_MAX], end = -INFINITY; /* of the last number */
-    const size_t n = ticks_find(p->x_low, p->x_high, fmax(3, p->width / (5 * p->font)), ticks);
+    const size_t n = x_ticks(p, ticks);
     const double bottom = p->top + p->height;
     line_at(p->picture, p->left, bottom, p->left + p->width, bottom, MUTED, 0);
     for (size_t i = 0; i < n; i++) {

@@ -215,6 +215,41 @@ START_TEST(titles_are_cut_only_where_they_reach_too_far)
 }
 END_TEST
 
+START_TEST(layers_have_ticks_at_layers)
+{
+    static const double layers[] = {2, 3, 4}, bins[] = {0.25, 0.75}, values[3] = {0};
+    static const struct {
+        const double *xs;
+        size_t n;
+        const char *ticks;
+    } rows[] = {{layers, 1, " 2"}, {layers, 3, " 2 3 4"}, {bins, 2, " 0 0.5 1"}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const hs_chart chart = {.kind = HS_CHART_LINES,
+                                .title = "",
+                                .x_title = "",
+                                .xs = rows[k].xs,
+                                .values = values,
+                                .n = rows[k].n,
+                                .n_series = 1,
+                                .y_high = 1,
+                                .mark_x = (double)NAN,
+                                .mark_y = (double)NAN,
+                                .width_mm = 85,
+                                .height_mm = 40,
+                                .font_pt = 8};
+        hs_picture d;
+        char ticks[128] = "";
+        ck_assert_int_eq(hs_chart_draw(&chart, &d, NULL), HS_OK);
+        for (size_t i = 0; i < d.n; i++)
+            if (d.marks[i].kind == HS__MARK_TEXT && d.marks[i].anchor == HS__ANCHOR_MIDDLE &&
+                *d.marks[i].text)
+                strcat(strcat(ticks, " "), d.marks[i].text);
+        ck_assert_str_eq(ticks, rows[k].ticks);
+        hs_picture_finish(&d);
+    }
+}
+END_TEST
+
 START_TEST(marked_tokens_stand_on_a_ground)
 {
     static const char *const tokens[] = {"one", "two", "six"};
@@ -257,6 +292,7 @@ int main(void)
     tcase_add_test(layout, a_bar_says_what_it_measures);
     tcase_add_test(layout, a_pixel_stands_for_several_cells);
     tcase_add_test(layout, titles_are_cut_only_where_they_reach_too_far);
+    tcase_add_test(layout, layers_have_ticks_at_layers);
     tcase_add_test(layout, marked_tokens_stand_on_a_ground);
     Suite *suite = suite_create("api pictures");
     suite_add_tcase(suite, texts);
