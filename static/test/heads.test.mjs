@@ -356,8 +356,8 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
     },
   };
   const small = smallMapsOf(overview);
-  assert.deepEqual(small.attention.map((map) => [...map]), [[0, 255, 128, 0], [255, 255, 0, 0]]); // prettier-ignore
-  assert.deepEqual(small.similarity.map((map) => [...map]), [[0, 127, 127, -127], [0, 127, 127, 0]]); // prettier-ignore
+  assert.deepEqual(small.attention(0).map((map) => [...map]), [[0, 255, 128, 0], [255, 255, 0, 0]]); // prettier-ignore
+  assert.deepEqual(small.similarity(0).map((map) => [...map]), [[0, 127, 127, -127], [0, 127, 127, 0]]); // prettier-ignore
   assert.deepEqual(extentOf(overview, false), { T: 2, tokens: [0, 1], columns: [0, 1] });
   const [first, second] = profilesOf(overview);
   assert.deepEqual([first.shares.previous, second.shares.previous], [0.5, 0.25]);

@@ -21,6 +21,8 @@ interface Held<A> extends Entry<A> {
 }
 
 const BYTES_MAX = 100e6;
+const LONG_TEXT = 1000; // characters
+const TEXTS_MOST = 32; // that have a number; an answer whose text lost it is requested again
 const REPORT_MS = 100; // between two reports of progress: each redraws the page
 
 type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
@@ -42,8 +44,21 @@ export class Cache<A extends { bytes: number }> {
     for (const entry of all) this.entries.set(this.keyOf(entry.request), entry);
   }
 
-  private keyOf({ model, ...rest }: AnalyzeRequest): string {
-    return JSON.stringify([rest, model === this.unnamed ? "" : (model ?? "")]);
+  private keyOf({ model, text, ...rest }: AnalyzeRequest): string {
+    return JSON.stringify([rest, this.numberOf(text), model === this.unnamed ? "" : (model ?? "")]);
+  }
+
+  // A key has a long text's number in its place: each drawing asks for many requests, and a text takes a millisecond.
+  private readonly numbers = new Map<string, number>();
+  private numbered = 0;
+  private numberOf(text: AnalyzeRequest["text"]): AnalyzeRequest["text"] | number {
+    if (typeof text !== "string" || text.length < LONG_TEXT) return text;
+    let number = this.numbers.get(text);
+    if (number === undefined) {
+      if (this.numbers.size >= TEXTS_MOST) this.numbers.clear();
+      this.numbers.set(text, (number = this.numbered++));
+    }
+    return number;
   }
 
   want(request: AnalyzeRequest): Entry<A> {

@@ -62,13 +62,25 @@ export const joined = (pieces: readonly string[]): string =>
 
 const TOKEN_KEYS = new Set(["token", "tokens", "token_i", "token_j", "focal_token"]);
 
-// Every token of a JSON answer.
-export function readableAnswer<T>(value: T, model: string): T {
-  const read = (key: string, part: unknown): unknown => {
-    if (typeof part === "string") return TOKEN_KEYS.has(key) ? readable(part, model) : part;
-    if (Array.isArray(part)) return typeof part[0] === "number" ? part : part.map((one) => read(key, one));
-    if (part === null || typeof part !== "object") return part;
-    return Object.fromEntries(Object.entries(part).map(([name, one]) => [name, read(name, one)]));
+// Replaces every token of a JSON answer, in place: those of a long text have many thousands, most of them several times.
+export function readableAnswer<T>(answer: T, model: string): T {
+  const known = new Map<string, string>();
+  const spell = (token: string): string => {
+    let text = known.get(token);
+    if (text === undefined) known.set(token, (text = readable(token, model)));
+    return text;
   };
-  return read("", value) as T;
+  const read = <K extends string | number>(parts: Record<K, unknown>, name: K, isToken: boolean): void => {
+    const part = parts[name];
+    if (typeof part === "string") {
+      if (isToken) parts[name] = spell(part);
+    } else if (Array.isArray(part)) {
+      if (typeof part[0] !== "number")
+        for (let k = 0; k < part.length; k++) read(part as Record<number, unknown>, k, isToken);
+    } else if (part !== null && typeof part === "object") {
+      for (const key in part) read(part as Record<string, unknown>, key, TOKEN_KEYS.has(key));
+    }
+  };
+  read({ answer }, "answer", false);
+  return answer;
 }

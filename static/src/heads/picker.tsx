@@ -18,10 +18,10 @@ type Maps = readonly (Uint8Array | Int8Array | undefined)[];
 const SIDE = 34; // CSS px of one picture
 
 function mapsOf(app: App, answer: Answer, layer: number, quantity: Quantity): Maps {
-  const H = answer.heads.length;
   const small = smallMapsOf(answer);
-  if (small) return small[quantity].slice(layer * H, (layer + 1) * H);
+  if (small) return small[quantity](layer);
   if (quantity === "attention") return headsOf(app).attention(answer, layer) ?? [];
+  const H = answer.heads.length;
   return headsOf(app)
     .derived(answer, [layer])
     .similarity.slice(layer * H, (layer + 1) * H);

@@ -16,23 +16,30 @@ export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of 
 
 export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The views Head, Text and Pairs show longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
 
-// Square maps of blocks, by layer * heads + head, in the bytes of whole maps.
+// Square maps of blocks, in the bytes of whole maps. A layer's are made when they are first read.
 export interface SmallMaps {
   side: number;
-  attention: Uint8Array[];
-  similarity: Int8Array[];
+  attention: (layer: number) => readonly Uint8Array[];
+  similarity: (layer: number) => readonly Int8Array[];
+}
+
+// Remembers what is made of each layer.
+function perLayer<V>(make: (layer: number) => V): (layer: number) => V {
+  const known: V[] = [];
+  return (layer) => (known[layer] ??= make(layer));
 }
 
 // Null for a text whose maps come whole.
 export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
-  const { pooled, layers, heads } = overview;
+  const { pooled, heads } = overview;
   if (!pooled) return null;
-  const parts = (stack: Uint16Array): Float32Array[] =>
-    layers.flatMap((_, l) => heads.map((_head, h) => fromHalves(partAt(stack, overview, l, h))));
+  const parts = (stack: Uint16Array, l: number): Float32Array[] =>
+    heads.map((_, h) => fromHalves(partAt(stack, overview, l, h)));
+  const bytes = (map: Float32Array): Uint8Array => Uint8Array.from(map.map((v) => Math.round(255 * v)));
   return {
     side: pooled.side,
-    attention: parts(pooled.attention as Uint16Array).map((map) => Uint8Array.from(map, (v) => Math.round(255 * v))),
-    similarity: parts(pooled.similarity as Uint16Array).map(signedBytes),
+    attention: perLayer((l) => parts(pooled.attention as Uint16Array, l).map(bytes)),
+    similarity: perLayer((l) => parts(pooled.similarity as Uint16Array, l).map(signedBytes)),
   };
 });
 

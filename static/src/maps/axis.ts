@@ -13,8 +13,6 @@ interface Lens {
   words: boolean;
 }
 
-export const ALL_TOKENS: Lens = { special: true, words: false };
-
 // Word pieces lose their ## where they continue a merged word.
 const label = (tokens: readonly string[]): string =>
   escapeBidi(joined(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t))));
@@ -49,6 +47,9 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
     positions: lens.words ? first.map((_, k) => k) : first,
   };
 }
+
+// An entry for every token.
+export const tokenAxisOf = perObject((encoding: Encoding): Axis => axisOf(encoding, { special: true, words: false }));
 
 type Merge = "attention" | "mean";
 

@@ -1,6 +1,6 @@
 // The frame around the views: the bar above with its tabs and menus, the readout below.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { embedded } from "../app/embed";
 import { formatState, VIEWS, type View } from "../app/state";
 import { applyTheme, THEMES, themeChoice } from "../app/theme";
@@ -45,7 +45,8 @@ function Tab({ view }: { view: View }) {
   const app = useApp();
   const current = app.state.view === view;
   const tab = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
+  // After the page is drawn: before, this would make the browser lay out the page twice.
+  useEffect(() => {
     if (current) tab.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [current]);
   return (

@@ -11,7 +11,7 @@ import { fieldOf as stateField, INITIAL, WRITTEN_MOST, type State } from "../app
 import { hasSimilarities, isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { isOfText } from "../app/views";
-import { ALL_TOKENS, axisOf } from "../maps/axis";
+import { tokenAxisOf } from "../maps/axis";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Toggle } from "./controls";
 import { StateSelect, StateSlider, StateToggle } from "./state-controls";
@@ -351,7 +351,7 @@ function AnswerFacts({ of }: { of: Answer | null }) {
   if (!of) return null;
   const ms = Object.values(of.timing).reduce((a, b) => a + b, 0);
   const written = of.encoding.generated.filter(Boolean).length;
-  const unknown = axisOf(of.encoding, ALL_TOKENS).unknown.filter(Boolean).length;
+  const unknown = tokenAxisOf(of.encoding).unknown.filter(Boolean).length;
   return (
     <>
       {of.encoding.ids.length} tokens

@@ -5,7 +5,7 @@ import type { App } from "../../app/app";
 import { effectsRequest, lastStatesRequest, vectorRequest, type Requested } from "../../app/requests";
 import { contributionsOf, cosineOf } from "../../heads/cosine";
 import { HeadMap } from "../../heads/head-map";
-import { ALL_TOKENS, axisOf } from "../../maps/axis";
+import { tokenAxisOf } from "../../maps/axis";
 import type { Axis } from "../../maps/analysis";
 import { lutOf, tinted } from "../../maps/colour";
 import { placesUpTo } from "../../maps/linear";
@@ -112,7 +112,7 @@ function sharesOf(
 function Side(props: { name: string; requested: Requested; of: Answer; values: readonly number[]; top: number }) {
   const { state, theme } = useApp();
   const { name, requested, of, values, top } = props;
-  const axis: Axis = axisOf(of.encoding, ALL_TOKENS);
+  const axis: Axis = tokenAxisOf(of.encoding);
   const lut = lutOf(state.map, "difference", theme);
   const place = placesUpTo(top, true);
   const lookOf = (t: number): TokenLook => ({ title: format(values[t]), style: tinted(lut, place(values[t] ?? 0)) });

@@ -1,11 +1,11 @@
 // The predictions after every layer: of the first predicted token, or of all tokens, before and after the change.
-import { useMemo, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { Prediction } from "../../../../build/openapi";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { lensRequest, predictionRequest } from "../../app/requests";
-import { ALL_TOKENS, axisOf } from "../../maps/axis";
+import { tokenAxisOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { useApp } from "../../ui/context";
 import { Select } from "../../ui/controls";
@@ -77,7 +77,7 @@ function LensTables({ answer, outcome, edits }: { answer: Answer; outcome: Outco
 function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
   const T = answer.encoding.ids.length;
-  const axis = useMemo(() => axisOf(answer.encoding, ALL_TOKENS), [answer]);
+  const axis = tokenAxisOf(answer.encoding);
   const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
   const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
   const most = Math.min(LENS_TOP, mostOf(app));

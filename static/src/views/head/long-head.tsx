@@ -5,7 +5,7 @@ import type { App } from "../../app/app";
 import { pooledHeadRequest, poolOf, savedWindowRequest, windowRequest, type Range } from "../../app/requests";
 import { nameOf, titleOf, type Selection } from "../../app/selection";
 import { PairRanking } from "../../heads/pair-ranking";
-import { ALL_TOKENS, axisOf } from "../../maps/axis";
+import { tokenAxisOf } from "../../maps/axis";
 import type { Axis } from "../../maps/analysis";
 import { Heatmap, type Cell } from "../../maps/heatmap";
 import { Plate } from "../../maps/plate";
@@ -174,7 +174,7 @@ export function LongHead({ overview, selection }: { overview: Answer; selection:
   const { state } = app;
   const { encoding } = overview;
   const T = encoding.ids.length;
-  const axis = useMemo(() => axisOf(encoding, ALL_TOKENS), [encoding]);
+  const axis = tokenAxisOf(encoding);
   const pooledMaps = useMemo(() => new LinkedMaps(app, "pooled"), [app]);
   const windowMaps = useMemo(() => new LinkedMaps(app, "window"), [app]);
   const { layer, head } = selection;

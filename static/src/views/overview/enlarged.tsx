@@ -97,14 +97,13 @@ export function Enlarged({ answer, at, resting, known }: Props) {
     const paints = { map: state.map, theme, scale: "root" } as const;
     const small = smallMapsOf(answer);
     if (small) {
-      const place = at.l * answer.heads.length + at.h;
       const floats = (map: Uint8Array | Int8Array | undefined, most: number): Float32Array =>
         Float32Array.from(map ?? [], (v) => v / most);
       return {
         n: small.side,
         m: small.side,
-        attention: shadeOf(floats(small.attention[place], 255), small.side, "attention", paints),
-        similarity: shadeOf(floats(small.similarity[place], 127), small.side, "similarity", paints),
+        attention: shadeOf(floats(small.attention(at.l)[at.h], 255), small.side, "attention", paints),
+        similarity: shadeOf(floats(small.similarity(at.l)[at.h], 127), small.side, "similarity", paints),
         strongest: [],
       };
     }

@@ -127,9 +127,11 @@ export class Thumbnails {
         small: fits && !pooled ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
         // With its profile comes its smaller copy.
         attention:
-          above && (whole || derived.profiles[at]) ? (pooled?.attention[at] ?? attention.get(t.l)?.[t.h]) : undefined,
+          above && (whole || derived.profiles[at])
+            ? (pooled?.attention(t.l)[t.h] ?? attention.get(t.l)?.[t.h])
+            : undefined,
         profile: above ? derived.profiles[at] : undefined,
-        similarity: below ? (pooled?.similarity[at] ?? derived.similarity[at]) : undefined,
+        similarity: below ? (pooled?.similarity(t.l)[t.h] ?? derived.similarity[at]) : undefined,
       };
     };
     const isComplete = ({ attention, profile, similarity }: Has): boolean =>

@@ -9,7 +9,7 @@ import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../app/selection";
 import type { Axis, Head } from "../../maps/analysis";
-import { ALL_TOKENS, amongRows, axisOf, entryOf, pinnedIn, tokensOf } from "../../maps/axis";
+import { amongRows, entryOf, pinnedIn, tokenAxisOf, tokensOf } from "../../maps/axis";
 import { perObject } from "../../app/per-object";
 import type { Theme } from "../../app/theme";
 import { headsOf } from "../../heads/heads";
@@ -59,7 +59,7 @@ const foundIn = perObject((head: Head): Found => {
 });
 
 const foundLong = perObject(({ encoding, pairs }: Answer): Found | null => {
-  const axis = axisOf(encoding, ALL_TOKENS);
+  const axis = tokenAxisOf(encoding);
   return pairs && { axis, pairs: pairsFrom(pairs), head: null, similarityOf: (k) => pairs.similarity[k] };
 });
 

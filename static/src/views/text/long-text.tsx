@@ -10,7 +10,7 @@ import { shownTexts } from "../../app/stacks";
 import type { State } from "../../app/state";
 import { PairRanking, pairNumbers, type EntryPair } from "../../heads/pair-ranking";
 import type { Axis } from "../../maps/analysis";
-import { ALL_TOKENS, axisOf } from "../../maps/axis";
+import { tokenAxisOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { countAbove, pairsFrom } from "../../maps/pairs";
@@ -43,7 +43,7 @@ interface Known {
 export function LongText({ overview, selection }: { overview: Answer; selection: Selection }) {
   const app = useApp();
   const { state, theme } = app;
-  const axis = useMemo(() => axisOf(overview.encoding, ALL_TOKENS), [overview.encoding]);
+  const axis = tokenAxisOf(overview.encoding);
   const chosen = [...new Set(state.sel)].filter((t) => t < axis.n).slice(-CHOSEN_MOST);
   const pairs = wantsPairs(state, chosen, selection)
     ? app.cache.want(pairsRequest(state, selection.layer, selection.head))
