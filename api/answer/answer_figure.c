@@ -37,7 +37,7 @@ typedef struct maker {
     hs_panel *panels;
     size_t n_panels;
     const char **labels; /* owned; its first labels point into numbers */
-    size_t keys;         /* of maps: where the labels of columns begin */
+    size_t keys; /* of maps: where the labels of attention's columns begin; 0: they are those of rows */
     char (*numbers)[24];
     char title[256];
 } maker;
@@ -190,10 +190,6 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     char range[72];
     p->unit = name;
-    if (a->capture->cross && !similarity) {
-        p->row_title = "from target";
-        p->column_title = "to text";
-    }
     hs_panel_range_text(p, range);
     if (m->figure->colour_scale != HS__COLOURS_AUTO)
         p->scale = (hs_scale)(m->figure->colour_scale - HS__COLOURS_LINEAR);
@@ -228,14 +224,14 @@ static hs_status maps_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
     const bool cross = a->analysis->stack == HS_STACK_CROSS;
-    const size_t T = a->encoding->n_tokens, K = hs__answer_keys(a);
+    const size_t T = a->encoding->n_tokens, K = cross ? hs__answer_keys(a) : 0;
     if (labels_create(m, T + K, err))
         return HS_NO_MEMORY;
-    m->keys = T;
+    m->keys = cross ? T : 0;
     for (size_t i = 0; i < T; i++)
         m->labels[i] = hs__answer_token(a, i);
     for (size_t i = 0; i < K; i++)
-        m->labels[m->keys + i] = cross ? hs__answer_source_token(a, i) : m->labels[i];
+        m->labels[m->keys + i] = hs__answer_source_token(a, i);
     for (size_t l = 0; l < a->analysis->n_layers; l++)
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             if (m->figure->show != HS__SHOW_SIMILARITY)

@@ -75,13 +75,18 @@ void hs_panel_range_text(const hs_panel *p, char ret[72])
 hs_panel hs_panel_of_map(const float *values, const char *const *rows, size_t n_rows,
                          const char *const *columns, size_t n_columns, bool is_similarity)
 {
+    const bool crosses = rows != columns; /* from a target to a text */
     hs_panel p = {.n_rows = n_rows,
                   .n_columns = n_columns,
                   .values = values,
                   .row_labels = rows,
                   .column_labels = columns,
-                  .row_title = is_similarity ? NULL : "from",
-                  .column_title = is_similarity ? NULL : "to",
+                  .row_title = is_similarity ? NULL
+                               : crosses     ? "from target"
+                                             : "from",
+                  .column_title = is_similarity ? NULL
+                                  : crosses     ? "to text"
+                                                : "to",
                   .unit = is_similarity ? "similarity" : "attention",
                   .palette = is_similarity ? HS_PALETTE_ORANGE : HS_PALETTE_BLUE};
     hs__panel_range(&p);

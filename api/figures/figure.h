@@ -73,7 +73,7 @@ void hs__panel_sign(hs_panel *panel);
 void hs_panel_range_text(const hs_panel *panel, char ret[72]);
 
 /* Returns the panel of a head's attention [n_rows][n_columns], or of its similarity, without a title; its
- * range is set. All are borrowed. */
+ * range is set. Rows attend to another text if the columns are not the same array. All are borrowed. */
 hs_panel hs_panel_of_map(const float *values, const char *const *rows, size_t n_rows,
                          const char *const *columns, size_t n_columns, bool is_similarity);
 

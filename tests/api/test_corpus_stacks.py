@@ -87,6 +87,8 @@ def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     assert bool(set(corpus_reference.OWN_TEXT) & set(kept)) == (stack == "decoder")
     assert found["provenance"]["options"]["stack"] == stack and found["provenance"]["model"]["causal"] is True
     page = (tmp_path / "run" / "report.html").read_text()
+    axes = "from target", "to text", "target position", "text position"
+    assert {axis in page for axis in axes} == {stack == "cross"} and ("without the diagonal" in page) == (stack == "decoder")
     assert f"<dt>Stack</dt><dd>{stack}" in page and f"&amp;stack={stack}&amp;target=" in page
     given = [record for record in records if record["text"] == found["examples"]["texts"][0]["text"]]
     assert given[0]["text_target"] == found["examples"]["texts"][0]["text_target"]

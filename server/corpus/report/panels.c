@@ -176,6 +176,9 @@ static const hs__report_map *map_find(const hs__report_maps *maps, const char *n
     return NULL;
 }
 
+#define KEY   "key position"
+#define QUERY "query position"
+
 static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                           hs_error *err)
 {
@@ -188,8 +191,9 @@ static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__indices
     const double far = fmax(fabs(range[0]), fabs(range[1])), most = far > 0 ? far : 1;
     const bool is_signed = map->palette == HS_PALETTE_SIGNED;
     snprintf(key, sizeof key, headed ? "%s:%zu:%zu" : "%s:%zu", p->name, at.l, at.h);
-    hs_panel panel = {.row_title = p->y_label,
-                      .column_title = p->x_label,
+    const bool crosses = d->o.crosses && strcmp(p->y_label, QUERY) == 0;
+    hs_panel panel = {.row_title = crosses ? "target position" : p->y_label,
+                      .column_title = crosses ? "text position" : p->x_label,
                       .unit = p->array,
                       .name = key,
                       .tick = d->maps->n_tokens,
@@ -521,8 +525,6 @@ static bool layers_fill(hs__drawing *d, const hs__report_panel *p, hs__indices a
 
 /* ---- all of them ---- */
 
-#define KEY       "key position"
-#define QUERY     "query position"
 #define TOKEN     "token position"
 #define SUMMED    "attention, heads summed"
 #define TEXTS     "share of texts"

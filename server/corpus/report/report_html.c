@@ -48,7 +48,7 @@ static const report_figure report_figures[] = {
      .panels = "attention_layer:l without_columns:l without_diagonal:l",
      .caption = "Summed attention of " LAST
                 ", then with each text's high-attention columns set to zero (attention threshold "
-                "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
+                "{attention}){diagonal}. Mean over " TEXTS ". " BLANK},
     {.id = "4",
      .title = "Figure 4 · Attention in one text",
      .panels = "one_attention one_high",
@@ -333,6 +333,8 @@ static void word_write(const hs__drawing *d, const char *name, size_t n, const h
         fprintf(out, "%.3g", (double)o->thresholds[o->threshold_main]);
     else if (is(name, n, "attention"))
         fprintf(out, "%.3g", (double)o->attention_threshold);
+    else if (is(name, n, "diagonal"))
+        fputs(o->crosses ? "" : ", then without the diagonal too", out);
     else if (is(name, n, "parts"))
         fprintf(out, "%zu", o->n_parts);
     else
