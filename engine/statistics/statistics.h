@@ -50,7 +50,7 @@ typedef struct hs_corpus_options {
     hs_corpus_distance distances; /* to count; then every map of a text is kept until its last */
     bool masked;                  /* hs_corpus_masked_add is called */
     bool crosses;    /* heads attend to the tokens of another text, hs_corpus_text.keys; figures that need one
-                        text    are left out */
+                        text are left out */
     size_t map_step; /* maps are sums over cells of map_step x map_step positions; 0 counts as 1 */
 } hs_corpus_options;
 

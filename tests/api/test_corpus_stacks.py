@@ -68,7 +68,7 @@ def ids_of(folder, text, start=None):
                                                        ("bart", "cross", False), ("bart", "cross", True)])
 def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     records, folder = pairs(9), folders[name]
-    run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run", *(["--special-tokens", "mask"] if masked else []), stack=stack)
+    run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run", "--search-texts", "9", *(["--special-tokens", "mask"] if masked else []), stack=stack)
     config, vocab = json.loads((folder / "config.json").read_text()), (folder / "vocab.txt").read_text().split("\n")
     reference = corpus_reference.Corpus(corpus_reference.Options(
         3, 4, cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]"), comma=vocab.index(","),
@@ -84,8 +84,13 @@ def test_report_is_the_references(folders, tmp_path, name, stack, masked):
         reference.add(number, ids[rows], special[rows], attentions, analysis.similarity(heads.outputs)[:, :, rows][..., rows], keys)
     found, kept = report(tmp_path / "run"), arrays(tmp_path / "run")
     assert_is_the_references(kept, reference, len(records))
+    assert kept["block_separators"].sum() / kept["block_tokens"].sum() == pytest.approx(reference.even_separators / kept["tokens"], rel=1e-5)
     assert bool(set(corpus_reference.OWN_TEXT) & set(kept)) == (stack == "decoder")
     assert found["provenance"]["options"]["stack"] == stack and found["provenance"]["model"]["causal"] is True
+    pairs_of = [subprocess.run([os.environ["HEADSCOPE"], "search", tmp_path / "run", "--head", "0.0", "--of", of, "--limit", "1"],
+                               capture_output=True, text=True, check=False, timeout=PATIENCE) for of in ("attention", "similarity")]
+    assert [done.returncode for done in pairs_of] == [2 if stack == "cross" else 0, 0]
+    assert ("must be similarity" in pairs_of[0].stderr) == (stack == "cross")
     page = (tmp_path / "run" / "report.html").read_text()
     axes = "from target", "to text", "target position", "text position"
     assert {axis in page for axis in axes} == {stack == "cross"} and ("without the diagonal" in page) == (stack == "decoder")

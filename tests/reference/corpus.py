@@ -108,6 +108,7 @@ class Corpus:
         if o.crosses:
             shapes = {name: shape for name, shape in shapes.items() if name not in OWN_TEXT} | {"attention_reached": (w, w)}
         self.arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+        self.even_separators = 0.0  # attention on separators, sentence ends and commas if spread evenly
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
                     "attention_sum_no_columns": 2, "attention_sum_no_columns_no_diagonal": 2, "normalized_hist": 1,
@@ -251,6 +252,7 @@ class Corpus:
 
     def add_attention(self, ids, special, sentence_ids, attentions):
         a, o, n, n_rows = self.arrays, self.options, len(ids), attentions.shape[2]
+        self.even_separators += n_rows * np.isin(ids, [o.sep, o.comma, *o.ends]).mean()
         columns = attentions.sum(2)  # [l][h][j]
         c = columns / columns.max(-1, keepdims=True)
         high = c >= o.tau_a

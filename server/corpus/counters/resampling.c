@@ -74,6 +74,9 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     size->report_text += heads * 1024;
 }
 
+/* The unit of evenly spread attention over another text. Sums of HS_CORPUS_TEXTS_MAX texts fit. */
+#define CROSS_UNIT INT64_C(65536)
+
 typedef struct worker {
     const hs__corpus_job *job;
     size_t n_layers, n_heads, threshold_main;
@@ -109,6 +112,20 @@ static void worker_destroy(void *state)
     free(w);
 }
 
+/* Adds what evenly spread attention would put on separators, sentence ends and commas, of all of it. That of
+ * a text over itself is a number of tokens. Over another text it is a fraction, in units of CROSS_UNIT. */
+static void spread_add(const hs__corpus_job *job, const hs__text *t, int64_t *words)
+{
+    const uint8_t *roles = hs__text_keys(job, t)->roles;
+    const int64_t rows = (int64_t)(t->end - t->first), keys = (int64_t)(t->key_end - t->key_first);
+    int64_t n = 0;
+    for (size_t j = t->key_first; j < t->key_end; j++)
+        n += roles[j] == HS_ROLE_SEPARATOR || roles[j] == HS_ROLE_SENTENCE_END || roles[j] == HS_ROLE_COMMA;
+    const bool crosses = hs__corpus_crosses(job);
+    words[HS__RUN_TOKENS] += crosses ? rows * CROSS_UNIT : rows;
+    words[HS__RUN_SEPARATORS] += crosses ? (rows * n * CROSS_UNIT + keys / 2) / keys : n;
+}
+
 static hs_status start(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
@@ -126,11 +143,7 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     words[HS__RUN_DISTANCE] += (T - 1) * T * (T + 1) / 6;
     for (int64_t d = 1; d <= HS_CORPUS_BAND && d < T; d++)
         words[HS__RUN_NEAR] += T - d;
-    const uint8_t *roles = hs__text_keys(w->job, t)->roles;
-    words[HS__RUN_TOKENS] += (int64_t)(t->key_end - t->key_first);
-    for (size_t j = t->key_first; j < t->key_end; j++)
-        words[HS__RUN_SEPARATORS] +=
-            roles[j] == HS_ROLE_SEPARATOR || roles[j] == HS_ROLE_SENTENCE_END || roles[j] == HS_ROLE_COMMA;
+    spread_add(w->job, t, words);
     return HS_OK;
 }
 
@@ -306,8 +319,10 @@ static const hs__described_array arrays[] = {
     {"block_all_repeated_same_sentence", RUN, "pairs", "all_repeated_same_sentence of the block"},
     {"block_all_distance_sum", RUN, "tokens", "distances of all pairs of the block, summed"},
     {"block_all_near", RUN, "pairs", "pairs of the block within 5 tokens of the diagonal"},
-    {"block_tokens", RUN, "tokens", "tokens of the block that heads attend to"},
-    {"block_separators", RUN, "tokens", "separators, sentence ends and commas among them"},
+    {"block_tokens", RUN, "tokens", "tokens of the block; of cross heads in 1/65536"},
+    {"block_separators", RUN, "tokens",
+     "separators, sentence ends and commas among them; of cross heads the attention on them if evenly "
+     "spread"},
     {"block_unique_focal_sum", LAYER, "focal tokens",
      "different focal tokens of the heads, summed over texts"},
     {"block_unique_focal_chance_sum", LAYER, "focal tokens", "the same of as many pairs drawn at random"},

@@ -44,8 +44,8 @@ typedef enum hs__run_sum {
     HS__RUN_BOTH,
     HS__RUN_DISTANCE,
     HS__RUN_NEAR,       /* pairs near the diagonal */
-    HS__RUN_TOKENS,     /* that heads attend to: all of them, */
-    HS__RUN_SEPARATORS, /* and separators, sentence ends and commas */
+    HS__RUN_TOKENS,     /* all of them, */
+    HS__RUN_SEPARATORS, /* and evenly spread attention on separators, sentence ends and commas */
     HS__RUN_SUMS
 } hs__run_sum;
 

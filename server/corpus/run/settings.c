@@ -280,7 +280,8 @@ static hs_status target_check(const hs__corpus_settings *s, const hs_model *mode
     const bool has_languages = hs_tokenizer_languages(hs_model_target_tokenizer(model))->source >= 0;
     *ret_wrong = hs__setting_find("target_language");
     if (!s->stack)
-        return language ? hs_fail(err, HS_INVALID, ": only the text of a decoder has it: add stack decoder")
+        return language ? hs_fail(err, HS_INVALID,
+                                  ": only the text of a decoder has it: add stack decoder or cross")
                         : HS_OK;
     if (has_languages && !language && hs_model_target_language(model) < 0)
         return hs_fail(err, HS_INVALID,

@@ -234,6 +234,27 @@ static hs_status query_read(const hs__search_query *q, search *s, const char **r
     return st ? st : condition_read(s->db, "to", q->to, &s->to, ret_wrong, err);
 }
 
+/* Refuses attention if only similarity has pairs: cross heads attend to another text. */
+static hs_status attention_check(const hs__search_query *q, const search *s, const char **ret_wrong,
+                                 hs_error *err)
+{
+    bool attends = s->similarity, is_similar = false;
+    hs_status st = HS_OK;
+    if (!attends)
+        st = row_find(
+            s->db, "SELECT 1 FROM strongest WHERE layer = ? AND head = ? AND length(attention) > 0 LIMIT 1",
+            s->layer, s->head, &attends, err);
+    if (!st && !attends)
+        st = row_find(
+            s->db, "SELECT 1 FROM strongest WHERE layer = ? AND head = ? AND length(similarity) > 0 LIMIT 1",
+            s->layer, s->head, &is_similar, err);
+    return st || !is_similar ? st
+                             : wrong(ret_wrong, "of", q->of,
+                                     "similarity: cross heads attend to another text, so a text has no pairs "
+                                     "of attention",
+                                     err);
+}
+
 /* ---- the database ---- */
 
 /* SQLite calls it during a statement; nonzero ends the statement. */
@@ -505,6 +526,8 @@ hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_
                              &s, ret_wrong, err);
     if (!st)
         st = query_read(query, &s, ret_wrong, err);
+    if (!st)
+        st = attention_check(query, &s, ret_wrong, err);
     s.kept = st ? NULL : calloc(s.limit + 1, sizeof *s.kept);
     if (!st && !s.kept)
         st = hs_fail(err, HS_NO_MEMORY, "no memory for the search");
