@@ -2,6 +2,10 @@
  * that comes first in the list of merges becomes one symbol, the leftmost first, until no pair is in the
  * list.
  *
+ * With `unknown_token` (M2M100), `vocab` has the pieces of a SentencePiece model with their scores, and a
+ * file of its own gives ids to their texts. The result is that of the sentencepiece library: of all pairs
+ * whose text is a piece, the one with the best score is merged first.
+ *
  * Symbols are a linked list and candidate pairs wait in a heap, so a word of n characters always takes O(n
  * log n). Merges are sorted by their two ids and found by binary search, which has no bad cases either. */
 #include "model/tokenizer/tokenizer_internal.h"
@@ -26,9 +30,13 @@ typedef struct bpe {
     size_t n_suffix;
     merge *merges; /* [n_merges], by left and right */
     size_t n_merges;
-    const hs__trie *entries;
+    const hs__trie *entries; /* texts to ids, of sentencepiece to numbers of pieces */
     int32_t unknown;
-    int32_t bytes[256]; /* ids of <0x00> to <0xFF>, or -1 */
+    int32_t unknown_symbol; /* of a character without an entry; the same, but of sentencepiece */
+    const json_t *scored;   /* `vocab` of sentencepiece, until bound; else NULL */
+    hs__trie pieces;        /* of sentencepiece */
+    const hs__trie *ids;    /* texts of symbols to ids; NULL unless of sentencepiece */
+    int32_t bytes[256];     /* ids of <0x00> to <0xFF>, or -1 */
 } bpe;
 
 /* ---- the part ---- */
@@ -72,6 +80,12 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
     bpe *self = (bpe *)part;
     self->list = json_object_get(options, "merges");
     self->unknown = -1;
+    self->unknown_text = json_string_value(json_object_get(options, "unknown_token"));
+    if (self->unknown_text) {
+        self->scored = json_object_get(options, "vocab");
+        self->fuse_unknown = true;
+        return HS_OK;
+    }
     hs_status st = refuse_options(options, err);
     if (!st)
         st = hs__option_text(options, FILE_NAME, "unk_token", &self->unknown_text, err);
@@ -86,7 +100,9 @@ static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 
 static void finish(hs__part *part)
 {
-    free(((bpe *)part)->merges);
+    bpe *self = (bpe *)part;
+    free(self->merges);
+    hs__trie_finish(&self->pieces);
 }
 
 static bool recognize(const json_t *options)
@@ -167,9 +183,86 @@ static void keep_last(bpe *self)
     self->n_merges = n;
 }
 
+/* ---- merges of sentencepiece ---- */
+
+/* Returns the rank of a piece, which falls as its score rises. Pieces of the same score have the same one. */
+static uint32_t rank_of(const json_t *piece)
+{
+    const float order = 0.0f - (float)json_number_value(json_array_get(piece, 1));
+    uint32_t bits;
+    memcpy(&bits, &order, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+/* Lists the pairs of pieces that make piece i, in merges unless that is NULL. Returns their number. */
+static size_t list_pairs(const bpe *self, size_t i, merge *merges)
+{
+    const json_t *piece = json_array_get(self->scored, i);
+    const char *text = json_string_value(json_array_get(piece, 0));
+    const size_t n_bytes = json_string_length(json_array_get(piece, 0));
+    size_t n = 0;
+    for (size_t cut = 1; cut < n_bytes; cut++) {
+        const int32_t left = hs__trie_find(self->entries, text, cut);
+        const int32_t right = hs__trie_find(self->entries, text + cut, n_bytes - cut);
+        if (left < 0 || right < 0)
+            continue;
+        if (merges)
+            merges[n] = (merge){left, right, hs__trie_find(self->entries, text, n_bytes), rank_of(piece)};
+        n++;
+    }
+    return n;
+}
+
+/* Fails unless each character of the piece is a piece, since sentencepiece would merge it all the same. */
+static hs_status check_characters(const bpe *self, size_t i, hs_error *err)
+{
+    const json_t *piece = json_array_get(json_array_get(self->scored, i), 0);
+    const unsigned char *at = (const unsigned char *)json_string_value(piece);
+    const unsigned char *end = at + json_string_length(piece);
+    while (at < end) {
+        const char *start = (const char *)at;
+        hs_utf8_next(&at);
+        if (hs__trie_find(self->entries, start, (size_t)((const char *)at - start)) < 0)
+            return hs_fail(err, HS_BAD_MODEL,
+                           "the sentencepiece model: no piece is the character '%.*s' of '%.64s'",
+                           (int)((const char *)at - start), start, json_string_value(piece));
+    }
+    return HS_OK;
+}
+
+static hs_status bind_sentencepiece(bpe *self, const hs__vocabulary *vocabulary, hs_error *err)
+{
+    const size_t n = json_array_size(self->scored);
+    self->ids = &vocabulary->entries;
+    self->entries = &self->pieces;
+    self->unknown_symbol = (int32_t)n;
+    hs_status st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
+    if (!st)
+        st = hs__scored_build(self->scored, &self->pieces, err);
+    for (size_t i = 0; !st && i < n; i++) {
+        st = check_characters(self, i, err);
+        self->n_merges += st ? 0 : list_pairs(self, i, NULL);
+    }
+    if (st)
+        return st;
+    self->merges = calloc(self->n_merges + 1, sizeof *self->merges);
+    if (!self->merges)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    self->n_merges = 0;
+    for (size_t i = 0; i < n; i++)
+        self->n_merges += list_pairs(self, i, self->merges + self->n_merges);
+    qsort(self->merges, self->n_merges, sizeof *self->merges, compare_merges);
+    keep_last(self);
+    self->scored = NULL;
+    self->unknown_text = NULL;
+    return HS_OK;
+}
+
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
 {
     bpe *self = (bpe *)part;
+    if (self->scored)
+        return bind_sentencepiece(self, vocabulary, err);
     self->entries = &vocabulary->entries;
     self->n_merges = json_array_size(self->list);
     self->merges = calloc(self->n_merges + 1, sizeof *self->merges);
@@ -182,6 +275,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
         st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
     if (st)
         return st;
+    self->unknown_symbol = self->unknown;
     qsort(self->merges, self->n_merges, sizeof *self->merges, compare_merges);
     keep_last(self);
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -271,16 +365,16 @@ static void put_characters(work *w, const unsigned char *at, const unsigned char
         if (id < 0 && self->byte_fallback && put_bytes(w, start, n))
             continue;
         if (n_unknown && (id >= 0 || !self->fuse_unknown)) {
-            put_symbol(w, self->unknown, n_unknown);
+            put_symbol(w, self->unknown_symbol, n_unknown);
             n_unknown = 0;
         }
         if (id >= 0)
             put_symbol(w, id, n);
-        else if (self->unknown >= 0)
+        else if (self->unknown_symbol >= 0)
             n_unknown += n;
     }
     if (n_unknown)
-        put_symbol(w, self->unknown, n_unknown);
+        put_symbol(w, self->unknown_symbol, n_unknown);
 }
 
 /* ---- merging ---- */
@@ -342,13 +436,23 @@ static void merge_pair(work *w, const candidate *c)
     heap_put(w, c->at);
 }
 
-static bool put_pieces(const work *w, const hs__range *sources, hs__pieces *pieces)
+/* Returns the id of a symbol's text. */
+static int32_t symbol_id(const bpe *self, const symbol *s, const unsigned char *text)
+{
+    const int32_t id = self->ids ? hs__trie_find(self->ids, (const char *)text, s->n_bytes) : s->id;
+    return id < 0 ? self->unknown : id;
+}
+
+static bool put_pieces(const work *w, const unsigned char *bytes, const hs__range *sources,
+                       hs__pieces *pieces)
 {
     bool ok = true;
     for (int32_t at = w->n_symbols ? 0 : -1; ok && at >= 0; at = w->symbols[at].next) {
         const symbol *s = &w->symbols[at];
-        ok = hs__pieces_put(pieces, s->id, (hs__range){sources[0].start, sources[s->n_bytes - 1].end});
+        ok = hs__pieces_put(pieces, symbol_id(w->self, s, bytes),
+                            (hs__range){sources[0].start, sources[s->n_bytes - 1].end});
         sources += s->n_bytes;
+        bytes += s->n_bytes;
     }
     return ok;
 }
@@ -363,7 +467,7 @@ static bool merge_word(work *w, const unsigned char *bytes, size_t n_bytes, cons
         const candidate top = heap_take(w);
         merge_pair(w, &top);
     }
-    return put_pieces(w, sources, pieces);
+    return put_pieces(w, bytes, sources, pieces);
 }
 
 static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces)

@@ -6,9 +6,10 @@
  * characters of that kind become one unknown token, or their bytes (byte_fallback). Between equally good ways
  * the one with the earlier start stays, as in the oracle.
  *
- * With `unknown_token` (Marian), `vocab` has the pieces only, and a file of its own gives ids to their texts.
- * The result is that of the sentencepiece library. An unknown text has an id if the file names it. Scores are
- * summed over a text in float32. A text may begin with a language code, >>fra<<, which is a token. */
+ * With `unknown_token` (Marian, M2M100), `vocab` has the pieces only, and a file of its own gives ids to
+ * their texts. The result is that of the sentencepiece library. An unknown text has an id if the file names
+ * it. Scores are summed over a text in float32. A text of Marian may begin with a language code, >>fra<<,
+ * which is a token. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -106,42 +107,9 @@ static bool recognize(const json_t *options)
     return json_object_get(options, "unk_id") && json_is_array(json_object_get(options, "vocab"));
 }
 
-/* Lists the texts and numbers of pieces. */
-static hs_status list(const json_t *vocab, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
-{
-    const size_t n = json_array_size(vocab);
-    if (n > vocab_size)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: model.vocab has %zu pieces, more than config.json's vocab_size, %zu",
-                       n, vocab_size);
-    ret_entries->items = calloc(n + 1, sizeof *ret_entries->items);
-    if (!ret_entries->items)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < n; i++) {
-        const json_t *piece = json_array_get(json_array_get(vocab, i), 0);
-        const char *text = json_string_value(piece);
-        st = hs__token_check(text, json_string_length(piece), "tokenizer.json", err);
-        ret_entries->items[ret_entries->n++] =
-            (hs__token_entry){text, (uint32_t)json_string_length(piece), (int32_t)i};
-    }
-    return st;
-}
-
 static hs_status list_vocab(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
 {
-    return list(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
-}
-
-/* Builds the trie of the pieces, whose numbers are not ids. */
-static hs_status build_pieces(unigram *self, hs_error *err)
-{
-    hs__entries entries = {0};
-    hs_status st = list(self->vocab, SIZE_MAX, &entries, err);
-    if (!st)
-        st = hs__trie_build(entries.items, entries.n, &self->pieces, err);
-    free(entries.items);
-    return st;
+    return hs__scored_read(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
 }
 
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
@@ -152,7 +120,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
         self->lattice = &self->pieces;
         hs_status st = hs__vocabulary_need(vocabulary, self->unknown_token, &self->unknown, err);
         if (!st)
-            st = build_pieces(self, err);
+            st = hs__scored_build(self->vocab, &self->pieces, err);
         self->unknown_token = NULL;
         self->vocab = NULL;
         return st;

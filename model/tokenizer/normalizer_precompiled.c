@@ -5,9 +5,10 @@
  * and the result still replaces the whole cluster. Otherwise each character is looked up. Longer clusters
  * (Hangul, flags, Indic conjuncts) need no detection, because their characters are looked up anyway.
  *
- * SentencePiece is that of the sentencepiece library (Normalizer::Normalize), for Marian. The longest key at
- * a place counts. Spaces at both ends are removed and runs of them become one, then all become marks, and a
- * mark begins the text. A language code at the start of a text, >>fra<<, stays as it is. */
+ * SentencePiece is that of the sentencepiece library (Normalizer::Normalize), for Marian and M2M100. The
+ * longest key at a place counts. Spaces at both ends are removed and runs of them become one, then all become
+ * marks, and a mark begins the text. A language code of Marian at the start of a text, >>fra<<, stays as it
+ * is. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include "model/tokenizer/unicode.h"
@@ -145,6 +146,7 @@ static const char *find_replacement(const charsmap *map, const unsigned char *te
 typedef struct precompiled {
     hs__part part;
     charsmap map;
+    bool codes; /* SentencePiece: a text may begin with a language code */
 } precompiled;
 
 static void finish(hs__part *part)
@@ -319,10 +321,11 @@ static bool normalize_spaces(const hs__part *part, const hs__text_view *view, hs
 {
     bool ok = true;
     uint32_t index = 0;
-    const unsigned char *at = view->bytes + put_code(view, ret_text, &index, &ok);
+    const precompiled *self = (const precompiled *)part;
+    const unsigned char *at = view->bytes + (self->codes ? put_code(view, ret_text, &index, &ok) : 0);
     spaced to = {.text = ret_text, .first = ret_text->n_bytes, .behind = true};
     for (index += view->first; at < view->bytes + view->n_bytes && ok;)
-        ok = put_next((const precompiled *)part, view, &at, &index, &to);
+        ok = put_next(self, view, &at, &index, &to);
     trim_marks(&to);
     return ok;
 }
@@ -330,6 +333,7 @@ static bool normalize_spaces(const hs__part *part, const hs__text_view *view, hs
 static hs_status configure_spaces(hs__part *part, const json_t *options, hs_error *err)
 {
     const char *base64 = json_string_value(json_object_get(options, "precompiled_charsmap"));
+    ((precompiled *)part)->codes = json_is_true(json_object_get(options, "language_codes"));
     return base64 && !base64[0] ? HS_OK : configure(part, options, err);
 }
 

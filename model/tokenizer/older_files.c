@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MARK       "\u2581"
-#define PIECES_MAX 4000000
+#define MARK "\u2581"
 
 #define BERT_NAMES                                                                                           \
     {                                                                                                        \
@@ -58,16 +57,13 @@ static bool append(json_t *list, json_t *item)
     return !json_array_append_new(list, item);
 }
 
-/* The advice about a missing file. */
-#define ELSEWHERE "--tokenizer DIR reads the tokenizer's files from another folder"
-
 static hs_status need(const hs_bytes *file, const char *name, const old_class *class, hs_error *err)
 {
     if (file->data)
         return HS_OK;
     return hs_fail(err, HS_BAD_MODEL,
-                   "%s needs " HS__TOKENIZER_JSON " or %s; the folder has neither. " ELSEWHERE, class->name,
-                   name);
+                   "%s needs " HS__TOKENIZER_JSON " or %s; the folder has neither. " HS__TOKENIZER_ELSEWHERE,
+                   class->name, name);
 }
 
 static json_t *replace(const char *kind, const char *pattern, const char *content)
@@ -387,7 +383,7 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
     if (!st && by_punctuation)
         st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": split_by_punct is not supported");
     if (!st)
-        st = hs__sentencepiece_parse(&files->sentencepiece, d->vocab_size, &model, err);
+        st = hs__sentencepiece_parse(&files->sentencepiece, d->vocab_size, false, &model, err);
     if (!st)
         st = describe(class, &model, d, err);
     d->vocab_file = "the sentencepiece model";
@@ -395,110 +391,20 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
     return st;
 }
 
-/* ---- source.spm, target.spm and vocab.json: Marian ----
- *
- * transformers has this tokenizer in Python. The sentencepiece library cuts a text, and vocab.json gives the
- * pieces of either model their ids. */
-
-/* Appends a piece that texts are cut into, with its score. */
-static hs_status list_piece(const hs__sentencepiece *piece, json_t *list, bool *has_mark, hs_error *err)
-{
-    const hs_status st = hs__sentencepiece_check(piece, err);
-    if (st)
-        return st;
-    *has_mark |= piece->n_bytes == strlen(MARK) && memcmp(piece->text, MARK, strlen(MARK)) == 0;
-    const bool joins =
-        piece->n_bytes > 1 && memmem(piece->text + 1, piece->n_bytes - 1, MARK, strlen(MARK)) != NULL;
-    if (piece->type != HS__PIECE_NORMAL || joins)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            "the sentencepiece model: the piece '%.*s' is not supported: it is not of the normal kind, "
-            "or crosses words",
-            (int)piece->n_bytes, piece->text);
-    return append(list, json_pack("[s%, f]", piece->text, piece->n_bytes, (double)piece->score))
-               ? HS_OK
-               : no_memory(err);
-}
-
-/* Lists the pieces that texts are cut into. The caller frees *ret_list, even after an error. */
-static hs_status list_pieces(const hs__sentencepiece_model *model, json_t **ret_list, hs_error *err)
-{
-    bool has_mark = false;
-    hs_status st = (*ret_list = json_array()) ? HS_OK : no_memory(err);
-    for (size_t i = 0; !st && i < model->n_pieces; i++)
-        if (model->pieces[i].type != HS__PIECE_CONTROL && model->pieces[i].type != HS__PIECE_UNKNOWN)
-            st = list_piece(&model->pieces[i], *ret_list, &has_mark, err);
-    if (!st && !has_mark)
-        st = hs_fail(err, HS_BAD_MODEL, "the sentencepiece model has no piece '" MARK "'");
-    return st;
-}
-
-/* Describes the tokenizer of one model. Takes the reference to ids, the contents of vocab.json. */
-static hs_status describe_marian(const hs__sentencepiece_model *model, const char *unknown, json_t *ids,
-                                 hs__description *d, hs_error *err)
-{
-    const size_t n = BASE64_ENCODE_RAW_LENGTH(model->charsmap.size);
-    char *base64 = malloc(n + 1);
-    json_t *vocab = NULL;
-    const hs_status st = base64 ? list_pieces(model, &vocab, err) : no_memory(err);
-    if (st) {
-        free(base64);
-        json_decref(vocab);
-        json_decref(ids);
-        return st;
-    }
-    base64_encode_raw(base64, model->charsmap.size, model->charsmap.data);
-    d->json = json_pack("{s:{s:s, s:s%}, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o}, s:o}", "normalizer", "type",
-                        "SentencePiece", "precompiled_charsmap", base64, n, "pre_tokenizer", "type",
-                        "Metaspace", "replacement", MARK, "prepend_scheme", "never", "model", "type",
-                        "Unigram", "unknown_token", unknown, "vocab", vocab, "ids", ids);
-    free(base64);
-    return d->json ? hs__ids_read(ids, "vocab.json", d->vocab_size, &d->entries, err) : no_memory(err);
-}
-
-static hs_status need_marian(const hs_tokenizer_files *files, hs_error *err)
-{
-    const char *missing = !files->source_sentencepiece.data   ? "source.spm"
-                          : !files->target_sentencepiece.data ? "target.spm"
-                          : !files->vocab_json.data           ? "vocab.json"
-                                                              : NULL;
-    if (!missing)
-        return HS_OK;
-    return hs_fail(
-        err, HS_BAD_MODEL,
-        "MarianTokenizer needs source.spm, target.spm and vocab.json; the folder has no %s. " ELSEWHERE,
-        missing);
-}
+/* ---- a sentencepiece model and vocab.json ---- */
 
 static hs_status read_marian(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
                              hs_error *err)
 {
-    bool separate = false;
-    const char *unknown = NULL;
-    json_t *ids = NULL;
-    hs__sentencepiece_model model = {0};
-    hs_status st = need_marian(files, err);
-    if (!st)
-        st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "separate_vocabs", &separate, err);
-    if (!st && separate)
-        st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": separate_vocabs is not supported");
-    if (!st && json_object_size(json_object_get(d->config, "sp_model_kwargs")) > 0)
-        st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": sp_model_kwargs is not supported");
-    if (!st)
-        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
-    if (!st)
-        st = hs__sentencepiece_parse(&files->source_sentencepiece, PIECES_MAX, &model, err);
-    if (!st && model.is_unusual)
-        st = hs_fail(err, HS_BAD_MODEL,
-                     "the sentencepiece model treats white space or unknown characters in a way that is not "
-                     "supported");
-    if (!st)
-        st = hs__json_parse(&files->vocab_json, "vocab.json", &ids, err);
-    if (!st)
-        st = describe_marian(&model, unknown, ids, d, err);
-    d->vocab_file = "vocab.json";
-    hs__sentencepiece_finish(&model);
-    return st;
+    (void)class;
+    return hs__marian_read(files, d, err);
+}
+
+static hs_status read_m2m100(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                             hs_error *err)
+{
+    (void)class;
+    return hs__m2m100_read(files, d, err);
 }
 
 /* ---- template ---- */
@@ -593,6 +499,14 @@ static const old_class classes[] = {
      .one_type = true,
      .pairs_joined = true,
      .in_python = true},
+    {"M2M100Tokenizer",
+     {"m2m_100"},
+     {NULL, "</s>", "<unk>", "<pad>", NULL, false},
+     .read = read_m2m100,
+     .end_key = "eos_token",
+     .one_type = true,
+     .pairs_joined = true,
+     .in_python = true},
     {"DebertaV2Tokenizer", {"deberta-v2"}, BERT_NAMES, .read = read_sentencepiece, .kind = DEBERTA},
     {"EsmTokenizer",
      {"esm"},
@@ -628,12 +542,14 @@ static hs_status find_class(const char *name, const char *type, const old_class 
             return HS_OK;
     }
     if (!name)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            "a model of type '%.64s' needs " HS__TOKENIZER_JSON "; the folder has none. " ELSEWHERE, type);
+        return hs_fail(err, HS_BAD_MODEL,
+                       "a model of type '%.64s' needs " HS__TOKENIZER_JSON
+                       "; the folder has none. " HS__TOKENIZER_SAVE ". " HS__TOKENIZER_ELSEWHERE,
+                       type);
     return hs_fail(err, HS_BAD_MODEL,
                    HS__TOKENIZER_CONFIG
-                   ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON ". " ELSEWHERE,
+                   ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON
+                   ". " HS__TOKENIZER_SAVE ". " HS__TOKENIZER_ELSEWHERE,
                    name);
 }
 
@@ -663,6 +579,8 @@ hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description 
         st = find_class(name, NULL, &class, err);
     if (st)
         return st;
+    if (!name && json_object_set_new(d->config, "tokenizer_class", json_string(class->name)))
+        return no_memory(err);
     d->names = class->names;
     d->in_python = class->in_python;
     st = class->read(class, files, d, err);

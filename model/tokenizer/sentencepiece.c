@@ -1,8 +1,8 @@
 /* sentencepiece.c - reads SentencePiece models (Kudo and Richardson 2018).
  *
  * A model is an untrusted protobuf message (Google's sentencepiece_model.proto), of which the fields that
- * define a Unigram are read. A message is a sequence of fields, each a number and a value whose wire type
- * gives its length, so unknown fields can be skipped. */
+ * define a Unigram or BPE are read. A message is a sequence of fields, each a number and a value whose wire
+ * type gives its length, so unknown fields can be skipped. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
 enum { TRAINER_MODEL_TYPE = 3, TRAINER_SPACE_BEHIND = 24, TRAINER_BYTES = 35, TRAINER_UNKNOWN = 40 };
 enum { NORMALIZER_CHARSMAP = 2, NORMALIZER_PREFIX = 3, NORMALIZER_SPACES = 4, NORMALIZER_ESCAPES = 5 };
 
-#define UNIGRAM 1
+enum { UNIGRAM = 1, BPE = 2 };
 
 typedef struct field {
     uint64_t key;    /* field number << 3 | wire type */
@@ -165,19 +165,19 @@ static bool read_model(hs_bytes message, size_t capacity, hs__sentencepiece_mode
     return true;
 }
 
-hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max, hs__sentencepiece_model *ret_model,
-                                  hs_error *err)
+hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max, bool bpe,
+                                  hs__sentencepiece_model *ret_model, hs_error *err)
 {
     uint64_t type = UNIGRAM;
     *ret_model = (hs__sentencepiece_model){0};
     if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
         return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is truncated or malformed");
-    if (type != UNIGRAM)
+    ret_model->is_bpe = type == BPE;
+    if (type != UNIGRAM && !(bpe && ret_model->is_bpe))
         return hs_fail(
             err, HS_BAD_MODEL,
-            "the sentencepiece model has model_type %llu; supported: 1, Unigram. Save the tokenizer "
-            "as tokenizer.json",
-            (unsigned long long)type);
+            "the sentencepiece model has model_type %llu; supported: 1, Unigram%s. " HS__TOKENIZER_SAVE,
+            (unsigned long long)type, bpe ? ", and 2, BPE" : "");
     if (ret_model->n_pieces > pieces_max)
         return hs_fail(err, HS_BAD_MODEL,
                        "the sentencepiece model has %zu pieces, more than config.json's vocab_size, %zu",

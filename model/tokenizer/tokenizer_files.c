@@ -98,7 +98,7 @@ static hs_status apply_config(hs__description *d, bool generic, hs_error *err)
     hs_status st = generic ? HS_OK : override_bert(d, err);
     if (!st)
         st = override_byte_level(d, err);
-    if (!st && !d->older)
+    if (!st)
         st = hs__languages_configure(d, err);
     if (!st)
         st = hs__special_name(d, "pad_token", d->names.pad, &d->pad, err);

@@ -3,6 +3,7 @@
  *
  *     tokenizer_files.c    tokenizer.json, tokenizer_config.json, added tokens -> hs__description
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
+ *     sentencepiece_ids.c  sentencepiece with vocab.json (Marian, M2M100) -> the same
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
  *     tokenizer_encode.c   texts -> hs_encoding, which begins with finding added tokens
  *     sentencepiece.c      the messages of sentencepiece models
@@ -400,6 +401,14 @@ HS_MUST_USE hs_status hs__ids_read(json_t *vocab, const char *where, size_t voca
 HS_MUST_USE hs_status hs__entries_read(const json_t *options, size_t vocab_size, hs__entries *ret_entries,
                                        hs_error *err);
 
+/* Lists the texts of an array of pieces with scores. Ids are places in the array. The caller frees
+ * ret_entries->items, even after an error. */
+HS_MUST_USE hs_status hs__scored_read(const json_t *vocab, size_t vocab_size, hs__entries *ret_entries,
+                                      hs_error *err);
+
+/* Builds the trie of such an array. */
+HS_MUST_USE hs_status hs__scored_build(const json_t *vocab, hs__trie *ret_trie, hs_error *err);
+
 /* ---- SentencePiece models (sentencepiece.c) ---- */
 
 typedef enum hs__piece_type {
@@ -423,12 +432,13 @@ typedef struct hs__sentencepiece_model {
     hs__sentencepiece *pieces; /* [n_pieces] */
     size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
     hs_bytes charsmap;         /* the normalizer's table; may be empty */
+    bool is_bpe;               /* otherwise a Unigram */
     bool is_unusual;           /* white space is not handled as by default, or unknown characters are bytes */
 } hs__sentencepiece_model;
 
-/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, not a Unigram, or has more than
- * pieces_max pieces. The caller finishes *ret_model, even after an error. */
-HS_MUST_USE hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max,
+/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, neither a Unigram nor, if bpe, BPE,
+ * or has more than pieces_max pieces. The caller finishes *ret_model, even after an error. */
+HS_MUST_USE hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max, bool bpe,
                                               hs__sentencepiece_model *ret_model, hs_error *err);
 void hs__sentencepiece_finish(hs__sentencepiece_model *model);
 
@@ -575,6 +585,11 @@ extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte
 
 #define HS__TOKENIZER_JSON   "tokenizer.json"
 #define HS__TOKENIZER_CONFIG "tokenizer_config.json"
+/* The advice about a missing file, and about one that cannot be read. */
+#define HS__TOKENIZER_ELSEWHERE "--tokenizer DIR reads the tokenizer's files from another folder"
+#define HS__TOKENIZER_SAVE                                                                                   \
+    "To make tokenizer.json, run python3 -c \"import transformers; "                                         \
+    "transformers.AutoTokenizer.from_pretrained('DIR').save_pretrained('DIR')\""
 
 struct hs_tokenizer {
     hs__vocabulary vocabulary;
@@ -622,6 +637,11 @@ HS_MUST_USE hs_status hs__tokenizer_build(hs__description *description, hs_token
 /* Fills json, vocab_file, entries, names and in_python from the files of a folder without tokenizer.json. */
 HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *description,
                                            hs_error *err);
+
+/* Fill json, vocab_file and entries from a sentencepiece model and vocab.json, once the names are set
+ * (sentencepiece_ids.c). */
+HS_MUST_USE hs_status hs__marian_read(const hs_tokenizer_files *files, hs__description *d, hs_error *err);
+HS_MUST_USE hs_status hs__m2m100_read(const hs_tokenizer_files *files, hs__description *d, hs_error *err);
 
 /* Finds the text of a special token: the config's value of this key, else `otherwise`, which may be NULL. */
 HS_MUST_USE static inline hs_status hs__special_name(const hs__description *description, const char *key,

@@ -416,3 +416,34 @@ out:
     free(taken);
     return st;
 }
+
+hs_status hs__scored_read(const json_t *vocab, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+{
+    const size_t n = json_array_size(vocab);
+    if (n > vocab_size)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "tokenizer.json: model.vocab has %zu pieces, more than config.json's vocab_size, %zu",
+                       n, vocab_size);
+    ret_entries->items = calloc(n + 1, sizeof *ret_entries->items);
+    if (!ret_entries->items)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < n; i++) {
+        const json_t *piece = json_array_get(json_array_get(vocab, i), 0);
+        const char *text = json_string_value(piece);
+        st = hs__token_check(text, json_string_length(piece), "tokenizer.json", err);
+        ret_entries->items[ret_entries->n++] =
+            (hs__token_entry){text, (uint32_t)json_string_length(piece), (int32_t)i};
+    }
+    return st;
+}
+
+hs_status hs__scored_build(const json_t *vocab, hs__trie *ret_trie, hs_error *err)
+{
+    hs__entries entries = {0};
+    hs_status st = hs__scored_read(vocab, SIZE_MAX, &entries, err);
+    if (!st)
+        st = hs__trie_build(entries.items, entries.n, ret_trie, err);
+    free(entries.items);
+    return st;
+}

@@ -1,4 +1,4 @@
-"""Records what transformers' MarianTokenizer makes of every code point and of many hard texts;
+"""Records what transformers' MarianTokenizer and M2M100Tokenizer make of every code point and of many hard texts;
 tests/unit/test_tokenizer_oracle.c replays it.
 
     python3 -m venv /tmp/oracle
@@ -6,10 +6,11 @@ tests/unit/test_tokenizer_oracle.c replays it.
     CORPUS=../shared/corpus/wiki-1.jsonl.xz /tmp/oracle/bin/python tests/reference/tokenizer_marian_fixtures.py
 
 Trains small SentencePiece models on the corpus's first texts. vocab.json lacks some of their pieces, as published ones do, and has
-tokens that no model has. The tokenizer is in Python and has no offsets, so ids alone are recorded.
+tokens that no model has. The tokenizers are in Python and have no offsets, so ids alone are recorded. M2M100's models are a Unigram and
+a BPE.
 
 Writes tests/unit/tokenizer_marian_oracle.xz, in the terms of oracle_file.py:
-    u32 n_tokenizers, then each: vocab.json (text), source.spm (text), u32 n_cases, then each: text, u32 n_ids, ids (u32)
+    u32 n_tokenizers, then each: model_type (text), vocab.json (text), sentencepiece model (text), u32 n_cases, then each: text, u32 n_ids, ids (u32)
 """
 import io
 import json
@@ -22,6 +23,7 @@ import tempfile
 import oracle_file
 import sentencepiece
 import transformers
+from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
 
 CORPUS = os.environ.get("CORPUS", "../shared/corpus/wiki-1.jsonl.xz")
 rng = random.Random(20261126)
@@ -35,11 +37,11 @@ def corpus(first, n):
                 yield text
 
 
-def trained(rule, first):
+def trained(rule, first, kind="unigram", **options):
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=corpus(first, 200), model_writer=out, vocab_size=500, model_type="unigram",
-        normalization_rule_name=rule, num_threads=2, minloglevel=2, bos_id=-1, eos_id=0, unk_id=1)
+        sentence_iterator=corpus(first, 200), model_writer=out, vocab_size=500, model_type=kind,
+        normalization_rule_name=rule, num_threads=2, minloglevel=2, **options)
     return out.getvalue()
 
 
@@ -74,19 +76,41 @@ def put_ids(ids):
     return struct.pack(f"<I{len(ids)}I", len(ids), *ids)
 
 
-def section(rule):
-    source, target = trained(rule, 0), trained(rule, 500)
-    ids = {"</s>": 0, "<unk>": 1}
-    for piece in [*pieces(source), *pieces(target), "中", "ßß", ">>fra<<", ">>deu<<", "<pad>"]:
+def listed(special, *models):
+    """Ids of the special tokens, of most pieces, and of texts that no model has."""
+    ids = {token: i for i, token in enumerate(special)}
+    for piece in [*(piece for model in models for piece in pieces(model)), "中", "ßß", ">>fra<<", ">>deu<<", "<pad>"]:
         if piece[0] in "<>" or rng.random() < 0.95:
             ids.setdefault(piece, len(ids))
+    return ids
+
+
+def section(kind, ids, model, tokenizer_class, files, cases, **options):
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("source.spm", source), ("target.spm", target), ("vocab.json", json.dumps(ids).encode())):
+        for name, content in {"vocab.json": json.dumps(ids).encode(), **files}.items():
             with open(os.path.join(folder, name), "wb") as out:
                 out.write(content)
-        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
-    cases = [oracle_file.put_text(text) + put_ids(tokenizer(text)["input_ids"]) for text in texts()]
-    return oracle_file.put_text(json.dumps(ids)) + oracle_file.put_text(source) + oracle_file.put_list(cases)
+        tokenizer = tokenizer_class.from_pretrained(folder, **options)
+    cases = [oracle_file.put_text(text) + put_ids(tokenizer(text)["input_ids"]) for text in cases]
+    return b"".join(map(oracle_file.put_text, (kind, json.dumps(ids), model))) + oracle_file.put_list(cases)
 
 
-oracle_file.write("tests/unit/tokenizer_marian_oracle.xz", oracle_file.put_list([section("nmt_nfkc"), section("identity")]))
+def marian(rule):
+    ends = {"bos_id": -1, "eos_id": 0, "unk_id": 1}
+    source, target = trained(rule, 0, **ends), trained(rule, 500, **ends)
+    return section("marian", listed(["</s>", "<unk>"], source, target), source, transformers.MarianTokenizer,
+                   {"source.spm": source, "target.spm": target}, texts())
+
+
+LANGUAGES = [f"__{code}__" for code in FAIRSEQ_LANGUAGE_CODES["m2m100"]]
+
+
+def m2m100(rule, kind):
+    model = trained(rule, 0, kind)
+    more = ("__fr__", " __fr__ a__zu__b __xx__ _", ">>fra<< a", "<s>__en__</s>", *(mixed(9) + "__de__" + mixed(9) for _ in range(50)))
+    return section("m2m_100", listed(["<s>", "<pad>", "</s>", "<unk>"], model), model, transformers.M2M100Tokenizer,
+                   {"sentencepiece.bpe.model": model}, [*texts(), *more], additional_special_tokens=list(LANGUAGES))
+
+
+oracle_file.write("tests/unit/tokenizer_marian_oracle.xz", oracle_file.put_list(
+    [marian("nmt_nfkc"), marian("identity"), m2m100("nmt_nfkc", "bpe"), m2m100("identity", "bpe"), m2m100("nmt_nfkc", "unigram")]))

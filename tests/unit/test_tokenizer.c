@@ -503,8 +503,23 @@ static const struct {
     {MARIAN_FOLDER(MARK_PIECE, "{\"<unk>\":20}"), "vocab.json: the id of '<unk>' must be below"},
     {MARIAN_FOLDER(MARK_PIECE, "{\"<unk>\":0,\"a\":0}"), "vocab.json has id 0 twice"},
     {MARIAN_FOLDER(MARK_PIECE, "{\"</s>\":0}"), "vocab.json: the vocabulary has no token '<unk>'"},
+    {{.config = FILE_OF("{\"model_type\":\"m2m_100\"}"), .vocab_json = FILE_OF("{\"<unk>\":0}")},
+     "M2M100Tokenizer needs vocab.json and sentencepiece.bpe.model; the folder has no sentencepiece"},
+#define M2M100_FOLDER(codes, pieces)                                                                         \
+    {                                                                                                        \
+        .tokenizer_config =                                                                                  \
+            FILE_OF("{\"tokenizer_class\":\"M2M100Tokenizer\",\"language_codes\":\"" codes "\"}"),           \
+        .sentencepiece = FILE_OF(pieces), .vocab_json = FILE_OF("{\"<unk>\":0,\"</s>\":1}")                  \
+    }
+#define IS_BPE "\x12\x02\x18\x02"
+    {M2M100_FOLDER("m2m", MARK_PIECE), "language_codes is 'm2m'; supported: m2m100, wmt21"},
+    {M2M100_FOLDER("wmt21", MARK_PIECE "\x0a\x06\x0a\x04\u2581!" IS_BPE),
+     "the sentencepiece model: no piece is the character '!' of '\u2581!'"},
+    {M2M100_FOLDER("wmt21", MARK_PIECE "\x12\x02\x18\x03"),
+     "model_type 3; supported: 1, Unigram, and 2, BPE"},
+    {M2M100_FOLDER("m2m100", MARK_PIECE), "vocab.json: the id of '__"},
     {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
-     "a model of type 'modernbert' needs tokenizer.json"},
+     "a model of type 'modernbert' needs tokenizer.json; the folder has none. To make tokenizer.json, run"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},

@@ -381,19 +381,24 @@ static void check_ids(const hs_tokenizer *tokenizer, uint32_t which, cursor *c)
 }
 
 /* tokenizer_marian_fixtures.py */
-START_TEST(every_case_of_marian)
+START_TEST(every_case_of_sentencepiece_ids)
 {
-    static const char config[] = "{\"model_type\":\"marian\"}";
     size_t size;
     unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_marian_oracle.xz", &size);
     cursor c = {file, file + size};
     for (uint32_t n_tokenizers = take_u32(&c); n_tokenizers > 0; n_tokenizers--) {
-        const hs_text vocab = take_text(&c), model = take_text(&c);
+        const hs_text type = take_text(&c), vocab = take_text(&c), model = take_text(&c);
+        char config[64];
+        const int n =
+            snprintf(config, sizeof config, "{\"model_type\":\"%.*s\"}", (int)type.n_bytes, type.bytes);
+        const hs_bytes pieces = {model.bytes, model.n_bytes};
+        const bool is_marian = type.bytes[1] == 'a';
         hs_tokenizer *tokenizer =
-            create_from(&(hs_tokenizer_files){.config = {config, sizeof config - 1},
+            create_from(&(hs_tokenizer_files){.config = {config, (size_t)n},
                                               .vocab_json = {vocab.bytes, vocab.n_bytes},
-                                              .source_sentencepiece = {model.bytes, model.n_bytes},
-                                              .target_sentencepiece = {model.bytes, model.n_bytes}});
+                                              .source_sentencepiece = is_marian ? pieces : (hs_bytes){0},
+                                              .target_sentencepiece = is_marian ? pieces : (hs_bytes){0},
+                                              .sentencepiece = is_marian ? (hs_bytes){0} : pieces});
         const uint32_t n_cases = take_u32(&c);
         for (uint32_t k = 0; k < n_cases; k++)
             check_ids(tokenizer, k, &c);
@@ -414,7 +419,7 @@ int main(void)
     tcase_add_test(oracle, every_case_of_causal_models);
     tcase_add_test(oracle, every_case_of_unigram);
     tcase_add_test(oracle, every_case_of_folders);
-    tcase_add_test(oracle, every_case_of_marian);
+    tcase_add_test(oracle, every_case_of_sentencepiece_ids);
     suite_add_tcase(suite, oracle);
     return tests_run(suite);
 }
