@@ -662,9 +662,10 @@ def test_the_database_keeps_within_the_space_that_was_reserved(start_server, tmp
 
 
 def test_names_beyond_a_limit_are_left_out(tmp_path):
-    """Parts of speech come from the file; any number of them would fit into a text."""
+    """Parts of speech come from the file; any number of them would fit into a text. Its first word has one where [CLS] is masked."""
     blocks = "\n\n".join(f"1\tdog\tdog\tP{k}\t_\t_\t0\tR{k}\t_\t_" for k in range(5000))
     (tmp_path / "bank.conllu").write_text(blocks + "\n\n")
-    folder = corpus(tmp_path / "bank.conllu", tmp_path / "out", "--search-texts=5000", "--layers=1", "--max-tokens=8")
+    folder = corpus(tmp_path / "bank.conllu", tmp_path / "out", "--search-texts=5000", "--layers=1", "--max-tokens=8",
+                    "--special-tokens=mask")
     with contextlib.closing(sqlite3.connect(folder / "search.sqlite")) as db:
         assert db.execute("SELECT count(*), max(name) FROM names").fetchone() == (4096, 4096)

@@ -9,6 +9,7 @@
 #include "server/corpus/counters/examples.h"
 #include "server/corpus/counters/pairs_file.h"
 #include "server/corpus/counters/words.h"
+#include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/corpus_run.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -19,6 +20,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -367,6 +369,61 @@ static void folder_empty(const char *out)
     ck_assert_int_eq(system(command), 0);
 }
 
+/* Each token of a text is masked and predicted, in a pass of its own. A pass that fails frees only what it
+ * made, not the capture that the text has; of that, the runtime may keep blocks. */
+START_TEST(a_pass_of_masked_tokens_survives_every_refused_allocation)
+{
+    enum { T = 6 };
+    const hs__counter *masked = &hs__counter_masked_tokens;
+    const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
+    const hs_corpus_options counted = {.layers = hs_all_numbers,
+                                       .n_layers = 1,
+                                       .n_heads = 12,
+                                       .tokens_max = 16,
+                                       .vocab_size = 8192,
+                                       .thresholds = (float[]){0.3f},
+                                       .n_thresholds = 1,
+                                       .attention_threshold = 0.3f,
+                                       .n_parts = 1,
+                                       .masked = true};
+    const char *texts[HS__SETTINGS_MAX] = {0};
+    int32_t ids[T] = {2, 50, 51, 52, 53, 3};
+    uint8_t special[T] = {1, 0, 0, 0, 0, 1};
+    hs__text text = {.encoding = {.n_tokens = T, .ids = ids, .special = special}};
+    hs__text_pass pass = {.texts = &text, .n = 1, .sequences = {{.ids = ids, .n_tokens = T}}};
+    hs__corpus_job job = job_make();
+    hs__counting counting = {.counter = masked, .job = &job, .statistics = &counted};
+    void *worker = NULL;
+    size_t wrong;
+    bool refused = true;
+    texts[hs__setting_find("layers")] = "0";
+    texts[hs__setting_find("thresholds")] = "0.3";
+    texts[hs__setting_find("masked_share")] = "1";
+    ck_assert_int_eq(hs__corpus_settings_read(texts, model, &job.settings, &wrong, NULL), HS_OK);
+    counting.options = job.settings.options[HS__NUMBER_OF_masked_tokens];
+    ck_assert_int_eq(hs_corpus_stats_create(&counted, &pass.statistics, NULL), HS_OK);
+    ck_assert_int_eq(hs_workspace_create(engine, 16, &pass.workspace, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_capture_create(NULL, hs_engine_shape(engine), &selection, T, &pass.sequences[0].capture, NULL),
+        HS_OK);
+    ck_assert_int_eq(masked->worker_create(&counting, NULL, &worker, NULL), HS_OK);
+    for (size_t nth = 0; refused; nth++) {
+        const size_t live = chaos_live();
+        chaos_refuse(nth);
+        const hs_status st = masked->pass(worker, &pass, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_uint_ge(chaos_live(), live);
+    }
+    ck_assert_uint_eq(hs_corpus_masked_read(pass.statistics).n, 4);
+    masked->worker_destroy(worker);
+    hs_capture_destroy(pass.sequences[0].capture);
+    hs_workspace_destroy(pass.workspace);
+    hs_corpus_stats_destroy(pass.statistics);
+    hs__corpus_settings_finish(&job.settings);
+}
+END_TEST
+
 /* A run that an allocation has ended continues to the same arrays. */
 START_TEST(a_run_survives_every_refused_allocation)
 {
@@ -441,6 +498,26 @@ START_TEST(no_part_of_a_report_is_left_out_silently)
         }
     json_decref(whole);
     hs__corpus_results_finish(&results);
+}
+END_TEST
+
+/* ---- comparison ---- */
+
+START_TEST(as_many_runs_as_allowed_are_compared)
+{
+    static const char report[] = "{\"provenance\":{\"model\":{\"name\":\"mini\"},\"input\":{\"sha256\":"
+                                 "\"cd\"},\"options\":{\"thresholds\":"
+                                 "[0.3],\"threshold\":0.3}},\"layers\":[0],\"heads\":1,\"head_figures\":[]}";
+    const size_t live = chaos_live();
+    hs__comparison *comparison = hs__comparison_create((double)NAN);
+    hs_error err = {0};
+    ck_assert_ptr_nonnull(comparison);
+    for (size_t r = 0; r < HS__COMPARED_RUNS_MAX; r++)
+        ck_assert_int_eq(hs__comparison_add(comparison, "a", report, sizeof report - 1, NULL), HS_OK);
+    ck_assert_int_eq(hs__comparison_add(comparison, "a", report, sizeof report - 1, &err), HS_TOO_LARGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "at most 100 runs"));
+    hs__comparison_destroy(comparison);
+    ck_assert_uint_eq(chaos_live(), live);
 }
 END_TEST
 
@@ -576,6 +653,8 @@ int main(void)
     tcase_add_test(tc, an_input_without_a_text_fails);
     tcase_add_test(tc, a_stream_skips_to_the_end_of_its_input);
     tcase_add_loop_test(tc, a_text_is_kept_up_to_its_last_token, 0, N_SPANS);
+    tcase_add_test(tc, as_many_runs_as_allowed_are_compared);
+    tcase_add_test(tc, a_pass_of_masked_tokens_survives_every_refused_allocation);
     tcase_add_loop_test(tc, pairs_appear_when_the_run_is_complete, 0, N_PAIRS_NAMES);
     tcase_add_test(tc, pairs_that_cannot_be_opened_leave_the_run);
     tcase_add_test(tc, pairs_that_cannot_be_written_say_why);
