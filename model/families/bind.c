@@ -272,12 +272,6 @@ static size_t norm_width(const hs__module *module, const hs_architecture *archit
     }
 }
 
-/* Returns the heads whose queries or keys a module norms. */
-static size_t heads_normed(const hs__module *module, const hs_shape *shape)
-{
-    return module->parts[0] == HS__QUERY_NORM ? shape->n_heads : hs_shape_kv_heads(shape);
-}
-
 /* Reads the norms <name>.0, <name>.1, ... of heads into one matrix: their place in qk_gammas. */
 static void gather_norms(binder *b, const hs__module *module, size_t index, size_t number,
                          hs_architecture *architecture, hs_norm *ret_norm)
@@ -295,7 +289,8 @@ static void gather_norms(binder *b, const hs__module *module, size_t index, size
     float *gammas = architecture->qk_gammas + index * n_all * d;
     gammas += module->parts[0] == HS__QUERY_NORM ? 0 : shape->n_heads * d;
     *ret_norm = (hs_norm){
-        .gamma = {.data = gammas, .n_rows = heads_normed(module, shape), .n_columns = d, .dtype = HS_F32}};
+        .gamma = {
+            .data = gammas, .n_rows = hs__module_heads(module, shape), .n_columns = d, .dtype = HS_F32}};
     for (size_t h = 0; h < ret_norm->gamma.n_rows && !b->status; h++) {
         char name[64];
         hs_norm norm = {0};
@@ -340,7 +335,7 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
         if (norm && module->numbered)
             gather_norms(b, module, index, number, architecture, norm);
         else if (norm)
-            bind_norm_rows(b, module->by_head ? heads_normed(module, &architecture->shape) : 0,
+            bind_norm_rows(b, module->by_head ? hs__module_heads(module, &architecture->shape) : 0,
                            norm_width(module, architecture),
                            hs__module_is_biased(module, b->layout, architecture), norm);
         else

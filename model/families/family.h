@@ -281,6 +281,9 @@ const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task tas
 /* Returns true if the model has the module, in the layers that it is for. */
 bool hs__module_exists(const hs__module *module, const hs_architecture *architecture);
 
+/* Returns the heads whose queries or keys a module norms. */
+size_t hs__module_heads(const hs__module *module, const hs_shape *shape);
+
 bool hs__module_is_biased(const hs__module *module, const hs__layout *layout,
                           const hs_architecture *architecture);
 

@@ -90,6 +90,11 @@ bool hs__module_exists(const hs__module *module, const hs_architecture *architec
     return true;
 }
 
+size_t hs__module_heads(const hs__module *module, const hs_shape *shape)
+{
+    return module->parts[0] == HS__QUERY_NORM ? shape->n_heads : hs_shape_kv_heads(shape);
+}
+
 bool hs__module_is_biased(const hs__module *module, const hs__layout *layout,
                           const hs_architecture *architecture)
 {
@@ -149,6 +154,16 @@ static bool is_of(const tensor_names *names, const hs__module *module, const cha
            (strcmp(parameter, "bias") == 0 || (is_norm(module) && strcmp(parameter, "beta") == 0));
 }
 
+/* Skips the number of one of a module's heads and the dot behind it. Returns false if there is none. */
+static bool head_skip(const hs__module *module, const hs_shape *shape, const char **name)
+{
+    const int64_t last = (int64_t)hs__module_heads(module, shape) - 1;
+    int64_t head;
+    const bool found = **name != '-' && !hs_integer_read(*name, name, 0, last, &head) && **name == '.';
+    *name += found;
+    return found;
+}
+
 static bool is_known(const tensor_names *names, const char *rest)
 {
     const size_t n_below = strlen(names->layout->below);
@@ -161,8 +176,8 @@ static bool is_known(const tensor_names *names, const char *rest)
             !hs__module_exists(module, names->architecture))
             continue;
         const char *parameter = rest + n + 1;
-        if (module->numbered)
-            parameter += strspn(parameter, "0123456789") + 1;
+        if (module->numbered && !head_skip(module, &names->architecture->shape, &parameter))
+            continue;
         if (is_of(names, module, parameter))
             return true;
     }

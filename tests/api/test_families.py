@@ -132,6 +132,18 @@ def test_buffers_that_transformers_saved(folder_of, tmp_path, family):
     assert done.returncode == 1 and f"have no tensor {prefix}{layer}*.attn.scale" in done.stderr.decode()
 
 
+@pytest.mark.parametrize("name", ["q_layernorm.norms.6.weight", "k_layernorm.norms.3.weight", "q_layernorm.norms.0", "q_layernorm.norms.",
+                                  "q_layernorm.norms.0_weight", "q_layernorm.norms.weight"])
+def test_norms_of_heads_that_are_not_there(folder_of, tmp_path, name):
+    """The norms of StableLM's heads have numbers, and so many as there are heads of queries or of keys."""
+    folder = folder_of("cohere", "stablelm_normed")
+    copy = shutil.copytree(folder, tmp_path / folder.name)
+    tensors = checkpoint.read_safetensors(folder / "model.safetensors")
+    checkpoint.write_safetensors(copy / "model.safetensors", tensors | {"model.layers.0.self_attn." + name: np.ones(8)})
+    done = subprocess.run([HEADSCOPE, "models", copy], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1 and f"have no tensor model.layers.0.self_attn.{name};" in done.stderr
+
+
 # An unknown character and a written padding: ids 1 and 0, one of which moves positions where padding is counted out.
 @pytest.mark.parametrize("text", ["pair", "word", "empty", "the \u6f22 war [PAD] was [MASK] [PAD]\u6f22 long"])
 @pytest.mark.parametrize("family", FAMILIES)
