@@ -204,7 +204,8 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
     return st ? st : digest_files(model, files, err);
 }
 
-/* Finds the folder with the model's files: dir, or that of an adapter's base model. Reads the adapter's
+/* Finds the folder with the model's files: dir, that of an adapter's base model, or that of a sentence
+ * encoder's Transformer. Reads the adapter's
  * config. Refuses a folder with both, to whose model transformers would add the adapter. */
 static hs_status find_folder(const char *dir, model_files *files, char ret_dir[PATH_MAX], hs_error *err)
 {
@@ -217,7 +218,10 @@ static hs_status find_folder(const char *dir, model_files *files, char ret_dir[P
         return hs_fail(err, HS_BAD_MODEL,
                        "the folder has config.json and adapter_config.json; move the adapter to a folder of "
                        "its own, or merge it with merge_and_unload() of PEFT");
-    return st || !files->adapter.data ? st : hs__adapter_base(&files->adapter, ret_dir, err);
+    if (st || files->config.data)
+        return st;
+    return files->adapter.data ? hs__adapter_base(&files->adapter, ret_dir, err)
+                               : hs__sentence_transformer(dir, ret_dir, err);
 }
 
 /* Reads the small files, those of the tokenizer from its own folder if it has one. The caller frees them with
@@ -305,9 +309,8 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
-        st = hs__sentence_open(files.adapter.data && has_sentence(dir) ? dir : base,
-                               model->architecture.shape.hidden, &model->architecture.sentence,
-                               model->sentence, &reason);
+        st = hs__sentence_open(has_sentence(dir) ? dir : base, base, model->architecture.shape.hidden,
+                               &model->architecture.sentence, model->sentence, &reason);
     free_files(&files);
     if (st) {
         hs_model_close(model);

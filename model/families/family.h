@@ -367,8 +367,13 @@ HS_MUST_USE hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret
  * untouched on failure. Fails with HS_BAD_MODEL, naming the key, and with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__prompts_parse(const hs_bytes *file, hs_sentence_head *head, hs_error *err);
 
-/* Reads the modules of the checkpoint in folder dir. Without modules.json *ret_head and *ret_weights stay as
- * they are. ret_weights [HS_SENTENCE_DENSE_MAX] holds the weights of the Dense modules, which the head points
- * into. The caller finishes them, even after an error, and frees ret_head->prompts. */
-HS_MUST_USE hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *ret_head,
-                                        hs__shards *ret_weights, hs_error *err);
+/* Finds the folder of a checkpoint's Transformer, by modules.json: dir itself, also without that file, or
+ * dir/0_Transformer. */
+HS_MUST_USE hs_status hs__sentence_transformer(const char *dir, char ret_dir[PATH_MAX], hs_error *err);
+
+/* Reads the modules of the checkpoint in folder dir, whose Transformer is in folder transformer, perhaps the
+ * same. Without modules.json *ret_head and *ret_weights stay as they are. ret_weights [HS_SENTENCE_DENSE_MAX]
+ * holds the weights of the Dense modules, which the head points into. The caller finishes them, even after an
+ * error, and frees ret_head->prompts. */
+HS_MUST_USE hs_status hs__sentence_open(const char *dir, const char *transformer, size_t hidden,
+                                        hs_sentence_head *ret_head, hs__shards *ret_weights, hs_error *err);

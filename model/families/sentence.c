@@ -67,10 +67,6 @@ static hs_status read_module(const json_t *module, hs__modules *modules, hs_erro
                        MODULES_FILE ": %s is module %zu; the order must be Transformer, Pooling, any Dense, "
                                     "Normalize",
                        kind_names[kind], modules->n);
-    if (kind == HS__MODULE_TRANSFORMER && *path)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            MODULES_FILE ": the Transformer is in the folder %s; it must be in the model's own folder", path);
     if (kind != HS__MODULE_TRANSFORMER && !*path)
         return hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": %s must have a folder of its own",
                        kind_names[kind]);
@@ -419,22 +415,48 @@ static hs_status open_module(const hs__modules *modules, size_t i, opening o, hs
     return st ? hs_fail(err, st, "%s: %s", o.path, reason.text) : HS_OK;
 }
 
-hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *ret_head,
-                            hs__shards *ret_weights, hs_error *err)
+/* Reads modules.json. Without that file the list stays empty. */
+static hs_status open_list(const char *dir, hs__modules *ret_modules, hs_error *err)
 {
     hs_bytes file = {0};
-    hs__modules modules = {0};
+    *ret_modules = (hs__modules){0};
+    hs_status st = hs__file_read(dir, MODULES_FILE, true, &file, err);
+    if (!st && file.data)
+        st = hs__modules_parse(&file, ret_modules, err);
+    free((void *)file.data);
+    return st;
+}
+
+hs_status hs__sentence_transformer(const char *dir, char ret_dir[PATH_MAX], hs_error *err)
+{
+    hs__modules modules;
+    const hs_status st = open_list(dir, &modules, err);
+    if (st)
+        return st;
+    const char *path = modules.n ? modules.paths[0] : "";
+    if ((size_t)snprintf(ret_dir, PATH_MAX, "%s%s%s", dir, *path ? "/" : "", path) >= PATH_MAX)
+        return hs_fail(err, HS_IO, "the path is too long");
+    return HS_OK;
+}
+
+hs_status hs__sentence_open(const char *dir, const char *transformer, size_t hidden,
+                            hs_sentence_head *ret_head, hs__shards *ret_weights, hs_error *err)
+{
+    hs__modules modules;
     hs_sentence_head head = {0};
     size_t width = hidden;
-    hs_status st = hs__file_read(dir, MODULES_FILE, true, &file, err);
-    if (st || !file.data)
+    hs_status st = open_list(dir, &modules, err);
+    if (st || !modules.n)
         return st;
-    st = hs__modules_parse(&file, &modules, err);
-    free((void *)file.data);
+    if (*modules.paths[0] && strcmp(dir, transformer) == 0)
+        st = hs_fail(err, HS_BAD_MODEL,
+                     MODULES_FILE ": the Transformer is in the folder %s, but the model's own folder has a "
+                                  "config.json, too",
+                     modules.paths[0]);
     for (size_t i = 1; i < modules.n && !st; i++)
         st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
     if (!st)
-        st = open_length(dir, &head, err);
+        st = open_length(transformer, &head, err);
     if (!st)
         st = open_prompts(dir, &head, err); /* the last one, because it allocates */
     if (!st)

@@ -154,7 +154,8 @@ def modules(*kinds):
     ("modules.json", modules("Transformer", "Normalize", "Pooling"), "the order must be"),
     ("modules.json", modules("Transformer", "Pooling", "Normalize", "Dense"), "the order must be"),
     ("modules.json", '[{"type": "Transformer", "path": "../other"}]', "plain name of a folder"),
-    ("modules.json", '[{"type": "Transformer", "path": "0_Transformer"}]', "0_Transformer"),
+    ("modules.json", '[{"type": "Transformer", "path": "0_Transformer"}, {"type": "Pooling", "path": "1_Pooling"}]',
+     "in the folder 0_Transformer, but the model's own folder has a config.json, too"),
     ("modules.json", modules("Transformer", *["Pooling"] * 8), "more than 8 modules"),
     ("1_Pooling/config.json", "{}", "pooling_mode must be"),
     ("1_Pooling/config.json", '{"pooling_mode": "attention"}', "pooling_mode must be"),
@@ -272,6 +273,26 @@ def test_the_length_of_texts_is_the_encoders(headscope, encoders, tmp_path, leng
         done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", *more, "-"],
                               input=b"the war " * 300, capture_output=True)
         assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == expected
+
+
+def test_a_transformer_in_its_own_folder(headscope, encoders, tmp_path):
+    """0_Transformer/, as sentence-transformers 2 saved it: the same vector, and its own max_seq_length."""
+    root, apart = tmp_path / "root", tmp_path / "apart"
+    for folder in root, apart:
+        shutil.copytree(encoders["dense"][0], folder)
+        (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    (apart / "0_Transformer").mkdir()
+    for file in [file for file in apart.iterdir() if file.is_file() and file.name != "modules.json"]:
+        file.rename(apart / "0_Transformer" / file.name)
+    modules = json.loads((apart / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (apart / "modules.json").write_text(json.dumps(modules))
+    found = []
+    for folder in root, apart:
+        done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", "-"], input=b"the war " * 9, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        found.append({key: value for key, value in json.loads(done.stdout).items() if key != "model"})
+    assert found[0] == found[1] and len(found[0]["tokens"]) == 9
 
 
 def test_a_length_that_is_none_is_refused(headscope, encoders, tmp_path):
