@@ -51,7 +51,7 @@ test("routes by patching from a second text, and what each token's state restore
   const routes = page.getByRole("button", { name: / → .* by \d/ });
   await expect(routes).toHaveCount(8);
   await page.getByText("Restored by each token’s state").click();
-  const rows = bodyRows(page.getByRole("region", { name: "Restored by one token’s state" }).getByRole("table"));
+  const rows = bodyRows(page.getByRole("region", { name: "Restored by each token’s state" }).getByRole("table"));
   await expect(rows).toHaveCount(9);
   // As the service answers for the tokens that both texts predict.
   const predicted = async (text: string): Promise<number> => {

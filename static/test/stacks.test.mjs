@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { learnModels } from "../src/app/model-facts.ts";
 import { inWords } from "../src/app/problems.ts";
-import { headRequest, mayBeLong, overviewRequest, savedRequest, tokensRequest } from "../src/app/requests.ts";
+import { headRequest, mayBeLong, overviewRequest, savedRequest, sourcePatchMapRequest, tokensRequest } from "../src/app/requests.ts";
 import { keepsPin, notedIn, rowTexts, shownTexts, stackOf, withinStack } from "../src/app/stacks.ts";
 import { INITIAL, formatState, parseState } from "../src/app/state.ts";
 import "../src/fields.ts";
@@ -68,6 +68,11 @@ test("links hold the target and the stack, and views show what they can of it", 
   // A patch has the target of the first text, whoever wrote it.
   const { text_target, max_new_tokens, target_ids } = tokensRequest({ ...linked, target_ids: [3, 4] });
   assert.deepEqual([text_target, max_new_tokens, target_ids], [undefined, undefined, [3, 4]]);
+  // States of the text are the encoder's; the target stays, and the second text has none.
+  const patch = { from: { text: "One hut.", target_ids: [3, 4] }, target: { token: 5, position: 1 } };
+  const sourced = sourcePatchMapRequest({ ...linked, model: "nllb", tlang: "fra_Latn" }, patch);
+  assert.deepEqual([sourced.stack, sourced.text_target, sourced.target_ids, sourced.target_language], [undefined, undefined, [3, 4], "fra_Latn"]);
+  assert.deepEqual([sourced.effects_of.from, sourced.target, sourced.outputs], [{ text: "One hut." }, patch.target, ["patch_map"]]);
   const followed = withinStack({ ...linked, sort: "high_pairs", seek: "previous", relation: "similar" });
   assert.deepEqual([followed.sort, followed.seek, followed.relation], ["none", "", "to"]);
   const cell = (view) => withinStack({ ...linked, view, pin: [3, 5], kind: "identity", what: "attention" });

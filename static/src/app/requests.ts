@@ -281,6 +281,15 @@ export const patchedEffectsRequest = (state: Requested, layers: number[], patch:
 export const patchMapRequest = (state: Requested, patch: Patch): AnalyzeRequest =>
   wholeRequest(state, [0], "all", ["patch_map"], patchOf(patch));
 
+// The same of each token of the text that a decoder reads, by the encoder's layers. `target_ids`: the decoder's target.
+export const sourcePatchMapRequest = (state: Requested, { from, target }: Patch): AnalyzeRequest => {
+  const { target_ids, ...source } = from;
+  return patchMapRequest(
+    { ...state, stack: "encoder", ...(target_ids ? { target_ids } : {}) },
+    { from: source, target },
+  );
+};
+
 // The distances between all heads, of their outputs.
 export const distancesRequest = (state: Requested): AnalyzeRequest =>
   wholeRequest(state, "all", "all", ["head_distances"], { head_distance: "cka" });

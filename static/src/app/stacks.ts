@@ -29,11 +29,12 @@ export function writtenOf(state: Written): number {
 
 // The languages that a request names, as far as its model has them.
 export function languagesOf(
-  state: Written & Pick<State, "lang" | "tlang">,
+  state: Written & Pick<State, "lang" | "tlang"> & Pick<AnalyzeRequest, "target_ids">,
 ): Pick<AnalyzeRequest, "source_language" | "target_language"> {
   const facts = factsOf(state.model);
   const has = (code: string): boolean => code !== "" && (facts?.languages.includes(code) ?? true);
-  const decodes = stackOf(state) !== "encoder" && (targetOf(state) !== "" || writtenOf(state) > 0);
+  const ofDecoder = stackOf(state) !== "encoder" && (targetOf(state) !== "" || writtenOf(state) > 0);
+  const decodes = ofDecoder || state.target_ids !== undefined;
   return {
     ...(has(state.lang) ? { source_language: state.lang } : {}),
     ...(decodes && has(state.tlang) ? { target_language: state.tlang } : {}),

@@ -10,6 +10,8 @@ import {
   patchedEffectsRequest,
   patchMapRequest,
   predictionRequest,
+  sourcePatchMapRequest,
+  type AnalyzeRequest,
   type Requested,
   type Patch,
 } from "../../app/requests";
@@ -29,8 +31,11 @@ import type { Target } from "../../passes/target";
 export interface Patching {
   patch: Patch;
   words: string; // the number followed
+  tlang: string; // the target's language, as far as its ids do not have it
+  sources: number | null; // tokens of the second text, if a decoder reads it
 }
 
+type Followed = Pick<Patching, "patch" | "words">;
 type Sought = Patching | { refusal: string } | { waiting: Entry<JsonAnswer> };
 
 const quoted = (token: string): string => `“${escapeBidi(token)}”`;
@@ -57,12 +62,22 @@ export function patchingOf(app: App, answer: Answer, at: number, target: Target 
     return {
       refusal: `The second text has ${there} tokens, the first one ${here}. Patching goes position by position, so both need the same number: replace words by others of as many tokens.`,
     };
-  if (target) return { patch: { from, target: target.request }, words: target.words };
-  return ofPredictions(app, answer, at, from, other);
+  const followed = target
+    ? { patch: { from, target: target.request }, words: target.words }
+    : ofPredictions(app, answer, at, from, other);
+  if (!("patch" in followed)) return followed;
+  const sources = stackOf(state) === "encoder" ? null : (tokens.answer.source_tokens?.length ?? 0);
+  return { ...followed, tlang, sources };
 }
 
 // The difference of the two likeliest tokens; the logit of one if both texts agree on it.
-function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"], other: Requested): Sought {
+function ofPredictions(
+  app: App,
+  answer: Answer,
+  at: number,
+  from: Patch["from"],
+  other: Requested,
+): Followed | Exclude<Sought, Patching> {
   const most = mostOf(app);
   if (!most) return { refusal: "This model predicts no tokens or classes, so there is no result to restore." };
   const requested = [app.state, other].map((state) => app.jsonCache.want(predictionRequest(state, at, most)));
@@ -92,21 +107,62 @@ export function PatchNote({ of }: { of: Patching }) {
   );
 }
 
-// The state of one token after one layer, patched alone: a row a token, a column a layer.
-export function PatchMap({ of, axis }: { of: Patching; axis: Axis }) {
+// The state of one token after one layer, patched alone: a row a token, a column a layer. A decoder's maps include
+// one of the text that it reads, if both texts have as many tokens.
+export function PatchMaps({ of, axis, source }: { of: Patching; axis: Axis; source: Axis | null }) {
+  const { state } = useApp();
+  return (
+    <>
+      <PatchMap
+        field="patchmap"
+        title={`Restored by each ${of.sources === null ? "" : "target "}token’s state, layer by layer`}
+        request={patchMapRequest(state, of.patch)}
+        axis={axis}
+      />
+      {of.sources !== null && source && (
+        <PatchMap
+          field="patchtext"
+          title="Restored by the state of each token of the text, layer by layer of the encoder"
+          request={sourcePatchMapRequest({ ...state, tlang: of.tlang }, of.patch)}
+          axis={source}
+          refusal={
+            of.sources === source.n
+              ? undefined
+              : `The second text has ${of.sources} tokens, the first one ${source.n}. The encoder’s states are patched position by position, so both need the same number.`
+          }
+        />
+      )}
+    </>
+  );
+}
+
+interface PatchMapProps {
+  field: "patchmap" | "patchtext";
+  title: string;
+  request: AnalyzeRequest;
+  axis: Axis;
+  refusal?: string;
+}
+
+function PatchMap({ field, title, request, axis, refusal }: PatchMapProps) {
   const app = useApp();
-  const { patchmap } = app.state;
-  const entry = patchmap ? app.jsonCache.want(patchMapRequest(app.state, of.patch)) : null;
+  const entry = app.state[field] && !refusal ? app.jsonCache.want(request) : null;
   const map = entry?.answer?.patch_map;
   return (
-    <StateDisclosure field="patchmap" title="Restored by each token’s state, layer by layer">
+    <StateDisclosure field={field} title={title}>
+      {refusal && (
+        <p class="notice" role="status">
+          {refusal}
+        </p>
+      )}
       {entry && !map && statusOf(app, entry)}
-      {map && <PatchTable map={map} axis={axis} />}
+      {map && <PatchTable map={map} axis={axis} label={title} />}
     </StateDisclosure>
   );
 }
 
-function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[]; axis: Axis }) {
+function PatchTable(props: { map: readonly (readonly (number | null)[])[]; axis: Axis; label: string }) {
+  const { map, axis, label } = props;
   const { state, theme } = useApp();
   const top = Math.max(0, ...map.flat().map((v) => Math.abs(v ?? 0)));
   const lut = lutOf(state.map, "difference", theme);
@@ -122,7 +178,7 @@ function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[
   return (
     <>
       <ColourBar {...linearBar("Restored", lut, top, true)} />
-      <div class="scroll patch-map" tabIndex={0} role="region" aria-label="Restored by one token’s state">
+      <div class="scroll patch-map" tabIndex={0} role="region" aria-label={label}>
         <table>
           <caption>
             Part of the second text’s result that one state restores, in per cent: the state of one token after one
@@ -130,10 +186,10 @@ function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[
           </caption>
           <LevelColumns levels={map.length} />
           <tbody>
-            {axis.labels.map((label, t) => (
+            {axis.labels.map((token, t) => (
               <tr key={t}>
                 <th scope="row">
-                  {label} <small>{t}</small>
+                  {token} <small>{t}</small>
                 </th>
                 {map.map((row, level) => cell(row[t], level))}
               </tr>

@@ -13,6 +13,7 @@ const FIELDS = {
   }),
   routes: integer(8, 1, ROUTES_MOST), // how many are shown
   patchmap: flag(), // what each token's state restores
+  patchtext: flag(), // the same of the states of the text that a decoder reads
   route: integer(-1, -1, ROUTES_MOST - 1), // the chosen one
 };
 

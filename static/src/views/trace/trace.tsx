@@ -26,7 +26,7 @@ import { PredictionCards } from "../../passes/prediction-card";
 import { targetOf, type Target } from "../../passes/target";
 import { TokenStrip } from "../../passes/token-strip";
 import { layersOf } from "./layers";
-import { PatchMap, PatchNote, patchingOf } from "./patching";
+import { PatchMaps, PatchNote, patchingOf } from "./patching";
 import { drawingOf, type Drawing } from "./picture";
 import { strongestRoutes, type Hop, type Route } from "../../heads/routes";
 import { ROUTES_MOST } from "./state";
@@ -167,7 +167,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
           {routes && <RouteList routes={routes} of={crossing} edits={edits} />}
         </div>
       </div>
-      {patching && <PatchMap of={patching} axis={axis} />}
+      {patching && <PatchMaps of={patching} axis={axis} source={source && tokenAxisOf(source)} />}
       <p class="muted caption">
         Upwards: layers. A curve is a head that hands on what one token holds to another; its width is the strength of
         the routes through it. A route’s strength is the product of the fractions that it keeps; feed-forward parts act
