@@ -127,6 +127,11 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
  * Borrowed from stats, valid until the next head. */
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t);
 
+/* Counts the repeated pairs of text k of the batch that are farther apart than each of n distances: those
+ * of all its pairs, and of the last head's E at threshold t. The last head must be of that text. */
+void hs_corpus_batch_far_repeats(const hs_corpus_stats *stats, size_t k, size_t t, const int *distances,
+                                 size_t n, int64_t *ret_all, int64_t *ret_high);
+
 /* Strata of distances j - i: 1, 2, 3 to 4, 5 to 8, and so on; the last one is open. */
 #define HS_CORPUS_STRATA 8
 

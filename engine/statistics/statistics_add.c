@@ -692,6 +692,25 @@ void hs_corpus_batch_strata(const hs_corpus_stats *stats, size_t k, const float 
     hs__stats_strata_find(&stats->scratch->map, similarity, &stats->scratch->facts[k], ret);
 }
 
+void hs_corpus_batch_far_repeats(const hs_corpus_stats *stats, size_t k, size_t t, const int *distances,
+                                 size_t n, int64_t *ret_all, int64_t *ret_high)
+{
+    const hs__stats_scratch *s = stats->scratch;
+    const hs__stats_facts *facts = &s->facts[k];
+    const size_t T = facts->n_tokens;
+    for (size_t d = 0; d < n; d++)
+        ret_all[d] = ret_high[d] = 0;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            const bool is_high = s->map.levels[i * s->stride + j] > t;
+            for (size_t d = 0; d < n; d++) {
+                const bool is_far = j - i > (size_t)distances[d];
+                ret_all[d] += is_far;
+                ret_high[d] += is_far && is_high;
+            }
+        }
+}
+
 hs_corpus_layer_observation hs_corpus_batch_layer(const hs_corpus_stats *stats)
 {
     return stats->scratch->layer;

@@ -2,12 +2,22 @@
 import json
 import random
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from corpus_runs import WORDS, arrays, assert_same, command, corpus, ndjson, report
 from test_corpora import OPTIONS, body_of, send, wait
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
+import analysis  # noqa: E402
+import checkpoint  # noqa: E402
+import corpus as reference  # noqa: E402
+import family_bert  # noqa: E402
+
+MINI = ROOT / "model" / "mini"
 LAYERS, WINDOW = [0, 2], 24
 
 
@@ -118,9 +128,38 @@ def test_pairs_that_reach_far(headscope, tmp_path):
     attended = np.array([head["attention_distance"] for head in reach["heads"]]).reshape(2, 12)
     np.testing.assert_allclose(attended, data["profiles_mean_distance"], 1e-5)
     np.testing.assert_allclose([row["attention_distance"] for row in reach["layers"]], attended.mean(1), 1e-6)
-    assert 'id="long_range"' in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert 'id="long_range"' in page and "Repeated tokens across a text" in page
     assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "short").returncode == 0
     assert "long_range" not in report(tmp_path / "short")
+
+
+def test_far_pairs_of_the_same_token_are_the_references(headscope, server, tmp_path):
+    lines = [" ".join(texts(120)[k::3]) for k in range(3)]
+    options = ["--layers", "1,3", "--max-tokens", "300"]
+    ndjson(tmp_path / "in", lines)
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", *options, small=False).returncode == 0
+    model, far = checkpoint.load(MINI), [128, 512, 2048]
+    said, data = report(tmp_path / "out"), arrays(tmp_path / "out")
+    all_far, high_far, n_near = 0, 0, 0
+    for line in lines:
+        ids = server.analyze({"text": line, "max_tokens": 300, "outputs": []})["input_ids"]
+        outputs = family_bert.forward(model, np.array(ids)).outputs[[1, 3]]
+        of_text = reference.far_repeats(ids, analysis.similarity(outputs), data["thresholds"][2], far)
+        all_far, high_far, n_near = all_far + of_text[0], high_far + of_text[1], n_near + of_text[2]
+    assert all_far[0] > 0 and np.array_equal(data["all_far_repeated"], all_far)
+    assert np.abs(data["far_repeated"] - high_far).sum() <= n_near < high_far.sum() / 100
+    reach, high = said["long_range"], data["high"][2]
+    np.testing.assert_allclose(reach["chance_repeated"], all_far[:1] / data["all_pairs"], 1e-9)
+    of_heads = np.array([row["repeated"][0] for row in reach["heads"]]).reshape(2, 12)
+    np.testing.assert_allclose(of_heads, data["far_repeated"][..., 0] / high, 1e-9)
+    of_layers = [row["repeated"][0] for row in reach["layers"]]
+    np.testing.assert_allclose(of_layers, data["far_repeated"][..., 0].sum(1) / high.sum(1), 1e-9)
+    folders = [tmp_path / f"shard{k}" for k in range(2)]
+    for k, folder in enumerate(folders):
+        assert corpus(headscope, tmp_path / "in", "-o", folder, "--shard", f"{k}/2", *options, small=False).returncode == 0
+    subprocess.run(command(headscope, "merge", "-o", tmp_path / "merged", *folders), check=True)
+    assert np.array_equal(arrays(tmp_path / "merged")["far_repeated"], data["far_repeated"])
 
 
 def test_examples_name_their_window(headscope, tmp_path):

@@ -59,6 +59,16 @@ class Pairs:
         self.holds[np.arange(len(self.i)), np.array(first)[self.j]] = 1
 
 
+def far_repeats(ids, similarities, tau, distances):
+    """The pairs of the same token farther apart than each distance: all of them, and those of E of each head [l][h][d].
+    Last, how many numbers are near tau."""
+    pairs = Pairs(np.asarray(ids), np.zeros(len(ids)))
+    s = similarities[:, :, pairs.i, pairs.j]
+    n = s / s.max(-1, keepdims=True)
+    far = pairs.repeated[:, None] & (pairs.distance[:, None] > np.asarray(distances))
+    return far.sum(0), (n >= tau).astype(int) @ far, (np.abs(n - tau) <= NEAR).sum()
+
+
 def share_bins(part, size):
     return np.minimum(part * SHARE_BINS // np.maximum(size, 1), SHARE_BINS - 1).astype(int)
 
