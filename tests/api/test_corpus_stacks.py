@@ -159,6 +159,7 @@ def test_languages_are_those_of_requests(headscope, tmp_path):
         out = run(model, lines, tmp_path / ("run_" + model.name), "--target-language", language)
         assert report(out)["one_text"]["tokens"] == [start, *tokens]
         assert report(out)["provenance"]["options"]["target_language"] == language
+        assert f"&amp;tlang={language}&amp;prompt=%3D&amp;" in (out / "report.html").read_text()
     for options, why in ((["--stack", "decoder"], "--target-language is missing"),
                          (["--field", "text", "--target-language", "fra_Latn"], "add stack decoder"),
                          (["--stack", "decoder", "--target-language", "xx"], "eng_Latn")):

@@ -470,6 +470,25 @@ static void percent_write(FILE *out, const char *text)
             fprintf(out, "%%%02X", (unsigned char)*text);
 }
 
+/* Writes the options that decide a text's tokens, as the viewer has them in its address. */
+static void options_write(const json_t *report, FILE *out)
+{
+    static const struct {
+        const char *parameter, *path;
+        bool always;
+    } options[] = {{"lang=", "provenance.options.source_language", false},
+                   {"tlang=", "provenance.options.target_language", false},
+                   {"prompt=%3D", "provenance.options.prompt_name", true}}; /* "=": none */
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *value = json_string_value(hs__report_value(report, options[i].path, (hs__indices){0}));
+        if (value || options[i].always)
+            fprintf(out, "&amp;%s", options[i].parameter);
+        percent_write(out, value ? value : "");
+    }
+    if (json_is_true(hs__report_value(report, "provenance.options.split_special_tokens", (hs__indices){0})))
+        fputs("&amp;literal=1", out);
+}
+
 /* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
 static void viewer_link(const json_t *report, const char *text, const char *pair, FILE *out)
 {
@@ -483,6 +502,7 @@ static void viewer_link(const json_t *report, const char *text, const char *pair
         json_string_value(hs__report_value(report, "provenance.options.center", (hs__indices){0}));
     fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
     percent_write(out, model ? model : "");
+    options_write(report, out);
     fprintf(out, "%s&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
             center && !strcmp(center, "text") ? "&amp;center=1" : "",
             (long long)json_integer_value(
