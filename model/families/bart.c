@@ -1,6 +1,7 @@
 /* bart.c - BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and NLLB, Marian
- * (Junczys-Dowmunt et al. 2018), and OPT (Zhang et al. 2022), which is the decoder alone. mBART, M2M100 and
- * most OPTs norm before their blocks. The positions of M2M100 and Marian are sinusoids. */
+ * (Junczys-Dowmunt et al. 2018), PEGASUS (Zhang et al. 2020), and decoders alone: OPT (Zhang et al. 2022),
+ * XGLM (Lin et al. 2022) and BioGPT (Luo et al. 2022). All norm before their blocks but BART, Marian and
+ * OPT-350m. The positions of M2M100, Marian, PEGASUS and XGLM are sinusoids. */
 #include "model/families/family.h"
 
 #include <math.h>
@@ -108,6 +109,15 @@ static void configure_marian(hs__config *config, hs_architecture *architecture)
         hs__config_refuse(config, "decoder_vocab_size must be vocab_size (%zu)", n_words);
 }
 
+/* Reads PEGASUS' config. A file has the sinusoids as a table, or not. */
+static void configure_pegasus(hs__config *config, hs_architecture *architecture)
+{
+    start_with(config, 0, architecture);
+    configure(config, false, HS_GELU, architecture);
+    architecture->norms_before = true;
+    architecture->embedding.sinusoids = HS_SINUSOIDS_MARIAN;
+}
+
 /* clang-format off */
 
 /* The tables of a stack: with the word embedding of both stacks, or its own. */
@@ -138,22 +148,27 @@ STACK(mbart, "encoder", modules, .position = "encoder.embed_positions",
       .embedding_norm = "encoder.layernorm_embedding", .final_norm = "encoder.layer_norm");
 STACK(m2m_100, "encoder", modules, .final_norm = "encoder.layer_norm");
 STACK(marian, "encoder", modules, .position = "encoder.embed_positions");
+STACK(pegasus, "encoder", modules, .position = "encoder.embed_positions", .final_norm = "encoder.layer_norm");
 STACK(bart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
       .embedding_norm = "decoder.layernorm_embedding");
 STACK(mbart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
       .embedding_norm = "decoder.layernorm_embedding", .final_norm = "decoder.layer_norm");
 STACK(m2m_100_of_decoder, "decoder", decoder_modules, .final_norm = "decoder.layer_norm");
 STACK(marian_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions");
+STACK(pegasus_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
+      .final_norm = "decoder.layer_norm");
 
 DECODER("bart", bart, biased);
 DECODER("mbart", mbart, biased);
 DECODER("m2m_100", m2m_100, plain);
 DECODER("marian", marian, biased);
+DECODER("pegasus", pegasus, biased);
 
 const hs__family hs__family_bart = FAMILY("bart", bart);
 const hs__family hs__family_mbart = FAMILY("mbart", mbart);
 const hs__family hs__family_m2m_100 = FAMILY("m2m_100", m2m_100);
 const hs__family hs__family_marian = FAMILY("marian", marian);
+const hs__family hs__family_pegasus = FAMILY("pegasus", pegasus);
 
 /* ---- OPT: mBART's decoder without cross attention ---- */
 
@@ -198,6 +213,86 @@ const hs__family hs__family_opt = {
     .sequence = &hs__score_head,
     .span = &hs__span_head,
     .configure = configure_opt,
+    .causal = true,
+    .pads = true,
+    .padding_id = 1,
+};
+
+/* ---- XGLM: mBART's decoder without cross attention, with sinusoids ---- */
+
+static const hs__shape_keys xglm_keys = {
+    .n_layers = "num_layers",
+    .n_heads = "attention_heads",
+    .hidden = "d_model",
+    .ffn = "ffn_dim",
+    .n_positions = "max_position_embeddings",
+    .vocab_size = "vocab_size",
+};
+
+static const hs__layout xglm_layout = {
+    .word = "embed_tokens", .layer = "layers.", .below = ".", .layers = modules, .final_norm = "layer_norm"};
+
+/* Reads XGLM's config. Its sinusoids begin at row 2 and have zeros in the row of padding, which no token may
+ * take. */
+static void configure_xglm(hs__config *config, hs_architecture *architecture)
+{
+    hs__config_size_or(config, "pad_token_id", 0, 1, 1);
+    architecture->norms_before = true;
+    architecture->norm_eps = 1e-5F;
+    architecture->activation = hs__config_activation(config, "activation_function", HS_GELU);
+    if (hs__config_flag_or(config, "scale_embedding", true))
+        architecture->embedding.scale = sqrt((double)architecture->shape.hidden);
+    architecture->embedding.sinusoids = HS_SINUSOIDS_M2M;
+    architecture->embedding.position_offset = 2;
+    architecture->embedding.counts_padding = true;
+    if (architecture->shape.hidden < 4)
+        hs__config_refuse(config, "d_model must be at least 4, as sinusoids need");
+}
+
+const hs__family hs__family_xglm = {
+    .types = {"xglm"},
+    .keys = {&xglm_keys},
+    .prefixes = {"", "model."},
+    .layouts = {&xglm_layout},
+    .predictors = {&plain},
+    .configure = configure_xglm,
+    .causal = true,
+};
+
+/* ---- BioGPT: OPT under other names, with scaled embeddings ---- */
+
+static const hs__shape_keys biogpt_keys = {HS__DEFAULT_KEYS};
+
+static const hs__layout biogpt_layout = {.word = "embed_tokens",
+                                         .position = "embed_positions",
+                                         .layer = "layers.",
+                                         .below = ".",
+                                         .layers = modules,
+                                         .final_norm = "layer_norm"};
+
+static const hs__predictor_names biogpt_predictor = {.decoder = "output_projection"};
+
+/* Reads BioGPT's config, whose layer_norm_eps transformers does not read. */
+static void configure_biogpt(hs__config *config, hs_architecture *architecture)
+{
+    architecture->norms_before = true;
+    architecture->norm_eps = 1e-5F;
+    architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    if (hs__config_flag_or(config, "scale_embedding", true))
+        architecture->embedding.scale = sqrt((double)architecture->shape.hidden);
+    architecture->embedding.position_offset = 2;
+    architecture->embedding.counts_padding = true;
+}
+
+const hs__family hs__family_biogpt = {
+    .types = {"biogpt"},
+    .keys = {&biogpt_keys},
+    .prefixes = {"", "biogpt."},
+    .layouts = {&biogpt_layout},
+    .predictors = {&biogpt_predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__classifier_head,
+    .configure = configure_biogpt,
     .causal = true,
     .pads = true,
     .padding_id = 1,

@@ -12,6 +12,9 @@
     X(distilbert)                                                                                            \
     X(electra)                                                                                               \
     X(roberta)                                                                                               \
+    X(roberta_prelayernorm)                                                                                  \
+    X(xlm_roberta_xl)                                                                                        \
+    X(data2vec_text)                                                                                         \
     X(mpnet)                                                                                                 \
     X(albert)                                                                                                \
     X(nomic_bert)                                                                                            \
@@ -20,10 +23,15 @@
     X(deberta_v2)                                                                                            \
     X(eurobert)                                                                                              \
     X(gpt2)                                                                                                  \
+    X(gpt_bigcode)                                                                                           \
+    X(openai_gpt)                                                                                            \
     X(gpt_neo)                                                                                               \
     X(gptj)                                                                                                  \
     X(gpt_neox)                                                                                              \
+    X(bloom)                                                                                                 \
     X(opt)                                                                                                   \
+    X(xglm)                                                                                                  \
+    X(biogpt)                                                                                                \
     X(llama)                                                                                                 \
     X(smollm3)                                                                                               \
     X(mistral)                                                                                               \
@@ -50,7 +58,8 @@
     X(bart)                                                                                                  \
     X(mbart)                                                                                                 \
     X(m2m_100)                                                                                               \
-    X(marian)
+    X(marian)                                                                                                \
+    X(pegasus)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -118,7 +127,9 @@ static const hs__family *find(hs__config *config, const char **ret_type)
 static const hs__shape_keys *find_keys(const hs__config *config, const hs__family *family)
 {
     for (size_t i = 0; family->keys[i]; i++)
-        if (hs__config_has(config, family->keys[i]->n_layers))
+        if (hs__config_has(config, family->keys[i]->n_layers) &&
+            hs__config_has(config, family->keys[i]->n_heads) &&
+            hs__config_has(config, family->keys[i]->hidden))
             return family->keys[i];
     return family->keys[0];
 }

@@ -216,8 +216,8 @@ extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_he
 typedef struct hs__family {
     const char *types[4]; /* values of model_type in config.json; NULL after the last */
     const char *old_key;  /* a config without model_type that has this key is of this family; or NULL */
-    const hs__shape_keys *keys[3];            /* the first whose n_layers the config has counts; NULL after
-                                               * the last */
+    const hs__shape_keys *keys[5];            /* the first whose n_layers, n_heads and hidden the config has
+                                               * counts; NULL after the last */
     const char *prefixes[4];                  /* prefixes of tensor names; NULL after the last */
     const hs__layout *layouts[3];             /* the first that the checkpoint has counts; NULL after the
                                                * last */

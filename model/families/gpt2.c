@@ -1,5 +1,7 @@
-/* gpt2.c - GPT-2 (Radford et al. 2019): norms before, learned positions, and matrices stored [in][out]; and
- * GPT-Neo (Black et al. 2021), whose scores are not divided and whose local layers have a window. */
+/* gpt2.c - GPT-2 (Radford et al. 2019): norms before, learned positions, and matrices stored [in][out]. GPT
+ * (Radford et al. 2018) norms after. In GPT-BigCode (SantaCoder and StarCoder 1, Li et al. 2023) heads share
+ * a key and a value. GPT-Neo (Black et al. 2021) does not divide scores, and its local layers have a window.
+ */
 #include "model/families/family.h"
 
 #include <string.h>
@@ -35,14 +37,19 @@ static const hs__layout layout = {
 
 static const hs__predictor_names predictor = {.decoder = "lm_head"};
 
+static void configure_layers(hs__config *config, hs_activation activation, hs_architecture *architecture)
+{
+    architecture->norms_before = true;
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
+    architecture->activation = hs__config_activation(config, "activation_function", activation);
+}
+
 static void configure(hs__config *config, hs_architecture *architecture)
 {
     hs__config_unused(config, "scale_attn_by_inverse_layer_idx");
     if (!hs__config_flag_or(config, "scale_attn_weights", true))
         hs__config_refuse(config, "scale_attn_weights must be true");
-    architecture->norms_before = true;
-    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
-    architecture->activation = hs__config_activation(config, "activation_function", HS_GELU_TANH);
+    configure_layers(config, HS_GELU_TANH, architecture);
 }
 
 const hs__family hs__family_gpt2 = {
@@ -55,6 +62,95 @@ const hs__family hs__family_gpt2 = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .causal = true,
+};
+
+/* ---- GPT-BigCode ---- */
+
+static const hs__module bigcode_modules[] = {
+    {.name = "attn.c_attn", .parts = {HS__QUERY, HS__KEY, HS__VALUE}},
+    {.name = "attn.c_proj", .parts = {HS__OUTPUT}},
+    {.name = "ln_1", .parts = {HS__ATTENTION_NORM}},
+    {.name = "mlp.c_fc", .parts = {HS__FFN_IN}},
+    {.name = "mlp.c_proj", .parts = {HS__FFN_OUT}},
+    {.name = "ln_2", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+static const hs__layout bigcode_layout = {
+    .word = "wte",
+    .position = "wpe",
+    .layer = "h.",
+    .below = ".",
+    .layers = bigcode_modules,
+    .final_norm = "ln_f",
+};
+
+/* Reads GPT-BigCode's config. All heads share one key and value, or each head's are beside its query. */
+static void configure_bigcode(hs__config *config, hs_architecture *architecture)
+{
+    if (hs__config_flag_or(config, "multi_query", true))
+        architecture->shape.n_kv_heads = 1;
+    else
+        architecture->qkv_by_head = true;
+    if (!hs__config_flag_or(config, "scale_attn_weights", true))
+        architecture->score_divisor = 1;
+    configure_layers(config, HS_GELU_TANH, architecture);
+}
+
+const hs__family hs__family_gpt_bigcode = {
+    .types = {"gpt_bigcode"},
+    .keys = {&keys},
+    .prefixes = {"", "transformer."},
+    .layouts = {&bigcode_layout},
+    .predictors = {&predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__classifier_head,
+    .configure = configure_bigcode,
+    .causal = true,
+};
+
+/* ---- GPT: norms after ---- */
+
+static const hs__shape_keys gpt_keys = {
+    .n_layers = "n_layer",
+    .n_heads = "n_head",
+    .hidden = "n_embd",
+    .n_positions = "n_positions",
+    .vocab_size = "vocab_size",
+    .ffn_factor = 4,
+};
+
+static const hs__layout gpt_layout = {
+    .word = "tokens_embed",
+    .position = "positions_embed",
+    .layer = "h.",
+    .below = ".",
+    .layers = modules,
+};
+
+/* Reads GPT's config, whose "gelu" is the approximation by tanh. */
+static void configure_gpt(hs__config *config, hs_architecture *architecture)
+{
+    const char *name = hs__config_text(config, "afn");
+    const bool gelu = !name || strcmp(name, "gelu") == 0;
+    if (!gelu && strcmp(name, "relu") != 0 && strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
+        hs__config_refuse(
+            config, "afn must be \"gelu\", \"relu\", \"silu\" or \"swish\"; not supported: \"%s\"", name);
+    if (!architecture->causal)
+        hs__config_refuse(config, "is_causal must be true");
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
+    architecture->activation = gelu ? HS_GELU_TANH : hs__config_activation(config, "afn", HS_GELU_TANH);
+}
+
+const hs__family hs__family_openai_gpt = {
+    .types = {"openai-gpt"},
+    .keys = {&gpt_keys},
+    .prefixes = {"", "transformer."},
+    .layouts = {&gpt_layout},
+    .predictors = {&predictor},
+    .sequence = &hs__score_head,
+    .configure = configure_gpt,
     .causal = true,
 };
 
@@ -146,10 +242,8 @@ static void configure_neo(hs__config *config, hs_architecture *architecture)
 {
     if (!architecture->causal)
         hs__config_refuse(config, "is_causal must be true");
-    architecture->norms_before = true;
     architecture->score_divisor = 1;
-    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
-    architecture->activation = hs__config_activation(config, "activation_function", HS_GELU_TANH);
+    configure_layers(config, HS_GELU_TANH, architecture);
     read_windows(config, architecture);
 }
 

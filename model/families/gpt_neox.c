@@ -1,6 +1,6 @@
 /* gpt_neox.c - GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023), and GPT-J (Wang and Komatsuzaki
  * 2021) before them. Norms come before, part of each head has rotary positions, and the residual is usually
- * parallel. */
+ * parallel. BLOOM (Scao et al. 2022) has ALiBi in place of positions, and its blocks follow each other. */
 #include "model/families/family.h"
 
 /* ---- GPT-NeoX: queries, keys and values are packed per head ---- */
@@ -120,5 +120,65 @@ const hs__family hs__family_gptj = {
     .sequence = &hs__score_head,
     .span = &hs__span_head,
     .configure = configure_gptj,
+    .causal = true,
+};
+
+/* ---- BLOOM: a norm of the embeddings, and scores that fall with distance ---- */
+
+#define BLOOM_KEYS(heads, width)                                                                             \
+    {                                                                                                        \
+        .n_layers = "n_layer", .n_heads = (heads), .hidden = (width), .vocab_size = "vocab_size",            \
+        .positions = 2048, .ffn_factor = 4                                                                   \
+    }
+
+/* The published files have n_embed, which counts in transformers, and num_attention_heads. */
+static const hs__shape_keys bloom_keys[] = {
+    BLOOM_KEYS("n_head", "n_embed"), BLOOM_KEYS("num_attention_heads", "n_embed"),
+    BLOOM_KEYS("n_head", "hidden_size"), BLOOM_KEYS("num_attention_heads", "hidden_size")};
+
+static const hs__module bloom_modules[] = {
+    {.name = "self_attention.query_key_value", .parts = {HS__QUERY, HS__KEY, HS__VALUE}},
+    {.name = "self_attention.dense", .parts = {HS__OUTPUT}},
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.dense_h_to_4h", .parts = {HS__FFN_IN}},
+    {.name = "mlp.dense_4h_to_h", .parts = {HS__FFN_OUT}},
+    {0},
+};
+
+static const hs__layout bloom_layout = {
+    .word = "word_embeddings",
+    .embedding_norm = "word_embeddings_layernorm",
+    .layer = "h.",
+    .below = ".",
+    .layers = bloom_modules,
+    .final_norm = "ln_f",
+};
+
+static const hs__predictor_names bloom_predictor = {.decoder = "lm_head"};
+
+static void configure_bloom(hs__config *config, hs_architecture *architecture)
+{
+    hs__config_unused(config, "apply_residual_connection_post_layernorm");
+    hs__config_unused(config, "slow_but_exact");
+    if (!architecture->causal)
+        hs__config_refuse(config, "is_causal must be true");
+    architecture->norms_before = true;
+    architecture->qkv_by_head = true;
+    architecture->alibi = true;
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
+    architecture->activation = HS_GELU_TANH;
+}
+
+const hs__family hs__family_bloom = {
+    .types = {"bloom"},
+    .keys = {&bloom_keys[0], &bloom_keys[1], &bloom_keys[2], &bloom_keys[3]},
+    .prefixes = {"", "transformer."},
+    .layouts = {&bloom_layout},
+    .predictors = {&bloom_predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
+    .configure = configure_bloom,
     .causal = true,
 };

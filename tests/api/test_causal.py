@@ -12,6 +12,7 @@ from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
+import family_bloom  # noqa: E402
 import family_cohere  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
@@ -31,6 +32,8 @@ MODELS = {
     "phi3": (family_llama, family_llama.VARIANTS["phi3"]), "olmo2": (family_llama, family_llama.VARIANTS["olmo2"]),
     **{kind: (family_llama, family_llama.VARIANTS[kind]) for kind in ("ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3")},
     **{kind: (family_cohere, family_cohere.VARIANTS[kind]) for kind in ("cohere", "cohere2", "phi", "stablelm", "starcoder2")},
+    **{kind: (family_gpt2, family_gpt2.VARIANTS[kind]) for kind in ("gpt_bigcode", "openai-gpt")},
+    **{kind: (family_opt, family_opt.VARIANTS[kind]) for kind in ("biogpt", "xglm")}, "bloom": (family_bloom, {}),
     "gemma": (family_gemma, family_gemma.VARIANTS["gemma"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
@@ -270,6 +273,10 @@ def test_refusals(served):
     (family_gpt_neo, {"attention_layers": ["global", "local"]}, "attention_types names 2 layers; there are 3"),
     (family_gpt_neo, {"attention_layers": ["global", "local", "wide"]}, 'must name "global" or "local" for each of the 3 layers'),
     (family_gpt_neo, {"is_causal": False}, "is_causal must be true"),
+    (family_bloom, {"is_causal": False}, "is_causal must be true"),
+    (family_bloom, {"n_embed": 24}, "hidden_size (48) must be equal to n_embed"),
+    (family_bloom, {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm is not supported"),
+    (family_gpt2, {"model_type": "openai-gpt", "afn": "gelu_new"}, 'afn must be "gelu", "relu", "silu" or "swish"; not supported: "gelu_new"'),
     (family_opt, {"enable_bias": False}, "enable_bias must be true"),
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),
     (family_opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is not supported"),

@@ -1,5 +1,6 @@
-"""The encoders and decoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021) and Marian
-(Junczys-Dowmunt et al. 2018): BERT's layers, in mBART and M2M100 with norms before; positions from a table or from sinusoids."""
+"""The encoders and decoders of BART (Lewis et al. 2020), mBART (Liu et al. 2020), M2M100 (Fan et al. 2021), Marian
+(Junczys-Dowmunt et al. 2018) and PEGASUS (Zhang et al. 2020): BERT's layers, with norms before in all but BART and Marian; positions
+from a table or from sinusoids."""
 
 import math
 
@@ -26,6 +27,7 @@ VARIANTS = {
     "mbart": dict(kind="mbart", scaled=True, prefix="model.", activation="relu"),
     "m2m_100": dict(kind="m2m_100", scaled=True, prefix="model.", activation="relu"),
     "marian": dict(kind="marian", scaled=True, prefix="model.", activation="swish", pad=299, decoder=True),
+    "pegasus": dict(kind="pegasus", scaled=True, prefix="model.", activation="relu", pad=0, decoder=True),
     "marian_odd": dict(kind="marian", n_heads=5, hidden=35, n_layers=1, pad=299),
     "m2m_100_odd": dict(kind="m2m_100", n_heads=5, hidden=35, n_layers=1, pad=4),
 }
@@ -40,7 +42,7 @@ def write_random(folder, seed=0, kind="bart", n_layers=3, n_heads=4, hidden=48, 
         if kind in ("bart", "mbart"):
             weights.table(f"{stack}.embed_positions", positions + 2, hidden)
             weights.norm(f"{stack}.layernorm_embedding", hidden)
-        if kind in ("mbart", "m2m_100"):
+        if kind in ("mbart", "m2m_100", "pegasus"):
             weights.norm(f"{stack}.layer_norm", hidden)
         for number in range(n_layers):
             name = f"{stack}.layers.{number}."
@@ -80,14 +82,14 @@ EPS = 1e-5
 
 
 def norms_before(config):
-    return config["model_type"] in ("mbart", "m2m_100")
+    return config["model_type"] in ("mbart", "m2m_100", "pegasus")
 
 
 def embed(config, weights, stack, ids):
     hidden = config["d_model"]
     words = weights["shared.weight" if "shared.weight" in weights else f"{stack}.embed_tokens.weight"]
     x = words[ids] * (math.sqrt(hidden) if config["scale_embedding"] else 1)
-    if config["model_type"] == "marian":
+    if config["model_type"] in ("marian", "pegasus"):
         return x + marian_sinusoids(len(ids), hidden)
     if config["model_type"] == "m2m_100":
         return x + sinusoids(padded_positions(ids, config["pad_token_id"]), hidden, config["pad_token_id"])

@@ -14,6 +14,7 @@ logits as a part of their maximum. Ends with 1 if one is over 1e-5, with 77 if t
 it means with other values of each key that transformers reads. Adapters are checked too if PEFT is installed.
 tests/api/test_transformers.py runs --saved, --keys and --values.
 """
+import contextlib
 import importlib
 import inspect
 import json
@@ -53,18 +54,30 @@ WRONG = 1e-4  # with values that no model has, such as rotary positions stretche
 
 # Model types of which the program reads the encoder, with transformers' class for it, or for the whole model.
 ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel, "bart": transformers.BartModel,
-            "mbart": transformers.MBartModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel}
+            "mbart": transformers.MBartModel, "pegasus": transformers.PegasusModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel}
+
+
+@contextlib.contextmanager
+def passes(model):
+    """No gradients. XGLM's attention makes a number of the default type, which must hold the smallest float64."""
+    torch.set_default_dtype(torch.float64 if model.config.model_type == "xglm" else torch.float32)
+    with torch.no_grad():
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 def huggingface(folder, ids, types):
     kind = ENCODERS.get(json.loads((folder / "config.json").read_text())["model_type"], transformers.AutoModel)
     model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
     model = model.get_encoder() if hasattr(model, "decoder") and kind in ENCODERS.values() else model
-    more = {"token_type_ids": torch.tensor(types)[None]} if "token_type_ids" in model.forward.__code__.co_varnames else {}
+    typed = "token_type_ids" in model.forward.__code__.co_varnames and model.config.model_type != "openai-gpt"  # its types are words
+    more = {"token_type_ids": torch.tensor(types)[None]} if typed else {}
     projection = getattr(getattr(model, "decoder", None), "project_out", None)
     if projection is not None:  # OPT-350m's last states are projected for its heads
         projection.forward = lambda states: states
-    with torch.no_grad():
+    with passes(model):
         output = model.eval()(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long),
                               output_attentions=True, output_hidden_states=True, **more)
     states = [state[0].numpy() for state in output.hidden_states]
@@ -109,8 +122,13 @@ GPTJ_SIZES = dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=300, 
 NEO_SIZES = dict(hidden_size=32, num_layers=2, num_heads=4, vocab_size=300, max_position_embeddings=200,
                  initializer_range=0.3, pad_token_id=0)
 GEMMA_SIZES = {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 9, "query_pre_attn_scalar": 12}
+BLOOM_SIZES = dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=300, initializer_range=0.3, pad_token_id=0)
+XGLM_SIZES = dict(d_model=32, num_layers=2, attention_heads=4, ffn_dim=48, vocab_size=300, max_position_embeddings=200, init_std=0.3,
+                  pad_token_id=0)
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
+    "data2vec-text": {**SIZES, "layer_norm_eps": 1e-5}, "roberta-prelayernorm": SIZES, "xlm-roberta-xl": SIZES,
+    "roberta-prelayernorm typed": {**SIZES, "type_vocab_size": 3, "hidden_act": "relu", "layer_norm_eps": 1e-3, "pad_token_id": 1},
     "electra": {**SIZES, "embedding_size": 16},
     "albert": {**SIZES, "embedding_size": 16},
     "distilbert": dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, vocab_size=300, max_position_embeddings=200,
@@ -124,6 +142,17 @@ SAVED = {
                       "type_vocab_size": 0},
     "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3, pad_token_id=0),
     "gpt2 unpadded": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "gpt_bigcode": GPTJ_SIZES,
+    "gpt_bigcode by head": {**GPTJ_SIZES, "multi_query": False, "n_inner": 40, "activation_function": "relu", "scale_attn_weights": False,
+                            "initializer_range": 0.2},
+    "openai-gpt": GPTJ_SIZES,
+    "openai-gpt silu": {**GPTJ_SIZES, "afn": "silu", "layer_norm_epsilon": 1e-3},
+    "bloom": BLOOM_SIZES,
+    "bloom heads": {**BLOOM_SIZES, "hidden_size": 36, "n_head": 6, "tie_word_embeddings": False, "layer_norm_epsilon": 1e-3},
+    "xglm": XGLM_SIZES,
+    "xglm unscaled": {**XGLM_SIZES, "scale_embedding": False, "activation_function": "relu", "tie_word_embeddings": False},
+    "biogpt": SIZES,
+    "biogpt unscaled": {**SIZES, "scale_embedding": False, "hidden_act": "relu", "tie_word_embeddings": False},
     "gpt_neo": {**NEO_SIZES, "attention_types": [[["global", "local"], 1]], "window_size": 9},
     "gpt_neo local": {**NEO_SIZES, "attention_types": [[["local"], 2]], "window_size": 5, "intermediate_size": 40,
                       "activation_function": "relu"},
@@ -217,10 +246,13 @@ SAVED = {
     "marian": {**BART_SIZES, "scale_embedding": True, "activation_function": "swish", "pad_token_id": 299, "decoder_start_token_id": 299},
     "marian odd": {**BART_SIZES, "d_model": 33, "encoder_attention_heads": 3, "decoder_attention_heads": 3, "pad_token_id": 299,
                    "decoder_start_token_id": 299},
+    "pegasus": {**BART_SIZES, "pad_token_id": 0, "decoder_start_token_id": 0},
+    "pegasus scaled": {**BART_SIZES, "scale_embedding": True, "activation_function": "relu", "d_model": 33, "encoder_attention_heads": 3,
+                       "decoder_attention_heads": 3},
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
+CAUSAL = {"gpt2", "gpt_bigcode", "openai-gpt", "bloom", "xglm", "biogpt", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
           "ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3", "gemma", "cohere", "cohere2", "phi", "stablelm",
           "starcoder2"}
 
@@ -410,7 +442,7 @@ def check_loss(name, scratch):
     model.save_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
     ids = torch.tensor([[2, *range(20, 60), 3]])
-    with torch.no_grad():
+    with passes(model):
         output = model.eval()(ids, attention_mask=torch.ones_like(ids), labels=ids)
     expected = torch.nn.functional.cross_entropy(output.logits[0, :-1], ids[0, 1:], reduction="none").numpy()
     command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--outputs", "loss", "--digits", "9",

@@ -586,7 +586,6 @@ static const struct {
     {"{\"model_type\":\"electra\"," BERT_SIZES "}", "embedding_size is missing"},
     {DECODER("qwen2", "16", ""), "num_attention_heads (16) is not a multiple of num_key_value_heads (32)"},
     {DECODER("gemma2", "128", ""), "head_dim is missing, and 128 heads of 256 columns are more than 16384"},
-    {"{\"model_type\":\"xlm-roberta-xl\"," BERT_SIZES "}", "model_type \"xlm-roberta-xl\" is not supported"},
     {"{\"model_type\":\"roberta\",\"pad_token_id\":37," BERT_SIZES "}", "40 positions are too few"},
     {"{\"model_type\":\"roberta\",\"pad_token_id\":-1," BERT_SIZES "}", "pad_token_id must be"},
     {"{\"model_type\":\"bert\"}", "num_hidden_layers is missing"},
