@@ -38,6 +38,7 @@ struct hs_model {
     hs__shards adapter;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
     fingerprint *fingerprint;
+    bool own_code;                    /* config.json names code that is not run */
     char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
 };
 
@@ -264,16 +265,38 @@ static void release_words(const hs_model *model)
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
 }
 
+/* Returns true if config.json names code of the model's own, as transformers runs it with
+ * trust_remote_code. */
+static bool has_own_code(const hs_bytes *config)
+{
+    json_t *keys = NULL;
+    const bool is = config->data && !hs__json_parse(config, "config.json", &keys, NULL) &&
+                    json_object_size(json_object_get(keys, "auto_map")) > 0;
+    json_decref(keys);
+    return is;
+}
+
+/* Refuses a checkpoint for this reason. Says of one with code of its own that this may be the cause. */
+static hs_status refuse(const char *where, bool own_code, const hs_error *reason, hs_error *err)
+{
+    return hs_fail(err, reason->status, "%s%s%s", where,
+                   own_code ? "the model has code of its own (auto_map), which is not run: " : "",
+                   reason->text);
+}
+
 hs_status hs_model_config_check(const char *dir, hs_error *err)
 {
     hs_bytes config = {NULL, 0};
     hs_architecture architecture = {0};
     const hs__family *family;
-    hs_status st = hs__file_read(dir, "config.json", false, &config, err);
+    hs_error reason = {0};
+    hs_status st = hs__file_read(dir, "config.json", false, &config, &reason);
     if (!st)
-        st = hs__family_configure(&config, &family, &architecture, err);
+        st = hs__family_configure(&config, &family, &architecture, &reason);
     if (!st)
         hs__family_release(&architecture);
+    else
+        refuse("", has_own_code(&config), &reason, err);
     free((void *)config.data);
     return st;
 }
@@ -311,10 +334,14 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = hs__sentence_open(has_sentence(dir) ? dir : base, base, model->architecture.shape.hidden,
                                &model->architecture.sentence, model->sentence, &reason);
+    model->own_code = has_own_code(&files.config);
     free_files(&files);
     if (st) {
+        char where[PATH_MAX + 2];
+        snprintf(where, sizeof where, "%s: ", dir);
+        st = refuse(where, model->own_code, &reason, err);
         hs_model_close(model);
-        return hs_fail(err, st, "%s: %s", dir, reason.text);
+        return st;
     }
     release_words(model);
     *ret_model = model;
@@ -431,6 +458,11 @@ const char *hs_model_task(const hs_model *model)
     if (!model->architecture.predictor.decoder.data)
         return NULL;
     return model->architecture.predictor.next ? "text-generation" : "fill-mask";
+}
+
+bool hs_model_has_own_code(const hs_model *model)
+{
+    return model->own_code;
 }
 
 const char *hs_model_problem_type(const hs_model *model)

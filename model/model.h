@@ -55,6 +55,9 @@ size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITI
 /* Returns HuggingFace's name of the task that the checkpoint's head serves, such as "text-classification", or
  * NULL. */
 const char *hs_model_task(const hs_model *model);
+/* Returns true if the checkpoint has code of its own (auto_map), which is not run: it was opened as a model
+ * of the family that config.json names. */
+bool hs_model_has_own_code(const hs_model *model);
 /* Returns HuggingFace's problem_type of a head for text classification, else NULL. */
 const char *hs_model_problem_type(const hs_model *model);
 /* Returns sentence-transformers' name of a way of pooling, such as "mean". */

@@ -1,6 +1,8 @@
 /* catalog.c - parses model arguments and opens the models. Without an argument it opens the embedded one. */
 #include "server/base/catalog.h"
 
+#include "server/base/log.h"
+
 #include "model/files/hub_cache.h"
 #include "server/base/machine.h"
 
@@ -165,7 +167,12 @@ hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model
     hs_status st = hs__model_place_dir(place, dir, err);
     if (!st && place->tokenizer)
         st = tokenizer_dir(place->tokenizer, tokenizer, err);
-    return st ? st : hs_model_open(dir, place->tokenizer ? tokenizer : NULL, ret_model, err);
+    if (!st)
+        st = hs_model_open(dir, place->tokenizer ? tokenizer : NULL, ret_model, err);
+    if (!st && hs_model_has_own_code(*ret_model))
+        hs__log("warning", "%s has code of its own (auto_map), which is not run; it is read as %s",
+                place->name, hs_model_architecture(*ret_model)->family);
+    return st;
 }
 
 static hs_products products_of(const char *name)

@@ -295,6 +295,16 @@ def test_a_transformer_in_its_own_folder(headscope, encoders, tmp_path):
     assert found[0] == found[1] and len(found[0]["tokens"]) == 9
 
 
+def test_code_of_a_models_own_is_named(headscope, encoders, tmp_path):
+    folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "modeling_own.Own"}}))
+    done = subprocess.run([headscope, "models", folder], capture_output=True, text=True)
+    assert done.returncode == 0 and "model has code of its own (auto_map), which is not run; it is read as bert" in done.stderr
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {}}))
+    assert subprocess.run([headscope, "models", folder], capture_output=True, check=True).stderr == b""
+
+
 def test_a_length_that_is_none_is_refused(headscope, encoders, tmp_path):
     folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 0}')

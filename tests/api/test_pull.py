@@ -250,9 +250,10 @@ def test_what_cannot_be_had(pull, hub, name, said):
 
 @pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
 def test_a_model_that_cannot_be_opened_costs_its_config_alone(pull, hub, cache, weights):
-    hub.repositories["org/odd"] = {**FILES, "config.json": b'{"model_type": "reformer"}', weights: b"x"}
+    config = b'{"model_type": "reformer", "auto_map": {"AutoModel": "modeling.Reformer"}}'
+    hub.repositories["org/odd"] = {**FILES, "config.json": config, weights: b"x"}
     done = pull("org/odd")
-    assert done.returncode == 1 and 'org/odd: config.json: model_type "reformer" is not supported; known: bert' in done.stderr
+    assert done.returncode == 1 and 'org/odd: the model has code of its own (auto_map), which is not run: config.json: model_type "reformer" is not supported; known: bert' in done.stderr
     assert "convert" not in done.stderr
     fetched = {path.rsplit("/", 1)[1] for _, _, path, _, _ in hub.requests if "/resolve/" in path}
     assert fetched == {"config.json"}
