@@ -93,7 +93,7 @@ def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     assert ("must be similarity" in pairs_of[0].stderr) == (stack == "cross")
     page = (tmp_path / "run" / "report.html").read_text()
     axes = "from target", "to text", "target position", "text position"
-    assert {axis in page for axis in axes} == {stack == "cross"} and ("without the diagonal" in page) == (stack == "decoder")
+    assert {axis in page for axis in axes} == {stack == "cross"} and {words in page for words in ("without the diagonal", "Lines mark", "on its neighbours:")} == {stack == "decoder"}
     assert f"<dt>Stack</dt><dd>{stack}" in page and f"&amp;stack={stack}&amp;target=" in page
     given = [record for record in records if record["text"] == found["examples"]["texts"][0]["text"]]
     assert given[0]["text_target"] == found["examples"]["texts"][0]["text_target"]

@@ -24,7 +24,8 @@ typedef struct report_figure {
     const char *id, *title;
     const char *panels;  /* keys, separated by spaces: e early, m middle, b the one before last, l last,
                             h head, * every head, t threshold */
-    const char *caption; /* HTML; {..} stand for what the run or the reader chose */
+    const char *caption; /* HTML; {..} stand for what the run or the reader chose. Cross heads lack what is in
+                            [..] */
     const char *member;  /* of report.json that it shows, and older runs lack; NULL: none */
 } report_figure;
 
@@ -48,7 +49,7 @@ static const report_figure report_figures[] = {
      .panels = "attention_layer:l without_columns:l without_diagonal:l",
      .caption = "Summed attention of " LAST
                 ", then with each text's high-attention columns set to zero (attention threshold "
-                "{attention}){diagonal}. Mean over " TEXTS ". " BLANK},
+                "{attention})[, then without the diagonal too]. Mean over " TEXTS ". " BLANK},
     {.id = "4",
      .title = "Figure 4 · Attention in one text",
      .panels = "one_attention one_high",
@@ -61,9 +62,9 @@ static const report_figure report_figures[] = {
     {.id = "5",
      .title = "Figure 5 · Similarity between tokens of high attention",
      .panels = "one_marked",
-     .caption = "Attention and context similarity S of head 0 in the text of Figure 4. Lines mark its tokens "
-                "of high "
-                "attention (attention threshold {attention}).",
+     .caption =
+         "Attention and context similarity S of head 0 in the text of Figure 4.[ Lines mark its tokens "
+         "of high attention (attention threshold {attention}).]",
      .member = "one_text"},
     {.id = "6a",
      .title = "Figure 6a · Repeated tokens",
@@ -175,10 +176,8 @@ static const report_figure report_figures[] = {
     {.id = "neighbours",
      .title = "First token and diagonal",
      .panels = "neighbours profile_first profile_self profile_previous profile_next",
-     .caption =
-         "Attention on the first token, on the token itself and on its neighbours: means over the heads of a "
-         "layer, and "
-         "of each head; " TEXTS "."},
+     .caption = "Attention on the first token[, on the token itself and on its neighbours]: means over the "
+                "heads of a layer, and of each head; " TEXTS "."},
 };
 
 enum { N_FIGURES = sizeof report_figures / sizeof *report_figures };
@@ -333,8 +332,6 @@ static void word_write(const hs__drawing *d, const char *name, size_t n, const h
         fprintf(out, "%.3g", (double)o->thresholds[o->threshold_main]);
     else if (is(name, n, "attention"))
         fprintf(out, "%.3g", (double)o->attention_threshold);
-    else if (is(name, n, "diagonal"))
-        fputs(o->crosses ? "" : ", then without the diagonal too", out);
     else if (is(name, n, "parts"))
         fprintf(out, "%zu", o->n_parts);
     else
@@ -344,15 +341,18 @@ static void word_write(const hs__drawing *d, const char *name, size_t n, const h
 static void caption_write(const hs__drawing *d, const report_figure *figure, const hs__pick *pick, FILE *out)
 {
     const char *at = figure->caption;
-    for (;;) {
-        const size_t plain = strcspn(at, "{");
+    while (*at) {
+        const size_t plain = strcspn(at, "{[]");
         fwrite(at, 1, plain, out);
         at += plain;
-        if (!*at)
-            return;
         const size_t n = strcspn(at, "}");
-        word_write(d, at + 1, n - 1, pick, out);
-        at += n + 1;
+        if (*at == '{') {
+            word_write(d, at + 1, n - 1, pick, out);
+            at += n + 1;
+        } else if (*at == '[' && d->o.crosses)
+            at += strcspn(at, "]");
+        else
+            at += *at != '\0';
     }
 }
 
