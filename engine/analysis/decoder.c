@@ -9,22 +9,27 @@ static size_t tokens_of(const hs_effects_reader *reader, size_t n_memory)
     return hs__max(n_memory, reader->n_tokens);
 }
 
+/* Taps of the decoder's text. */
+static const hs_selection last_state = {.taps = HS_KEEP(LAST_STATE)};
+
 size_t hs__decoder_bytes(const hs_effects_reader *reader, size_t n_memory)
 {
-    return reader->engine ? hs_workspace_bytes(reader->engine, tokens_of(reader, n_memory)) : 0;
+    const hs_engine *engine = reader->engine;
+    return engine ? hs_workspace_bytes(engine, tokens_of(reader, n_memory)) +
+                        hs_capture_bytes(hs_engine_shape(engine), &last_state, reader->n_tokens)
+                  : 0;
 }
 
 hs_status hs__decoder_open(hs__decoder *decoder, const hs_effects_reader *reader, size_t n_memory,
                            hs_error *err)
 {
-    const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     const hs_engine *engine = reader->engine;
     *decoder = (hs__decoder){.reader = *reader, .n_memory = n_memory};
     if (!engine)
         return HS_OK;
     const hs_status st = hs_workspace_create(engine, tokens_of(reader, n_memory), &decoder->ws, err);
     return st ? st
-              : hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &selection,
+              : hs_capture_create(hs_engine_runtime(engine), hs_engine_shape(engine), &last_state,
                                   reader->n_tokens, &decoder->capture, err);
 }
 

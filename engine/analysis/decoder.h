@@ -12,7 +12,7 @@ typedef struct hs__decoder {
     hs_workspace *ws;    /* owned */
 } hs__decoder;
 
-/* Returns the bytes of the workspace; 0 without a decoder. */
+/* Returns the bytes of the workspace and the capture; 0 without a decoder. */
 size_t hs__decoder_bytes(const hs_effects_reader *reader, size_t n_memory);
 
 /* Opens a decoder; does nothing if the reader has none. The caller closes it, also after a failure, which is

@@ -1,5 +1,6 @@
 /* test_architectures.c - compares the engine with loops over doubles (architecture_reference.h): every
  * feature of architecture.h, every intervention, on odd shapes. */
+#include "engine/analysis/decoder.h"
 #include "engine/engine.h"
 #include "engine/pass/team.h"
 #include "tests/unit/architecture_reference.h"
@@ -1379,6 +1380,24 @@ START_TEST(a_workspace_bounds_the_memories)
 }
 END_TEST
 
+START_TEST(a_decoder_states_its_bytes)
+{
+    const hs_architecture architecture = decoders[_i]();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    ck_assert_uint_eq(hs__decoder_bytes(&(hs_effects_reader){0}, 9), 0);
+    for (size_t k = 0; k < N_TWO_TEXTS; k++) {
+        const hs_effects_reader reader = {engine, ids, two_texts[k][0]};
+        hs__decoder decoder;
+        ck_assert_int_eq(hs__decoder_open(&decoder, &reader, two_texts[k][1], NULL), HS_OK);
+        ck_assert_uint_eq(hs__decoder_bytes(&reader, two_texts[k][1]),
+                          hs_workspace_bytes(engine, hs_workspace_tokens(decoder.ws)) +
+                              decoder.capture->bytes);
+        hs__decoder_close(&decoder);
+    }
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 START_TEST(logits_are_scaled_where_the_head_says_so)
 {
     enum { VOCABULARY = 20 };
@@ -1432,6 +1451,7 @@ int main(void)
     tcase_add_loop_test(cases, patches_of_cross_heads_take_cross_heads, 0, N_DECODERS);
     tcase_add_test(cases, unsound_targets_are_refused);
     tcase_add_test(cases, a_workspace_bounds_the_memories);
+    tcase_add_loop_test(cases, a_decoder_states_its_bytes, 0, N_DECODERS);
     tcase_add_test(cases, logits_are_scaled_where_the_head_says_so);
     suite_add_tcase(suite, cases);
     return tests_run(suite);
