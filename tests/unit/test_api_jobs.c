@@ -343,7 +343,7 @@ START_TEST(formats_follow_accept_and_query)
         {"application/json", "format=npz", "application/x-npz"},
         {"image/png", "format=json", "application/json"},
         {NULL, "format=s%61fetensors", "application/x-safetensors"},
-        {NULL, "&format=npz&", "application/x-npz"},
+        {NULL, "&format=n%70z&", "application/x-npz"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         hs_request request = api_request(HS_ANALYZE, "{\"text\":\"a\"}");
