@@ -20,7 +20,7 @@
     {                                                                                                        \
         "<s>", "</s>", "<unk>", "<pad>", "<mask>", true                                                      \
     }
-#define TYPES 2
+#define TYPES 3
 
 /* The kinds of classes with a sentencepiece model. XLM-RoBERTa and CamemBERT are FAIRSEQ. T5 is like them and
  * has sentinels behind its pieces. */
@@ -460,7 +460,10 @@ static const old_class classes[] = {
      {"<s>", "</s>", "[UNK]", "<pad>", "<mask>", true},
      .read = read_word_pieces,
      .pairs_apart = true},
-    {"RobertaTokenizer", {"roberta"}, FAIRSEQ_NAMES, .read = read_byte_pairs},
+    {"RobertaTokenizer",
+     {"roberta", "roberta-prelayernorm", "data2vec-text"},
+     FAIRSEQ_NAMES,
+     .read = read_byte_pairs},
     {"XLMRobertaTokenizer",
      {"xlm-roberta"},
      FAIRSEQ_NAMES,

@@ -17,8 +17,10 @@
 typedef struct run {
     unsigned kinds;        /* of hs__unicode_kind; others are in ranges */
     uint32_t ranges[3][2]; /* first and last character; 0 and 0: none */
+    const char *outside;   /* or any characters but these and white space; NULL: none */
     size_t min, max;
     bool after_space; /* white space may precede it */
+    bool after_blank; /* U+0020 may precede it */
 } run;
 
 typedef enum word_form {
@@ -133,6 +135,10 @@ static const struct {
     {"[0-9]", RUN(.ranges = {{'0', '9'}}, .min = 1, .max = 1)},
     {"\\p{N}", RUN(.kinds = HS__NUMBER, .min = 1, .max = 1)},
     {"\\p{N}+", RUN(.kinds = HS__NUMBER, .min = 1, .max = ANY)},
+    /* BLOOM. Inside of brackets, the library takes other brackets for more characters */
+    {" ?[^(\\s|[.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C])]+",
+     RUN(.outside = "(|.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C)", .min = 1, .max = ANY,
+         .after_blank = true)},
 };
 
 /* Finds the rules of a published regular expression. Returns false for any other expression. */
@@ -364,8 +370,20 @@ static void marked_word(cursor *c)
 
 /* ---- runs ---- */
 
+/* Returns true if the text, which is valid UTF-8, has the character. */
+static bool has_character(const char *text, uint32_t code_point)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at)
+        if (hs_utf8_next(&at) == code_point)
+            return true;
+    return false;
+}
+
 static bool is_in_run(const run *r, unsigned kind, uint32_t code_point)
 {
+    if (r->outside)
+        return kind_of(code_point) != SPACE && !has_character(r->outside, code_point);
     bool in = kind & r->kinds;
     for (size_t i = 0; !in && i < sizeof r->ranges / sizeof *r->ranges; i++)
         in = r->ranges[i][1] && code_point >= r->ranges[i][0] && code_point <= r->ranges[i][1];
@@ -393,8 +411,10 @@ static bool skip_run(cursor *c, const unsigned char *at)
 static void next_run(cursor *c)
 {
     const unsigned char *next;
-    const bool space = kind_at(c, &next) == SPACE;
-    if (!c->scanner->rules.run->after_space || !space || !skip_run(c, next))
+    const run *r = c->scanner->rules.run;
+    const bool space = kind_at(c, &next) == SPACE,
+               joins = (r->after_space && space) || (r->after_blank && *c->at == ' ');
+    if (!joins || !skip_run(c, next))
         skip_run(c, c->at);
 }
 
@@ -484,7 +504,7 @@ static hs_status read_expression(const char *expression, pattern *made, hs_error
         return hs_fail(
             err, HS_BAD_MODEL,
             "tokenizer.json: Split has the regular expression '%.200s'; supported: those of GPT-2, "
-            "Llama 3, Qwen, cl100k, o200k, Tekken, DeepSeek and Falcon",
+            "Llama 3, Qwen, cl100k, o200k, Tekken, DeepSeek, Falcon and BLOOM",
             expression);
     made->words = create_scanner(rules);
     return HS_OK;

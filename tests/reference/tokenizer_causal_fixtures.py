@@ -4,7 +4,7 @@ tests/unit/test_tokenizer_oracle.c replays it.
     CORPUS=../shared/corpus/wiki-1.jsonl.xz python tests/reference/tokenizer_causal_fixtures.py
 
 Writes tests/unit/tokenizer_causal_oracle.xz with tokenizers 0.23.3, in the format of tokenizer_bpe_fixtures.py. The
-pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, tiktoken, Tekken, DeepSeek and Falcon.
+pipelines are those of GPT-2, Pythia, Llama 3, EuroBERT, Qwen, Llama 2, SmolLM, tiktoken, Tekken, DeepSeek, Falcon and BLOOM.
 Their small vocabularies are trained here. Every behaviour of Split and Punctuation is among them. No pair is truncated, because
 releases differ there.
 """
@@ -112,6 +112,8 @@ DEEPSEEK_WORDS = {"Regex": "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]
                            " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"}
 DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"]
 CODER = ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
+STOPS = ".,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c"
+BLOOM_WORDS = {"Regex": rf" ?[^(\s|[{STOPS}])]+"}
 BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 PLAIN = byte_level(use_regex=False)
 NFC = {"type": "NFC"}
@@ -154,12 +156,13 @@ TOKENIZERS = [
     described(ENDED, None, {"type": "BertPreTokenizer"}, None, []),
     described({**ENDED, "ignore_merges": True, "fuse_unk": True}, None, {"type": "Whitespace"}, None, []),
     *(described(BYTES, None, sequence(split({"Regex": words}), PLAIN), None, SPECIAL) for words in TIKTOKEN_WORDS),
+    described(BYTES, None, sequence(split(BLOOM_WORDS), PLAIN), None, SPECIAL),
 ]
 
 # ---- the cases: (text, pair or None, max_tokens) ----
 
 POINTS = [chr(c) for c in range(0x20000) if not 0xD800 <= c < 0xE000] + [chr(c) for c in range(0x20000, 0x110000, 997)]
-EVERY_POINT = (2, 6, 31, 32, 33)  # the tokenizers that see them all
+EVERY_POINT = (2, 6, 31, 32, 33, len(TOKENIZERS) - 1)  # the tokenizers that see them all
 
 
 def blocks():
@@ -206,6 +209,13 @@ def by_case():
         yield "".join(rng.choice(pool) for _ in range(rng.randint(1, 30))), None, 100000
 
 
+def by_stops():
+    """Words between the characters that BLOOM's expression names."""
+    pool = ["a", "b c", "é", "中", "1", " ", "  ", "\n", "\u3000", "\xa0", "[", "]", "(", ")", "|", ";", "'s", *STOPS]
+    for _ in range(150):
+        yield "".join(rng.choice(pool) for _ in range(rng.randint(1, 30))), None, 100000
+
+
 # ---- the file ----
 
 def section(index, file):
@@ -213,6 +223,7 @@ def section(index, file):
     tokenizer = Tokenizer.from_str(source)
     cases = (list(hard()) if index < 38 or index > 50 else []) + (list(blocks()) if index in EVERY_POINT else [])
     cases += list(by_case()) if index > 30 else []
+    cases += list(by_stops()) if index + 1 == len(TOKENIZERS) else []
     chunks = []
     for text, pair, n_max in cases:
         tokenizer.enable_truncation(n_max)
