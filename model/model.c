@@ -265,15 +265,14 @@ static void release_words(const hs_model *model)
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
 }
 
-/* Returns true if config.json names code of the model's own, as transformers runs it with
- * trust_remote_code. */
-static bool has_own_code(const hs_bytes *config)
+/* Finds whether config.json names code of the model's own, as transformers runs it with trust_remote_code. */
+static hs_status find_own_code(const hs_bytes *config, bool *ret_is, hs_error *err)
 {
     json_t *keys = NULL;
-    const bool is = config->data && !hs__json_parse(config, "config.json", &keys, NULL) &&
-                    json_object_size(json_object_get(keys, "auto_map")) > 0;
+    const hs_status st = config->data ? hs__json_parse(config, "config.json", &keys, err) : HS_OK;
+    *ret_is = json_object_size(json_object_get(keys, "auto_map")) > 0;
     json_decref(keys);
-    return is;
+    return st;
 }
 
 /* Refuses a checkpoint for this reason. Says of one with code of its own that this may be the cause. */
@@ -290,13 +289,16 @@ hs_status hs_model_config_check(const char *dir, hs_error *err)
     hs_architecture architecture = {0};
     const hs__family *family;
     hs_error reason = {0};
+    bool own_code = false;
     hs_status st = hs__file_read(dir, "config.json", false, &config, &reason);
     if (!st)
         st = hs__family_configure(&config, &family, &architecture, &reason);
+    const hs_status own = find_own_code(&config, &own_code, st ? NULL : &reason);
     if (!st)
         hs__family_release(&architecture);
-    else
-        refuse("", has_own_code(&config), &reason, err);
+    st = st ? st : own;
+    if (st)
+        st = refuse("", own_code, &reason, err);
     free((void *)config.data);
     return st;
 }
@@ -334,7 +336,8 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = hs__sentence_open(has_sentence(dir) ? dir : base, base, model->architecture.shape.hidden,
                                &model->architecture.sentence, model->sentence, &reason);
-    model->own_code = has_own_code(&files.config);
+    const hs_status own = find_own_code(&files.config, &model->own_code, st ? NULL : &reason);
+    st = st ? st : own;
     free_files(&files);
     if (st) {
         char where[PATH_MAX + 2];

@@ -300,7 +300,7 @@ def test_code_of_a_models_own_is_named(headscope, encoders, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "modeling_own.Own"}}))
     done = subprocess.run([headscope, "models", folder], capture_output=True, text=True)
-    assert done.returncode == 0 and "model has code of its own (auto_map), which is not run; it is read as bert" in done.stderr
+    assert done.returncode == 0 and " has code of its own (auto_map), which is not run; it is read as bert" in done.stderr
     (folder / "config.json").write_text(json.dumps(config | {"auto_map": {}}))
     assert subprocess.run([headscope, "models", folder], capture_output=True, check=True).stderr == b""
 
