@@ -414,16 +414,26 @@ static size_t capture_bytes(const hs_job *job)
            hs__outputs_again_bytes(&m, job->again);
 }
 
+/* Returns true if an intervention replaces a head's attention, which then is another than its queries and
+ * keys give. */
+static bool replaces_attention(const hs__analysis_request *analysis)
+{
+    for (size_t i = 0; i < analysis->n_interventions; i++)
+        if (analysis->interventions[i].kind == HS_INTERVENE_UNIFORM ||
+            analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
+            return true;
+    return false;
+}
+
 /* Lets outputs that read one map after the other compute them again if --max-maps does not allow to keep
- * them. A head whose attention is replaced has other maps than its queries and keys give, so requests with
- * interventions keep theirs. So do outputs that read rectangular maps. */
+ * them. Maps are kept if attention is replaced, and for outputs that read rectangular maps. */
 static void plan_again(hs_job *job)
 {
     hs__outputs repeating = hs__outputs_repeating(job->analysis.outputs);
     if (job->analysis.stack == HS_STACK_CROSS)
         repeating &= ~(HS__OUTPUT_BIT(contributions) | HS__OUTPUT_BIT(rollout) |
                        (job->analysis.head_distance == HS__DISTANCE_JS ? HS__OUTPUT_BIT(head_distances) : 0));
-    if (!repeating || job->analysis.n_interventions > 0 ||
+    if (!repeating || replaces_attention(&job->analysis) ||
         capture_bytes(job) <= job->api->options.capture_bytes_max)
         return;
     job->again = repeating;
@@ -432,8 +442,8 @@ static void plan_again(hs_job *job)
 
 /* Lets outputs that read each head alone observe the pass, so that it keeps only the maps that others need.
  * Maps that the head cache would keep for the next request are kept, and maps of so few heads that each
- * thread would need as many, if --max-maps allows them. Interventions start in a layer whose maps the
- * baseline has computed, so they keep theirs too. */
+ * thread would need as many, if --max-maps allows them. With interventions maps are kept if they fit: the
+ * pass can then start in a layer whose maps the baseline has computed. */
 static void plan_observed(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
@@ -445,9 +455,11 @@ static void plan_observed(hs_job *job)
                    shown = hs__outputs_taps(analysis, observing, 0);
     const bool serves = n_bytes <= job->api->options.cache_bytes_max / 2 ||
                         selection->n_layers * selection->n_heads <= job->request->n_threads;
-    const bool fits = n_bytes + results_bytes(job) <= job->api->options.capture_bytes_max;
-    if ((serves && fits) || analysis->n_interventions > 0 || !(shown & ~kept))
+    const size_t n_taken = analysis->n_interventions > 0 ? capture_bytes(job) : n_bytes + results_bytes(job);
+    const bool fits = n_taken <= job->api->options.capture_bytes_max;
+    if (((serves || analysis->n_interventions > 0) && fits) || !(shown & ~kept))
         return;
+    job->sequences[0].first_changed = 0;
     job->observed = observing;
     job->observed_taps = shown;
     selection->taps = kept | HS_KEEP(COLUMNS); /* a pass needs something to keep */
@@ -601,9 +613,12 @@ static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
     const bool keeps = *hs__outputs_keeping(&job->analysis, job->again, keeping, sizeof keeping);
     return hs__refuse(&job->problem, 422, NULL,
                       "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s. Of %zu "
-                      "tokens one head takes %.1f MB%s%s; --max-maps raises the limit",
+                      "tokens one head takes %.1f MB%s%s%s; --max-maps raises the limit",
                       (double)n_bytes / 1e6, (double)limit / 1e6, hint, T, (double)head / 1e6,
-                      keeps ? ", and the maps of all heads are kept for " : "", keeping);
+                      keeps ? ", and the maps of all heads are kept for " : "", keeping,
+                      keeps && replaces_attention(&job->analysis)
+                          ? ", since interventions uniform and identity replace attention"
+                          : "");
 }
 
 /* Refuses a request whose answer or heads could exceed the limits, before any pass. */

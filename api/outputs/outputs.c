@@ -463,7 +463,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                               .not_decoder = "the vector of a text is made of its encoder's states"},
     [HS__OUTPUT_changes] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
                             .structure = &hs__structure_changes,
-                            .every_layer = true},
+                            .every_layer = true,
+                            .again_bytes = hs__changes_again_bytes},
     [HS__OUTPUT_predictions] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions},
 };
 

@@ -24,6 +24,7 @@ extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_
 
 /* The again_bytes of outputs. */
 size_t hs__effects_again_bytes(const hs__measures *measures);
+size_t hs__changes_again_bytes(const hs__measures *measures);
 size_t hs__segments_again_bytes(const hs__measures *measures);
 size_t hs__distances_again_bytes(const hs__measures *measures);
 

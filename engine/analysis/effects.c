@@ -177,7 +177,7 @@ static float similarity_change(const sweep *s, size_t variant)
 }
 
 /* ---- states ---- */
-HS_CLONES double hs_relative_change(const float *changed, const float *baseline, size_t n)
+HS_CLONES void hs_change_add(const float *changed, const float *baseline, size_t n, double sums[2])
 {
     double differences[HS__LANES] = {0}, squares[HS__LANES] = {0}, difference = 0, whole = 0;
     size_t i = 0;
@@ -196,7 +196,15 @@ HS_CLONES double hs_relative_change(const float *changed, const float *baseline,
         difference += differences[k];
         whole += squares[k];
     }
-    return sqrt(difference) / sqrt(whole);
+    sums[0] += difference;
+    sums[1] += whole;
+}
+
+double hs_relative_change(const float *changed, const float *baseline, size_t n)
+{
+    double squares[2] = {0};
+    hs_change_add(changed, baseline, n, squares);
+    return sqrt(squares[0]) / sqrt(squares[1]);
 }
 
 static float hidden_change(const sweep *s, const float *changed)

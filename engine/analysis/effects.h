@@ -121,6 +121,9 @@ static inline float hs__recovered(double clean, double patched, double other)
     return other == clean ? NAN : (float)((patched - clean) / (other - clean));
 }
 
+/* Adds the sums of (changed - baseline)^2 and of baseline^2 over n numbers to sums. */
+void hs_change_add(const float *changed, const float *baseline, size_t n, double sums[2]);
+
 /* Returns |changed - baseline| / |baseline|; NAN if both are 0. */
 double hs_relative_change(const float *changed, const float *baseline, size_t n);
 

@@ -260,6 +260,9 @@ static const char *const again[] = {
     AGAIN("\"contributions\"", "\"layers\":[2,4]"),
     AGAIN("\"contributions\",\"alti\"", "\"layers\":[0,3]"),
     AGAIN("\"rollout\"", "\"layers\":[1,4]"),
+    AGAIN("\"summary\"", "\"interventions\":[{\"layers\":[2],\"heads\":[1],\"kind\":\"zero\"}]"),
+    AGAIN("\"pairs\",\"rollout\"", "\"layers\":[1,4],\"heads\":[0,7],\"center\":\"text\",\"interventions\":"
+                                   "[{\"layers\":[1,3],\"heads\":[0,2],\"kind\":\"mean\"}]"),
     AGAIN("\"effects\"", "\"layers\":[9,10],\"heads\":[1,2,3],\"predictions\":{\"positions\":[3,9]}"),
 };
 

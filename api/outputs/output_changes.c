@@ -1,0 +1,287 @@
+/* output_changes.c - what interventions change: norms relative to the baseline pass, and the baseline's
+ * predictions.
+ *
+ * Maps of both passes are kept, or computed again by strips of rows from queries, keys and head outputs. */
+#include "api/outputs/structures.h"
+
+#include "engine/analysis/predictions.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct changes {
+    size_t n_layers, n_heads, n_states, n_tokens;
+    void *of_baseline[6]; /* owned: the baseline's results of `outputs`; NULL if not requested */
+    bool has_target;
+    double target[2];                 /* of the baseline and of the changed pass */
+    float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
+    float hidden[];                   /* [L + 1][T]; the others follow */
+} changes;
+
+/* Outputs of prediction and task heads: changes has those of the baseline that are requested. */
+static const struct {
+    unsigned output; /* HS__OUTPUT_... */
+    const hs__structure *structure;
+} outputs[] = {
+    {.output = HS__OUTPUT_predictions, .structure = &hs__structure_predictions},
+    {.output = HS__OUTPUT_classes, .structure = &hs__structure_classes},
+    {.output = HS__OUTPUT_next_sentence, .structure = &hs__structure_next_sentence},
+    {.output = HS__OUTPUT_answer, .structure = &hs__structure_answer},
+    {.output = HS__OUTPUT_loss, .structure = &hs__structure_loss},
+    {.output = HS__OUTPUT_embedding, .structure = &hs__structure_embedding},
+};
+#define N_OUTPUTS (sizeof outputs / sizeof *outputs)
+_Static_assert(N_OUTPUTS == sizeof((changes *)0)->of_baseline / sizeof(void *), "one result for each");
+
+static bool is_requested(const hs__analysis_request *analysis, size_t i)
+{
+    return analysis->outputs >> outputs[i].output & 1;
+}
+
+/* All layers are captured in both passes. */
+static void measure_hidden(const hs__answer *a, changes *c)
+{
+    const size_t H = a->capture->hidden;
+    for (size_t s = 0; s < c->n_states; s++) {
+        const float *changed = hs_capture_at(a->capture, HS_TAP_HIDDEN_STATE, s, 0);
+        const float *baseline = hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, s, 0);
+        for (size_t t = 0; t < c->n_tokens; t++)
+            c->hidden[s * c->n_tokens + t] = (float)hs_relative_change(changed + t * H, baseline + t * H, H);
+    }
+}
+
+/* ---- maps ---- */
+
+enum { STRIP = 128 }; /* rows of a map that are computed again at a time */
+
+/* The maps of one tap in both passes. */
+typedef struct map_changes {
+    const hs__answer *answer;
+    hs_tap tap;
+    size_t n_heads, n_rows, n_columns;
+    float *strips; /* [slots][2][STRIP][n_columns]; NULL: the maps are kept */
+    float *ret;    /* [l][h] */
+    atomic_int failed;
+} map_changes;
+
+static size_t strip_floats(size_t n_tokens, size_t n_keys)
+{
+    return STRIP * (n_tokens > n_keys ? n_tokens : n_keys);
+}
+
+size_t hs__changes_again_bytes(const hs__measures *m)
+{
+    return 2 * m->n_threads * strip_floats(m->n_tokens, m->n_keys) * sizeof(float);
+}
+
+/* Computes n rows of the map at a place of a pass again. */
+static hs_status rows_make(const map_changes *m, const hs_capture *pass, size_t l, size_t h, size_t first,
+                           size_t n, float *ret_rows)
+{
+    const hs_engine *engine = m->answer->model->engine;
+    return m->tap == HS_TAP_ATTENTION
+               ? hs_engine_attention(engine, pass, l, h, first, n, ret_rows, NULL)
+               : hs_engine_similarity(engine, pass, l, h, hs__similarity_kind(m->answer->analysis), first, n,
+                                      ret_rows, NULL);
+}
+
+/* Adds the squares of n rows from `first`. Similarities are symmetric and have no diagonal, so only those
+ * above it are computed. */
+static void rows_compare(const map_changes *m, const float *changed, const float *baseline, size_t first,
+                         size_t n, double squares[2])
+{
+    const size_t K = m->n_columns;
+    if (m->tap == HS_TAP_ATTENTION)
+        hs_change_add(changed, baseline, n * K, squares);
+    for (size_t i = 0; m->tap != HS_TAP_ATTENTION && i < n; i++) {
+        const size_t from = first + i + 1;
+        hs_change_add(changed + i * K + from, baseline + i * K + from, K - from, squares);
+    }
+}
+
+/* Task: the change of one map that is computed again. */
+static void task_change(void *context, size_t task, size_t slot)
+{
+    map_changes *m = context;
+    const hs__answer *a = m->answer;
+    const size_t l = task / m->n_heads, h = task % m->n_heads;
+    float *changed = m->strips + 2 * slot * strip_floats(a->capture->n_tokens, a->capture->n_keys);
+    float *baseline = changed + STRIP * m->n_columns;
+    double squares[2] = {0};
+    for (size_t first = 0; first < m->n_rows && !hs__answer_cancelled(a); first += STRIP) {
+        const size_t n = m->n_rows - first < STRIP ? m->n_rows - first : STRIP;
+        if (rows_make(m, a->capture, a->layer_at[l], a->head_at[h], first, n, changed) ||
+            rows_make(m, a->baseline, a->baseline_layer_at[l], a->baseline_head_at[h], first, n, baseline)) {
+            atomic_store(&m->failed, 1);
+            return;
+        }
+        rows_compare(m, changed, baseline, first, n, squares);
+    }
+    m->ret[task] = (float)(sqrt(squares[0]) / sqrt(squares[1]));
+}
+
+static hs_status measure_again(map_changes *m, size_t n_maps, hs_error *err)
+{
+    const hs__answer *a = m->answer;
+    const size_t n_threads = a->request->n_threads > 1 ? a->request->n_threads : 1;
+    m->strips = hs_memory_create(2 * n_threads * strip_floats(a->capture->n_tokens, a->capture->n_keys) *
+                                 sizeof *m->strips);
+    if (m->strips)
+        hs__answer_share(a, n_threads, n_maps, task_change, m);
+    const bool failed = !m->strips || atomic_load(&m->failed);
+    free(m->strips);
+    return failed ? hs_fail(err, HS_NO_MEMORY, "no memory to compute maps") : HS_OK;
+}
+
+static hs_status measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_t n_heads, float *ret,
+                              hs_error *err)
+{
+    const size_t T = a->capture->n_tokens, K = tap == HS_TAP_ATTENTION ? a->capture->n_keys : T;
+    if (!a->capture->arrays[tap] || !a->baseline->arrays[tap]) {
+        map_changes m = {
+            .answer = a, .tap = tap, .n_heads = n_heads, .n_rows = T, .n_columns = K, .ret = ret};
+        return measure_again(&m, n_layers * n_heads, err);
+    }
+    for (size_t l = 0; l < n_layers && !hs__answer_cancelled(a); l++)
+        for (size_t h = 0; h < n_heads; h++) {
+            const float *baseline =
+                hs_capture_at(a->baseline, tap, a->baseline_layer_at[l], a->baseline_head_at[h]);
+            ret[l * n_heads + h] = (float)hs_relative_change(hs__answer_at(a, tap, l, h), baseline, T * K);
+        }
+    return HS_OK;
+}
+
+/* Reads the target from the last hidden states of both passes. */
+static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
+{
+    const hs_architecture *architecture = a->model->architecture;
+    const size_t L = a->model->shape->n_layers, T = a->capture->n_tokens;
+    const hs_capture *const passes[] = {a->baseline, a->capture};
+    hs_target target;
+    hs_status st = hs__target_find(a, hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, L, 0), &target, err);
+    if (st || target.kind == HS_TARGET_NONE)
+        return st;
+    c->has_target = true;
+    const size_t n = hs_target_floats(architecture, &target, T);
+    float *rows = malloc(2 * n * sizeof *rows);
+    if (!rows)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
+    for (size_t i = 0; i < 2 && !st; i++)
+        st = hs_target_rows(a->model->engine, &target, hs_capture_at(passes[i], HS_TAP_HIDDEN_STATE, L, 0),
+                            passes[i], a->request->n_threads, rows + i * n, err);
+    if (!st)
+        st = hs_target_values(a->model->engine, &target, rows, 2, a->encoding->ids, T, a->request->n_threads,
+                              c->target, NULL, err);
+    free(rows);
+    return st;
+}
+
+static hs_status changes_compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t n_states = a->model->shape->n_layers + 1, T = a->capture->n_tokens;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
+    changes *c = calloc(1, sizeof *c + (n_states * T + 2 * n_layers * n_heads) * sizeof(float));
+    if (!c)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for changes");
+    c->n_layers = n_layers;
+    c->n_heads = n_heads;
+    c->n_states = n_states;
+    c->n_tokens = T;
+    c->attentions = c->hidden + n_states * T;
+    c->similarities = c->attentions + n_layers * n_heads;
+    measure_hidden(a, c);
+    *ret_result = c;
+    hs__answer baseline = *a;
+    baseline.capture = a->baseline;
+    hs_status st = measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions, err);
+    if (!st)
+        st = measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities, err);
+    if (!st)
+        st = measure_target(a, c, err);
+    for (size_t i = 0; i < N_OUTPUTS && !st; i++)
+        if (is_requested(a->analysis, i))
+            st = outputs[i].structure->compute(&baseline, &c->of_baseline[i], err);
+    return st;
+}
+
+static void changes_destroy(void *result)
+{
+    changes *c = result;
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        outputs[i].structure->destroy(c->of_baseline[i]);
+    free(c);
+}
+
+static void changes_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+{
+    const changes *c = result;
+    const size_t states[] = {c->n_states, c->n_tokens}, heads[] = {c->n_layers, c->n_heads};
+    const int digits = (int)a->analysis->digits;
+    hs_buffer_text(b, "{\"hidden\":");
+    hs__json_block(b, c->hidden, 2, states, digits);
+    hs__json_key(b, "attentions");
+    hs__json_block(b, c->attentions, 2, heads, digits);
+    hs__json_key(b, "similarities");
+    hs__json_block(b, c->similarities, 2, heads, digits);
+    if (c->has_target) {
+        hs__json_key(b, "target");
+        hs_buffer_text(b, "{\"before\":");
+        hs__json_float(b, (float)c->target[0], digits);
+        hs__json_key(b, "after");
+        hs__json_float(b, (float)c->target[1], digits);
+        hs_buffer_text(b, "}");
+    }
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        if (c->of_baseline[i]) {
+            hs__json_key(b, hs__output_names[outputs[i].output]);
+            outputs[i].structure->write_json(b, a, c->of_baseline[i]);
+        }
+    hs_buffer_text(b, "}");
+}
+
+static void changes_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+{
+    const changes *c = result;
+    hs_arrays_add_floats(arrays, "changes_hidden", c->hidden, 2, c->n_states, c->n_tokens);
+    hs_arrays_add_floats(arrays, "changes_attentions", c->attentions, 2, c->n_layers, c->n_heads);
+    hs_arrays_add_floats(arrays, "changes_similarities", c->similarities, 2, c->n_layers, c->n_heads);
+    float *target = c->has_target ? hs_arrays_add(arrays, "changes_target", HS_ELEMENT_F4, 1, 2, 0) : NULL;
+    for (size_t i = 0; target && i < 2; i++)
+        target[i] = (float)c->target[i];
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        if (c->of_baseline[i])
+            outputs[i].structure->add_arrays(arrays, a, c->of_baseline[i]);
+}
+
+static size_t changes_count(const hs__measures *m)
+{
+    return (m->shape->n_layers + 1) * m->n_tokens + 2 * m->n_heads + 2; /* and the target's two numbers */
+}
+
+static size_t changes_json_bytes_max(const hs__measures *m)
+{
+    size_t of_baseline = 0;
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        of_baseline += is_requested(m->analysis, i) ? 32 + outputs[i].structure->json_bytes_max(m) : 0;
+    return 192 + changes_count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) +
+           of_baseline;
+}
+
+static size_t changes_array_bytes_max(const hs__measures *m)
+{
+    size_t of_baseline = 0;
+    for (size_t i = 0; i < N_OUTPUTS; i++)
+        of_baseline += is_requested(m->analysis, i) ? outputs[i].structure->array_bytes_max(m) : 0;
+    return 4 * changes_count(m) + of_baseline;
+}
+
+const hs__structure hs__structure_changes = {
+    .compute = changes_compute,
+    .destroy = changes_destroy,
+    .write_json = changes_write_json,
+    .add_arrays = changes_add_arrays,
+    .json_bytes_max = changes_json_bytes_max,
+    .array_bytes_max = changes_array_bytes_max,
+};
