@@ -132,7 +132,7 @@ static const hs__setting_row rows[] = {
     {.field = {"max_tokens", HS_FIELD_INTEGER, "N",
                "truncate texts to this many tokens (128, or the model's maximum)", .low = 2}},
     {.field = {"stack", HS_FIELD_ENUM, "STACK",
-               "encoder; of encoder-decoder models also decoder or cross, over text_target (encoder)",
+               "encoder; of encoder-decoder models also decoder or cross, of text_target (encoder)",
                .choices = STACK_NAMES},
      .read = read_stack,
      .default_text = "encoder",
