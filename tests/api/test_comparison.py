@@ -117,15 +117,20 @@ def test_rows_hold_the_same_numbers(training, compared):
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, and the cells of tables."""
+    """Tags with their attributes, and the cells of tables. Each part of the page ends within the one it began in."""
+
+    PARTS = ("main", "nav", "section", "div", "table")
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.rows, self.cell = [], [], None
+        self.tags, self.rows, self.cell, self.parts = [], [], None, []
         self.feed(text)
+        assert not self.parts
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
+        if tag in self.PARTS:
+            self.parts.append(tag)
         if tag == "tr":
             self.rows.append([])
         self.cell = [] if tag in ("td", "th") else self.cell
@@ -135,6 +140,8 @@ class Page(HTMLParser):
             self.cell.append(data)
 
     def handle_endtag(self, tag):
+        if tag in self.PARTS:
+            assert self.parts.pop() == tag
         if tag in ("td", "th") and self.cell is not None:
             self.rows[-1].append("".join(self.cell))
             self.cell = None
