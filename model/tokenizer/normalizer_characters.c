@@ -167,13 +167,14 @@ const hs__part_type hs__prepend = {.stage = HS__NORMALIZER,
 
 /* ---- Replace ----
  *
- * Replaces every occurrence of a text, or of a regular expression. Only the
- * expressions of published tokenizers are supported: " {2,}", and that of transformers 5 for DeBERTa. */
+ * Replaces every occurrence of a text, or of a regular expression. Only the expressions of published
+ * tokenizers are supported: " {2,}", and those of transformers 5 for DeBERTa and PEGASUS. */
 
 #define REPLACE_TEXT_BYTES_MAX 64
 
 #define SPACES       " {2,}"
 #define WHITE_SPACES "\\s{2,}|[\\n\\r\\t]"
+#define LINE_END     "\\n" /* a text, but for its spelling */
 
 typedef struct replace {
     hs__part part;
@@ -225,10 +226,13 @@ static hs_status copy(const char *text, const char *key, char ret[REPLACE_TEXT_B
 static hs_status read_pattern(const json_t *pattern, replace *self, hs_error *err)
 {
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    self->match = match_text;
+    if (regex && strcmp(regex, LINE_END) == 0)
+        return copy("\n", "pattern", self->pattern, err);
     if (regex && strcmp(regex, SPACES) != 0 && strcmp(regex, WHITE_SPACES) != 0)
         return hs_fail(err, HS_BAD_MODEL,
                        "tokenizer.json: Replace has the regular expression '%.64s'; supported: '" SPACES
-                       "', '" WHITE_SPACES "'",
+                       "', '" WHITE_SPACES "', '" LINE_END "'",
                        regex);
     self->match = !regex ? match_text : strcmp(regex, SPACES) == 0 ? match_spaces : match_white_spaces;
     if (regex)

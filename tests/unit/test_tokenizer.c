@@ -819,6 +819,24 @@ START_TEST(added_tokens_of_esm_are_found_in_the_given_text)
 }
 END_TEST
 
+/* PEGASUS' normalizer, as transformers 5 saves it, names line ends by an expression. */
+START_TEST(line_ends_become_spaces_and_spaces_one)
+{
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\n\"},\"content\":\" \"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"}]},"
+        "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"always\"},"
+        "\"post_processor\":null,\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
+        "[\"\u2581\",-1],[\"x\",-1]]}}";
+    hs_tokenizer *tokenizer = must_create(NULL, json, NULL);
+    const hs_text text = {"x\n x\n\nx", 7};
+    const int32_t ids[] = {1, 2, 1, 2, 1, 2};
+    assert_ids(tokenizer, &text, 6, ids);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* The table's only unit leads to itself, so each number of bytes 1 would be a key. */
 START_TEST(a_table_that_leads_in_a_circle_has_short_keys)
 {
@@ -956,6 +974,7 @@ int main(void)
     TCase *hostility = tcase_create("hostile");
     tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
+    tcase_add_test(hostility, line_ends_become_spaces_and_spaces_one);
     tcase_add_test(hostility, a_table_that_leads_in_a_circle_has_short_keys);
     tcase_add_test(hostility, added_tokens_of_esm_are_found_in_the_given_text);
     tcase_add_test(hostility, what_grows_without_end_is_refused);
