@@ -420,9 +420,13 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     const char *stack = a->source ? hs__answer_stack(a) : NULL;
-    snprintf(m->title, sizeof m->title, "headscope: %s%s%s%s, model %.100s, %zu tokens",
+    char of_text[48] = "";
+    if (a->analysis->stack == HS_STACK_CROSS)
+        snprintf(of_text, sizeof of_text, ", %zu of the text", hs__answer_keys(a));
+    snprintf(m->title, sizeof m->title, "headscope: %s%s%s%s, model %.100s, %zu tokens%s%s",
              kinds[m->figure->kind].title, is_centered(m) ? ", centred outputs" : "", stack ? ", stack " : "",
-             stack ? stack : "", a->model->name, a->encoding->n_tokens);
+             stack ? stack : "", a->model->name, a->encoding->n_tokens, stack ? " of the target" : "",
+             of_text);
     const hs_figure figure = {.title = m->title,
                               .caption = m->panels[0].title,
                               .footer = m->figure->footer ? m->title : NULL,

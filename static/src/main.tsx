@@ -5,10 +5,10 @@ import { render as renderTree, type VNode } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { models } from "./app/api";
 import { App } from "./app/app";
-import { escapeBidi } from "./app/bidi";
 import { embedded } from "./app/embed";
 import { CHECKSUM, missingIn } from "./app/missing";
-import { stackNote } from "./app/stacks";
+import { tokensRequest } from "./app/requests";
+import { quotedTexts, stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
@@ -60,10 +60,10 @@ const QUOTED = 120; // characters of the text
 // Names what is shown, on paper alone.
 function Printed() {
   const app = useApp();
-  const { view, text } = app.state;
+  const { view } = app.state;
   if (!isOfText(view)) return null;
   const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))}${stackNote(app.state)} · `;
-  const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
+  const quoted = quotedTexts(tokensRequest(app.state), QUOTED);
   return <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted}`}</p>;
 }
 

@@ -4,7 +4,7 @@ import test from "node:test";
 import { learnModels } from "../src/app/model-facts.ts";
 import { inWords } from "../src/app/problems.ts";
 import { headRequest, mayBeLong, overviewRequest, savedRequest, sourcePatchMapRequest, tokensRequest } from "../src/app/requests.ts";
-import { keepsPin, notedIn, rowTexts, shownTexts, stackOf, withinStack } from "../src/app/stacks.ts";
+import { keepsPin, notedIn, quotedTexts, rowTexts, shownTexts, stackOf, withinStack } from "../src/app/stacks.ts";
 import { INITIAL, formatState, parseState } from "../src/app/state.ts";
 import "../src/fields.ts";
 import { headOf, pinnedIn, pinOf } from "../src/maps/axis.ts";
@@ -73,6 +73,9 @@ test("links hold the target and the stack, and views show what they can of it", 
   const sourced = sourcePatchMapRequest({ ...linked, model: "nllb", tlang: "fra_Latn" }, patch);
   assert.deepEqual([sourced.stack, sourced.text_target, sourced.target_ids, sourced.target_language], [undefined, undefined, [3, 4], "fra_Latn"]);
   assert.deepEqual([sourced.effects_of.from, sourced.target, sourced.outputs], [{ text: "One hut." }, patch.target, ["patch_map"]]);
+  const titled = (more) => quotedTexts(tokensRequest({ ...linked, ...more }), 5);
+  assert.deepEqual([titled({}), titled({ target: "" }), titled({ stack: "encoder" })],
+    ["“One h…” → “Ein H…”", "“One h…” → written by the model", "“One h…”"]);
   const followed = withinStack({ ...linked, sort: "high_pairs", seek: "previous", relation: "similar" });
   assert.deepEqual([followed.sort, followed.seek, followed.relation], ["none", "", "to"]);
   const cell = (view) => withinStack({ ...linked, view, pin: [3, 5], kind: "identity", what: "attention" });

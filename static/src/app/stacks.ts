@@ -1,6 +1,7 @@
 // Models that write. An encoder-decoder model reads a text and writes a target. It has heads of its encoder, of its decoder,
 // and cross heads, which attend from the target's tokens to those of the text. A causal model continues its text.
 import type { AnalyzeRequest } from "../../../build/openapi";
+import { escapeBidi } from "./bidi";
 import { factsOf } from "./model-facts";
 import { perObject } from "./per-object";
 import type { Stack, State, View } from "./state";
@@ -49,6 +50,16 @@ export const shownTexts = (state: Written & Pick<State, "text" | "pair">): strin
 // Those of the rows alone.
 export const rowTexts = (state: Written & Pick<State, "text" | "pair">): string[] =>
   stackOf(state) === "encoder" ? [state.text, state.pair] : [targetOf(state)];
+
+const inQuotes = (text: string, most: number): string =>
+  `“${escapeBidi(text.slice(0, most))}${text.length > most ? "…" : ""}”`;
+
+// The texts of a request in a title, cut to so many characters each: with the target of a decoder.
+export function quotedTexts({ text = "", stack, text_target, max_new_tokens }: AnalyzeRequest, most: number): string {
+  const decodes = stack === "decoder" || stack === "cross";
+  if (!decodes || (text_target === undefined && !max_new_tokens)) return inQuotes(text, most);
+  return `${inQuotes(text, most)} → ${text_target === undefined ? "written by the model" : inQuotes(text_target, most)}`;
+}
 
 // After the name of a head; nothing for one of the encoder.
 export const stackNote = (state: Pick<State, "model" | "stack">): string =>

@@ -26,7 +26,7 @@ export interface Exportable {
   provenance: Provenance;
   part?: string; // selects what of the view is in its picture; else all of it
   figure?: AnalyzeRequest | false; // of the same as a figure to print, which the server draws
-  rows: () => (string | number)[][]; // the first is the header
+  rows: (() => (string | number)[][]) | null; // the first is the header; null: there is no table
   heads?: HeadNumbers | null; // a number a head, below the view's own
   also?: (Exportable & { what: string }) | null; // another part of the view: a picture and a table, named "PNG of …"
 }
@@ -45,7 +45,7 @@ export async function pngOf(of: Exportable): Promise<Blob> {
 export const svgOf = (of: Exportable): Blob => svgBlob(drawingOf(of));
 
 // Readers of CSV take no comments, so a table says in a second file where it comes from.
-export const csvOf = ({ rows }: Exportable, safe = false): Blob => csvBlob(rows(), safe);
+export const csvOf = ({ rows }: Exportable, safe = false): Blob => csvBlob(rows?.() ?? [], safe);
 export const originOf = ({ provenance }: Exportable): Blob =>
   new Blob([`${JSON.stringify(provenance, null, 2)}\n`], { type: "application/json" });
 

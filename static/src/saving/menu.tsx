@@ -62,11 +62,12 @@ function pictureItems(of: Exportable): Item[] {
   ];
 }
 
-const tableItem = (of: Exportable): Item => saved("CSV", "table", `${of.name}.csv`, ({ csvOf }) => csvOf(of));
+const tableItems = (of: Exportable): Item[] =>
+  of.rows ? [saved("CSV", "table", `${of.name}.csv`, ({ csvOf }) => csvOf(of))] : [];
 
 // The picture and the table of another part of the view.
 const itemsAlso = (of: Exportable, what: string): Item[] =>
-  [...pictureItems(of), tableItem(of)].map((item) => ({ ...item, label: `${item.label} of ${what}`, does: "" }));
+  [...pictureItems(of), ...tableItems(of)].map((item) => ({ ...item, label: `${item.label} of ${what}`, does: "" }));
 
 function fileItems(of: Exportable): Item[] {
   const { name, figure, heads, also } = of;
@@ -77,8 +78,8 @@ function fileItems(of: Exportable): Item[] {
   return [
     ...pictureItems(of),
     ...(figure ? [drawn("pdf"), drawn("svg")] : []),
-    tableItem(of),
-    saved("Spreadsheet", "CSV without formulas", `${name}.csv`, ({ csvOf }) => csvOf(of, true)),
+    ...tableItems(of),
+    ...(of.rows ? [saved("Spreadsheet", "CSV without formulas", `${name}.csv`, ({ csvOf }) => csvOf(of, true))] : []),
     ...(heads
       ? [
           saved("CSV of heads", "table of all heads", `${name}.heads.csv`, ({ csvOf, headRowsOf }) =>
@@ -86,7 +87,9 @@ function fileItems(of: Exportable): Item[] {
           ),
         ]
       : []),
-    saved("JSON", "model and request of the table", `${name}.json`, ({ originOf }) => originOf(of)),
+    saved("JSON", `model and request of the ${of.rows ? "table" : "view"}`, `${name}.json`, ({ originOf }) =>
+      originOf(of),
+    ),
     ...requestItems(of),
     ...(also ? itemsAlso(also, also.what) : []),
   ];

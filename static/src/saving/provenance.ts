@@ -1,12 +1,12 @@
 // The origin that a saved file states; the same in every view.
 import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
-import { escapeBidi } from "../app/bidi";
 import { savedRequest, type AnalyzeRequest } from "../app/requests";
 import { SUM, type Selection } from "../app/selection";
+import { quotedTexts } from "../app/stacks";
 import type { Exportable } from "./export";
 
-const QUOTED = 80; // characters of the text in a title
+const QUOTED = 80; // characters of a text in a title
 
 // `request` is the one whose answer holds the arrays on screen.
 export function madeOf(
@@ -17,12 +17,11 @@ export function madeOf(
 ): Omit<Exportable, "rows"> {
   const precision = app.model(model)?.precision ?? "fp32";
   const rounded = precision === "fp32" ? "" : `, ${precision}`;
-  const { text = "", stack } = request;
+  const { stack } = request;
   const part = stack ? `${stack}-${name}` : name;
-  const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
   return {
     name: `headscope-${model}-${part}`,
-    title: `headscope · ${model}${rounded} (sha256 ${sha256.slice(0, 12)}) · ${part} · ${quoted}`,
+    title: `headscope · ${model}${rounded} (sha256 ${sha256.slice(0, 12)}) · ${part} · ${quotedTexts(request, QUOTED)}`,
     provenance: { tool: "headscope", model, model_sha256: sha256, request, page: app.address.href() },
   };
 }

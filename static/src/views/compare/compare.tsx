@@ -2,13 +2,14 @@
 import { stackOf } from "../../app/stacks";
 import { useMemo, useRef } from "preact/hooks";
 import type { App } from "../../app/app";
+import type { Stack } from "../../app/state";
 import type { Entry } from "../../app/cache";
 import { mayBeLong, savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
 import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
-import { isRectangular, type Head } from "../../maps/analysis";
+import type { Head } from "../../maps/analysis";
 import type { MapTrio, Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
 import { TrioPlates, type Heading } from "../../maps/trio-plates";
@@ -202,9 +203,15 @@ function rankedSides(
   };
 }
 
+const OF_STACK: Record<Stack, (tokens: number) => string> = {
+  encoder: (tokens) => `${tokens} tokens`,
+  decoder: (tokens) => `decoder · ${tokens} tokens of the target`,
+  cross: (tokens) => `cross heads · ${tokens} tokens of the target`,
+};
+
 function headingOf(app: App, { first, second, shared }: Pair, { selections, other }: Sides): Heading {
   const note = (head: Head, requested: Requested, which: "first" | "second"): string =>
-    `${sideName(app, which, app.modelName(requested.model))} · ${head.axis.n} tokens${isRectangular(head) ? " of the target" : ""}`;
+    `${sideName(app, which, app.modelName(requested.model))} · ${OF_STACK[stackOf(requested)](head.axis.n)}`;
   const n = shared.first.length;
   const complete = n === first.axis.n && n === second.axis.n;
   return {

@@ -11,15 +11,15 @@ const ANSWER_MOST = 200e6; // bytes; the service refuses answers not much larger
 
 export function overviewExport(app: App, answer: Answer, known: Known[][], order: readonly Place[]): Exportable {
   const cross = answer.source !== null;
-  const figures = cross ? [] : FIGURE_NAMES; // the service counts none
-  const rows = (): (string | number)[][] => [
-    ["layer", "head", ...figures],
+  const table = (): (string | number)[][] => [
+    ["layer", "head", ...FIGURE_NAMES],
     ...order.map(({ l, h: k }) => [
       answer.layers[l] ?? l,
       answer.heads[k] ?? k,
-      ...figures.map((f) => (known[l]?.[k] && valueOf(known[l][k], f)) ?? ""),
+      ...FIGURE_NAMES.map((f) => (known[l]?.[k] && valueOf(known[l][k], f)) ?? ""),
     ]),
   ];
+  const rows = cross ? null : table; // the service counts no figures of cross heads
   const T = answer.encoding.ids.length;
   // The maps of a long text are saved as they are shown, and the server draws no figure of these.
   if (answer.pooled) return { ...madeOf(app, answer, "overview", savedLongRequest(app.state, T)), rows, figure: false };
