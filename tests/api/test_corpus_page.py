@@ -163,6 +163,10 @@ def test_charts_have_readable_labels_that_do_not_overlap(headscope, tmp_path):
     source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     figure = re.search(r'<figure id="figure-6a".*?</figure>', source, re.S)[0]
     assert {f"head {h}" for h in range(12)} <= {row[4] for row in shown(re.search(r"<svg.*?</svg>", figure, re.S)[0])}
+    for number in ("6a", "6b", "7", "8", "11a", "11b"):  # bars are shares of what they count
+        figure = re.search(rf'<figure id="figure-{number}".*?</figure>', source, re.S)[0]
+        heights = [float(text) for text in re.findall(r'text-anchor="end"[^>]*>([\d.]+)<', figure)]
+        assert heights and max(heights) <= 1, number
     for svg in re.findall(r"<svg.*?</svg>", source, re.S):
         rows = shown(svg)
         assert rows and all(size >= 5 for _, _, _, size, _ in rows)
