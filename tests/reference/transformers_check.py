@@ -14,7 +14,7 @@ logits as a part of their maximum. Ends with 1 if one is over 1e-5, with 77 if t
 it means with other values of each key that transformers reads. Adapters are checked too if PEFT is installed.
 tests/api/test_transformers.py runs --saved, --keys and --values.
 """
-import contextlib
+import functools
 import importlib
 import inspect
 import json
@@ -34,6 +34,7 @@ except ImportError:
 try:
     import torch
     import transformers
+    from transformers.models.xglm import modeling_xglm
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -57,15 +58,19 @@ ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderMod
             "mbart": transformers.MBartModel, "pegasus": transformers.PegasusModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel}
 
 
-@contextlib.contextmanager
-def passes(model):
-    """No gradients. XGLM's attention makes a number of the default type, which must hold the smallest float64."""
-    torch.set_default_dtype(torch.float64 if model.config.model_type == "xglm" else torch.float32)
-    with torch.no_grad():
+def with_default_dtype(attend):
+    """XGLM's attention makes a number of the default type, which must hold the smallest of the weights' type."""
+    @functools.wraps(attend)
+    def attend_with_default_dtype(self, *args, **more):
+        torch.set_default_dtype(self.q_proj.weight.dtype)
         try:
-            yield
+            return attend(self, *args, **more)
         finally:
             torch.set_default_dtype(torch.float32)
+    return attend_with_default_dtype
+
+
+modeling_xglm.XGLMAttention.forward = with_default_dtype(modeling_xglm.XGLMAttention.forward)
 
 
 def huggingface(folder, ids, types):
@@ -77,7 +82,7 @@ def huggingface(folder, ids, types):
     projection = getattr(getattr(model, "decoder", None), "project_out", None)
     if projection is not None:  # OPT-350m's last states are projected for its heads
         projection.forward = lambda states: states
-    with passes(model):
+    with torch.no_grad():
         output = model.eval()(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long),
                               output_attentions=True, output_hidden_states=True, **more)
     states = [state[0].numpy() for state in output.hidden_states]
@@ -442,7 +447,7 @@ def check_loss(name, scratch):
     model.save_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
     ids = torch.tensor([[2, *range(20, 60), 3]])
-    with passes(model):
+    with torch.no_grad():
         output = model.eval()(ids, attention_mask=torch.ones_like(ids), labels=ids)
     expected = torch.nn.functional.cross_entropy(output.logits[0, :-1], ids[0, 1:], reduction="none").numpy()
     command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--outputs", "loss", "--digits", "9",
