@@ -261,27 +261,24 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     return HS_OK;
 }
 
-/* Returns true if the folder has PyTorch pickles. headscope does not open them, because a pickle can run
- * code. */
-static bool has_pickle(const char *dir)
-{
-    static const char *const names[] = {PICKLE_FILE, PICKLE_FILE ".index.json"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        hs__mapping mapping;
-        found = !hs__file_map(dir, names[i], &mapping, NULL) || found;
-        hs__file_unmap(&mapping);
-    }
-    return found;
-}
-
+/* Refuses a folder without safetensors, and says what it has instead. */
 static hs_status refuse_missing(const char *dir, hs_error *err)
 {
-    if (has_pickle(dir))
-        return hs_fail(err, HS_NOT_FOUND,
-                       SINGLE_FILE ": missing; the folder has only " PICKLE_FILE
-                                   ", a pickle, which can run code. Convert it once, with PyTorch and the "
-                                   "Python package: python3 -m headscope.convert DIR");
+    static const char *const pickles[] = {PICKLE_FILE, PICKLE_FILE ".index.json"};
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
+        hs__mapping mapping;
+        hs_error reason = {0};
+        const hs_status st = hs__file_map(dir, pickles[i], &mapping, &reason);
+        hs__file_unmap(&mapping);
+        if (st == HS_BAD_MODEL) /* a pointer of Git LFS */
+            return hs_fail(err, st, "%s", reason.text);
+        if (!st)
+            return hs_fail(err, HS_NOT_FOUND,
+                           SINGLE_FILE
+                           ": missing; the folder has only " PICKLE_FILE
+                           ", a pickle, which can run code. Convert it once, with PyTorch and the "
+                           "Python package: python3 -m headscope.convert DIR");
+    }
     return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE);
 }
 

@@ -588,7 +588,7 @@ extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte
 /* The advice about a missing file, and about one that cannot be read. */
 #define HS__TOKENIZER_ELSEWHERE "--tokenizer DIR reads the tokenizer's files from another folder"
 #define HS__TOKENIZER_SAVE                                                                                   \
-    "To make tokenizer.json, run python3 -c \"import transformers; "                                         \
+    "To make tokenizer.json, run (with sentencepiece and protobuf) python3 -c \"import transformers; "       \
     "transformers.AutoTokenizer.from_pretrained('DIR').save_pretrained('DIR')\""
 
 struct hs_tokenizer {

@@ -309,6 +309,12 @@ START_TEST(a_git_lfs_pointer_is_named)
         check_refused(HS_BAD_MODEL, names[i]);
         check_refused(HS_BAD_MODEL, "this is a Git LFS pointer and not the file; run 'git lfs pull'");
     }
+    char path[128];
+    checkpoint_write(&layouts[0], dir);
+    folder_write(dir, "pytorch_model.bin", pointer, sizeof pointer - 1);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    check_refused(HS_BAD_MODEL, "pytorch_model.bin: this is a Git LFS pointer");
 }
 END_TEST
 

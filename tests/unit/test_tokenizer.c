@@ -519,7 +519,8 @@ static const struct {
      "model_type 3; supported: 1, Unigram, and 2, BPE"},
     {M2M100_FOLDER("m2m100", MARK_PIECE), "vocab.json: the id of '__"},
     {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
-     "a model of type 'modernbert' needs tokenizer.json; the folder has none. To make tokenizer.json, run"},
+     "a model of type 'modernbert' needs tokenizer.json; the folder has none. To make tokenizer.json, run "
+     "(with"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
