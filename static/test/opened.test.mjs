@@ -115,9 +115,9 @@ test("files that cannot be shown say what is wrong and what to do", async () => 
 
 test("safetensors: tokens in the metadata; damaged ones are refused", async () => {
   const data = new Float32Array(9).fill(1 / 3);
-  const header = (extra) =>
+  const header = (extra, metadata = {}) =>
     JSON.stringify({
-      __metadata__: { tokens: '["a","b","c"]' },
+      __metadata__: { tokens: '["a","b","c"]', ...metadata },
       attentions: { dtype: "F32", shape: [1, 1, 3, 3], data_offsets: [0, 36], ...extra },
     });
   const fileOf = (json) => {
@@ -130,6 +130,9 @@ test("safetensors: tokens in the metadata; damaged ones are refused", async () =
   };
   const file = await openedFile("one.safetensors", fileOf(header({})));
   assert.deepEqual(file.encoding.tokens, ["a", "b", "c"]);
+  // Their columns are another text's, also if both have as many tokens.
+  await assert.rejects(openedFile("x", fileOf(header({}, { stack: "cross" }))), /cross heads/);
+  await openedFile("x", fileOf(header({}, { stack: "decoder" })));
   for (const wrong of [
     { dtype: "BF16" },
     { shape: [1, 1, 3] },

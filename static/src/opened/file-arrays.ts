@@ -37,6 +37,7 @@ function readTensors(bytes: Uint8Array): FileArrays {
     const strings = new Map<string, readonly string[]>();
     const tokens: unknown = metadata.tokens === undefined ? null : JSON.parse(metadata.tokens);
     if (Array.isArray(tokens)) strings.set("tokens", tokens.map(String));
+    if (metadata.stack !== undefined) strings.set("stack", [metadata.stack]);
     return { tensors, strings };
   } catch (error) {
     const said = error instanceof Error && error.message.startsWith("Tensor") ? ` ${error.message}` : "";

@@ -27,6 +27,10 @@ export async function openedFile(name: string, bytes: Uint8Array): Promise<Opene
   const attentions = numbers(arrays, "attentions");
   if (!attentions) throw new FileError(`The file has no array “attentions”. ${listOf(arrays)}`);
   const [layers, heads, T, columns] = withoutBatch("attentions", attentions, "[layers][heads][T][T]");
+  if (arrays.strings.get("stack")?.[0] === "cross")
+    throw new FileError(
+      "These maps are of cross heads, from a target to a text. Files have maps of one text; open the model to see both.",
+    );
   if (T !== columns)
     throw new FileError(
       `The maps of “attentions” are ${T} × ${columns}. They must be square: a text's tokens by the same.`,

@@ -44,9 +44,10 @@ export const NoneChosen = () => (
   <section class="card">
     <h2>No token chosen</h2>
     <p class="muted">
-      Click a token; Shift and click adds another, as does “Choose several”. The tokens it attends to, those that attend
-      to it and those it is similar to are then listed here. With two, all heads are ranked by their attention or
-      similarity between them.
+      Click a token; Shift and click adds another, as does “Choose several”.{" "}
+      {isCross(useApp().state)
+        ? "For a token of the target, those of the text that it attends to are then listed here; for one of the text, those of the target that attend to it."
+        : "The tokens it attends to, those that attend to it and those it is similar to are then listed here. With two, all heads are ranked by their attention or similarity between them."}
     </p>
   </section>
 );
