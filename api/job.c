@@ -625,7 +625,10 @@ static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
 static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
-    const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
+    const char *hint =
+        job->analysis.outputs & HS__OUTPUT_BIT(value_zeroing)
+            ? "value_zeroing computes a layer once for each token, so ask for a smaller max_tokens"
+            : "ask for fewer layers, heads or outputs, or a smaller max_tokens";
     const size_t kept = capture_bytes(job);
     const size_t capture = kept + slots_plan(job, kept);
     const size_t answer =

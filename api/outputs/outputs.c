@@ -82,44 +82,59 @@ static hs_status layer_mean(const hs__answer *a, size_t layer, float *map, float
     return HS_OK;
 }
 
+/* Returns the number of maps that hold the results of layers which are not requested: a step reads one of
+ * them and writes the other. Requested results are kept, and read there. */
+static size_t spare_maps(const hs__analysis_request *analysis)
+{
+    const size_t n_passed = analysis->layers[analysis->n_layers - 1] + 1U - analysis->n_layers;
+    return n_passed < 2 ? n_passed : 2;
+}
+
+/* Returns the map of n numbers that a step writes: `kept` of a requested layer, else a spare one. */
+static float *step_result(bool requested, float *kept, float *spare, const float *before, size_t n)
+{
+    return requested ? kept : before == spare ? spare + n : spare;
+}
+
 /* Every layer is captured, and every head of it. */
 static hs_status prepare_rollout(hs__answer *a, hs_error *err)
 {
-    const size_t T = a->capture->n_tokens, n = T * T;
+    const size_t T = a->capture->n_tokens, n = T * T, n_maps = 1 + spare_maps(a->analysis);
     if (a->own[HS__OWN_CROSS_ROLLOUT])
         return HS_OK;
-    float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
+    float *scratch = malloc((n_maps * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
     a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
     if (!scratch || !a->rollouts) {
         free(scratch);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the rollout");
     }
     hs_status st = HS_OK;
-    float *before = scratch, *mean = scratch + 2 * n;
+    float *before = NULL, *mean = scratch;
     for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
-        float *after = before == scratch ? scratch + n : scratch;
+        const bool requested = a->analysis->layers[l] == number;
+        float *after = step_result(requested, a->rollouts + l * n, scratch + n, before, n);
         st = layer_mean(a, number, after, mean, err);
         if (st)
             break;
         hs_rollout_weights(mean, T);
-        flow_step(a, mean, number ? before : NULL, scratch + 3 * n, after);
-        if (a->analysis->layers[l] == number)
-            memcpy(a->rollouts + l++ * n, after, n * sizeof *after);
+        flow_step(a, mean, before, scratch + n_maps * n, after);
+        l += requested;
         before = after;
     }
     free(scratch);
     return st;
 }
 
-/* Returns the bytes of n_maps maps [T][K] and of a step's scratch. */
-static size_t flow_bytes(const hs__measures *m, size_t n_maps)
+/* Returns the bytes of the results of steps, of the maps that these read and write, and of their scratch. */
+static size_t flow_bytes(const hs__measures *m)
 {
+    const size_t n_maps = 1 + spare_maps(m->analysis) + m->analysis->n_layers;
     return (n_maps * m->n_tokens * m->n_keys + hs_flow_scratch_floats(m->n_tokens)) * sizeof(float);
 }
 
 static size_t rollout_prepare_bytes(const hs__measures *m)
 {
-    return m->analysis->stack == HS_STACK_CROSS ? 0 : flow_bytes(m, m->analysis->n_layers + 3);
+    return m->analysis->stack == HS_STACK_CROSS ? 0 : flow_bytes(m);
 }
 
 /* A map has the place of the step's result. */
@@ -148,25 +163,26 @@ static hs_status layer_compute(const hs__answer *a, size_t l, float *map, hs_err
     return hs_contributions_compute(a->model->engine, n_threads > 1 ? n_threads : 1, a->capture, l, map, err);
 }
 
-/* Computes all layers up to the last requested one, and keeps the requested ones. scratch: three maps, and
- * the scratch of a step. */
+/* Computes all layers up to the last requested one, and keeps the requested ones. scratch: a map, the spare
+ * ones, and the scratch of a step. */
 static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
 {
     const hs__analysis_request *analysis = a->analysis;
     const size_t n = a->capture->n_tokens * a->capture->n_tokens;
-    float *map = scratch, *before = scratch + n;
+    const size_t n_maps = 1 + spare_maps(analysis);
+    float *map = scratch, *before = NULL;
     hs_status st = HS_OK;
     for (size_t number = 0, l = 0; l < analysis->n_layers && !st && !hs__answer_cancelled(a); number++) {
-        float *now = before == scratch + n ? scratch + 2 * n : scratch + n;
+        const bool requested = analysis->layers[l] == number;
+        float *now = step_result(requested, a->alti + l * n, scratch + n, before, n);
         st = layer_compute(a, number, map, err);
         if (st)
             break;
-        flow_step(a, map, number > 0 ? before : NULL, scratch + 3 * n, now);
+        flow_step(a, map, before, scratch + n_maps * n, now);
         before = now;
-        if (analysis->layers[l] != number)
-            continue;
-        memcpy(a->contributions + l * n, map, n * sizeof *map);
-        memcpy(a->alti + l++ * n, now, n * sizeof *now);
+        if (requested && a->contributions)
+            memcpy(a->contributions + l * n, map, n * sizeof *map);
+        l += requested;
     }
     return st;
 }
@@ -189,10 +205,13 @@ static hs_status prepare_contributions(hs__answer *a, hs_error *err)
 static hs_status prepare_alti(hs__answer *a, hs_error *err)
 {
     const size_t T = a->capture->n_tokens, n = T * T;
-    float *scratch = malloc((3 * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
-    a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
-    a->alti = malloc(a->analysis->n_layers * n * sizeof *a->alti);
-    const hs_status st = scratch && a->contributions && a->alti
+    const size_t n_results = a->analysis->n_layers * n;
+    const bool both = a->analysis->outputs & HS__OUTPUT_BIT(contributions);
+    float *scratch =
+        malloc(((1 + spare_maps(a->analysis)) * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
+    a->contributions = both ? malloc(n_results * sizeof *a->contributions) : NULL;
+    a->alti = malloc(n_results * sizeof *a->alti);
+    const hs_status st = scratch && (a->contributions || !both) && a->alti
                              ? layers_compute(a, scratch, err)
                              : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
     free(scratch);
@@ -202,13 +221,6 @@ static hs_status prepare_alti(hs__answer *a, hs_error *err)
 static size_t contributions_prepare_bytes(const hs__measures *m)
 {
     return m->analysis->n_layers * m->n_tokens * m->n_keys * sizeof(float);
-}
-
-/* The maps of a step, and the results, which contributions count if they are requested. */
-static size_t alti_prepare_bytes(const hs__measures *m)
-{
-    const bool counted = m->analysis->outputs & HS__OUTPUT_BIT(contributions);
-    return flow_bytes(m, 3 + m->analysis->n_layers * (counted ? 1 : 2));
 }
 
 static size_t contributions_again_bytes(const hs__measures *m)
@@ -404,7 +416,7 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                          .part = part_alti,
                          .range = HS__RANGE_UNIT,
                          .prepare = prepare_alti,
-                         .prepare_bytes = alti_prepare_bytes,
+                         .prepare_bytes = flow_bytes,
                          .every_head = true,
                          .every_layer = true,
                          .unchanged_only = true,

@@ -35,7 +35,7 @@ ROWS += [("regions, 1 head", "regions", ONE_HEAD), ("sliced_attentions", "sliced
          ("sliced_similarities", "sliced_similarities", SLICE),
          ("head_distances, js", "head_distances", ["--head-distance", "js"]),
          ("rollout", "rollout", []), ("rollout, --max-maps 2G", "rollout", ["--max-maps", "2G"]),
-         ("alti", "alti", []), ("alti, --max-maps 3G", "alti", ["--max-maps", "3G"]),
+         ("alti", "alti", []), ("alti, --max-maps 2G", "alti", ["--max-maps", "2G"]),
          ("summary and changes", "summary", CHANGED), ("summary and changes, 1 head", "summary", CHANGED + ONE_HEAD),
          ("predictions", "predictions", ["--predictions", '{"positions": "all"}']), ("loss", "loss", []),
          ("value_zeroing", "value_zeroing", [])]
