@@ -427,23 +427,6 @@ def test_a_run_cancelled_before_it_begins_gives_its_space_back(start_server, tmp
     wait(server, begun)
 
 
-def test_a_run_during_which_the_server_was_killed_three_times_is_failed(start_server, tmp_path):
-    path, starts = None, 0
-    while starts < 3:  # it may have saved before the kill
-        server = start_server("--state", str(tmp_path / "state"))
-        path = path or send(server, body_of(texts(50000, seed=26))).headers["Location"]
-        wait(server, path, ("running",))
-        wait_reading(server, path)  # the state alone may be that of the server before
-        kill(server)
-        with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
-            starts, = db.execute("SELECT starts FROM runs").fetchone()
-        db.close()
-    server = start_server("--state", str(tmp_path / "state"))
-    run = wait(server, path)
-    assert run["state"] == "failed" and "killed 3 times" in run["error"]
-    assert server.request("DELETE", path).status == 204
-
-
 def test_a_failed_run_can_be_restarted(start_server, tmp_path):
     """Its model has changed in between, as the built-in one may in an upgrade."""
     server = start_server("--state", str(tmp_path / "state"))
@@ -643,22 +626,6 @@ def test_the_list_comes_in_pages(start_server, tmp_path):
                   "state=done", "limit=1&limit=2", "after=%0a"):
         answer = server.get("/corpora?" + query)
         assert answer.status == 422 and answer.json()["pointer"] == "/" + query.split("=")[0], query
-
-
-def test_the_number_of_runs_is_bounded(start_server, tmp_path):
-    server = start_server("--state", str(tmp_path / "state"))
-    path = send(server, b'"a"\n').headers["Location"]
-    wait(server, path)
-    server.stop()
-    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
-        db.executemany("INSERT INTO runs (id, name, model, max_tokens, layers, thresholds, state) "
-                       "VALUES (?, '', 'mini', 24, 'all', '0.3', 'done')", [(f"{n:016x}",) for n in range(999)])
-    db.close()
-    server = start_server("--state", str(tmp_path / "state"))
-    answer = send(server, b'"a"\n')
-    assert answer.status == 507 and "1000" in answer.json()["detail"]
-    assert server.request("DELETE", path).status == 204
-    assert send(server, b'"a"\n').status == 202
 
 
 def test_client_that_leaves_in_the_middle(refusing):

@@ -395,6 +395,8 @@ START_TEST(a_server_keeps_a_thousand_runs)
     ck_assert_msg(strstr(err.text, "keeps 1000 runs"), "%s", err.text);
     ck_assert_ptr_null(upload);
     ck_assert_uint_eq(folders(), 0);
+    ck_assert_int_eq(hs__run_delete(runs, "00000000000003e8", NULL), HS_OK);
+    hs__upload_abandon(upload_begin());
 }
 END_TEST
 
