@@ -201,13 +201,15 @@ static size_t list_pairs(const bpe *self, size_t i, merge *merges)
     const char *text = json_string_value(json_array_get(piece, 0));
     const size_t n_bytes = json_string_length(json_array_get(piece, 0));
     size_t n = 0;
+    if (hs__trie_find(self->entries, text, n_bytes) != (int32_t)i)
+        return 0; /* repeats another piece: a file of one long piece would have pairs without end */
     for (size_t cut = 1; cut < n_bytes; cut++) {
         const int32_t left = hs__trie_find(self->entries, text, cut);
         const int32_t right = hs__trie_find(self->entries, text + cut, n_bytes - cut);
         if (left < 0 || right < 0)
             continue;
         if (merges)
-            merges[n] = (merge){left, right, hs__trie_find(self->entries, text, n_bytes), rank_of(piece)};
+            merges[n] = (merge){left, right, (int32_t)i, rank_of(piece)};
         n++;
     }
     return n;
