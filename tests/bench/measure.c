@@ -153,6 +153,39 @@ double hs_measure_flops(const hs_architecture *architecture, size_t n_tokens)
     return flops;
 }
 
+/* Counts the operations of the encoder's states: all layers to their end, without S. */
+static double encoder_flops(const hs_architecture *encoder, size_t n_tokens)
+{
+    const hs_shape *shape = &encoder->shape;
+    const double T = (double)n_tokens, H = (double)shape->hidden, F = (double)shape->ffn;
+    const double A = (double)hs_shape_attention_width(shape);
+    const double n_products = encoder->layers[shape->n_layers - 1].ffn_gate.weight.data ? 3 : 2;
+    return hs_measure_flops(encoder, n_tokens) - (double)shape->n_layers * T * (T - 1) * A + 2 * T * H * A +
+           n_products * 2 * T * H * F;
+}
+
+double hs_measure_decoder_flops(const hs_architecture *encoder, const hs_architecture *decoder,
+                                size_t n_tokens, size_t n_memory, bool cross)
+{
+    const hs_shape *shape = &decoder->shape;
+    const double T = (double)n_tokens, U = (double)n_memory, H = (double)shape->hidden,
+                 F = (double)shape->ffn;
+    const double A = (double)hs_shape_attention_width(shape), B = (double)hs_shape_kv_width(shape);
+    double flops = encoder_flops(encoder, n_memory);
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        const hs_layer *own = &decoder->layers[2 * l], *reading = &decoder->layers[2 * l + 1];
+        const double n_products = reading->ffn_gate.weight.data ? 3 : 2;
+        const bool last = l + 1 == shape->n_layers;
+        flops += 2 * T * H * (A + 2 * B) + 4 * pairs_seen(decoder, n_tokens, own->window) * A;
+        flops += T * (T - 1) * A; /* S of the heads that are requested */
+        if (!last || cross)
+            flops += 2 * T * H * A + 2 * T * H * A + 2 * U * H * 2 * B + 4 * T * U * A;
+        if (!last)
+            flops += 2 * T * H * A + n_products * 2 * T * H * F;
+    }
+    return flops;
+}
+
 typedef struct product {
     const hs__linear *linear;
     const void *x;

@@ -25,7 +25,18 @@ double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds);
  * thresholds are not counted. */
 double hs_measure_flops(const hs_architecture *architecture, size_t n_tokens);
 
-/* Returns how many of those operations belong to matrix products with weights. */
+/* Returns the operations that a decoder's complete analysis of T tokens needs at least, with the states of a
+ * text of U tokens that its encoder reads first. The encoder's layers are all computed to their end and have
+ * no S. A layer of the decoder has S of its own heads, or with `cross` of its cross heads:
+ *
+ *     its own heads     6 T H^2 + 2 T (T + 1) H         without S; causal
+ *     output, cross     4 T H^2 + 4 U H^2 + 4 T U H     not in the last layer, unless `cross`
+ *     output, feed-forward   2 T H^2 + 4 T H F          not in the last layer
+ *     S                 T (T - 1) H */
+double hs_measure_decoder_flops(const hs_architecture *encoder, const hs_architecture *decoder,
+                                size_t n_tokens, size_t n_memory, bool cross);
+
+/* Returns how many operations of hs_measure_flops belong to matrix products with weights. */
 double hs_measure_product_flops(const hs_architecture *architecture, size_t n_tokens);
 
 /* Runs the matrix products with weights of a pass, with their biases and activations, and nothing between

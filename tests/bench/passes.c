@@ -1,7 +1,7 @@
 /* passes.c - build/bench/passes: one model on this machine, as tables and as JSON.
  *
- * This file measures start-up and memory, and describes the machine. passes_steps.c, passes_encoding.c and
- * passes_experiments.c do the other measurements. */
+ * This file measures start-up and memory, and describes the machine. passes_steps.c, passes_stacks.c,
+ * passes_encoding.c and passes_experiments.c do the other measurements. */
 #include "tests/bench/passes.h"
 
 #include "server/base/atomic_files.h"
@@ -111,9 +111,11 @@ static hs_status parts_measure(const bench_subject *subject, json_t *figures, hs
     static const struct {
         const char *name;
         hs_status (*measure)(const bench_subject *subject, json_t **ret_figures, hs_error *err);
-    } parts[] = {
-        {"passes", passes_measure}, {"encoding", encoding_measure}, {"experiments", experiments_measure}};
-    const size_t n_parts = subject->n_tokens ? 1 : sizeof parts / sizeof *parts;
+    } parts[] = {{"passes", passes_measure},
+                 {"stacks", stacks_measure},
+                 {"encoding", encoding_measure},
+                 {"experiments", experiments_measure}};
+    const size_t n_parts = subject->n_tokens ? 2 : sizeof parts / sizeof *parts;
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < n_parts; i++) {
         json_t *made = NULL;
@@ -139,6 +141,7 @@ static hs_status bench_run(bench_options *options, json_t *figures, hs_error *er
     served = hs_api_model_use(api, NULL);
     subject.api = api;
     subject.engine = hs_served_engine(served);
+    subject.decoder = hs_served_decoder(served);
     st = figures_put(figures, "model", model_tell(served, ms), err);
     if (!st)
         st = parts_measure(&subject, figures, err);
