@@ -1,5 +1,7 @@
 /* older_files.c - reads folders without tokenizer.json. A vocabulary and the class of the tokenizer become
- * the tokenizer.json that HuggingFace's transformers 4 converts them to (convert_slow_tokenizer.py). */
+ * the tokenizer.json that HuggingFace's transformers 5 saves for them. Where its version 5 has lost a part of
+ * a class, the part is that of version 4: ALBERT's penalties, DeBERTa's table of characters, the space before
+ * RoBERTa's mask, MPNet's types. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include "model/tokenizer/unicode.h"
@@ -245,11 +247,8 @@ static void put_piece(pieces *p, const char *text, size_t n_bytes, double score,
  * unused (NOTUSED). */
 static void put_before(pieces *p, const old_class *class)
 {
-    for (size_t i = 0; class->before[i]; i++) {
-        const char *text = class->before[i];
-        const bool unused = strstr(text, "NOTUSED") != NULL;
-        put_piece(p, text, strlen(text), i == 4 ? -100 : 0, unused, true);
-    }
+    for (size_t i = 0; class->before[i]; i++)
+        put_piece(p, class->before[i], strlen(class->before[i]), i == 4 ? -100 : 0, false, false);
 }
 
 /* Returns true for pieces like "1,", which ALBERT's tokenizer always splits. */
@@ -342,15 +341,32 @@ static hs_status put_normalizers(const old_class *class, const hs__description *
     if (st)
         return st;
     bool ok = class->kind != ALBERT || put_albert(list, accents);
-    const bool fairseq = class->kind == FAIRSEQ || class->kind == T5;
-    if (!fairseq && lower)
+    if (lower && (class->kind == ALBERT || class->kind == DEBERTA))
         ok = ok && put_named(list, "Lowercase");
     if (class->kind == DEBERTA)
         ok = ok && put_named(list, "Strip");
     ok = ok && put_precompiled(list, charsmap);
-    if (fairseq)
-        ok = ok && append(list, json_pack("{s:s, s:b}", "type", "Strip", "strip_left", 0));
-    ok = ok && append(list, replace("Regex", " {2,}", fairseq ? MARK : " "));
+    if (class->kind == DEBERTA)
+        ok = ok && append(list, replace("Regex", " {2,}", " "));
+    return ok ? HS_OK : no_memory(err);
+}
+
+/* Splits at white space, except for DeBERTa, and puts a mark before each word. Unless the class is T5,
+ * add_prefix_space may turn the marks off. */
+static hs_status put_pre_tokenizers(const old_class *class, const hs__description *d, json_t *list,
+                                    hs_error *err)
+{
+    const bool splits = class->kind != DEBERTA;
+    const char *without = splits ? "never" : "first";
+    bool prefix = true;
+    hs_status st = HS_OK;
+    if (class->kind != T5)
+        st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "add_prefix_space", &prefix, err);
+    if (st)
+        return st;
+    const bool ok = (!splits || put_named(list, "WhitespaceSplit")) &&
+                    append(list, json_pack("{s:s, s:s, s:s}", "type", "Metaspace", "replacement", MARK,
+                                           "prepend_scheme", prefix ? "always" : without));
     return ok ? HS_OK : no_memory(err);
 }
 
@@ -359,16 +375,19 @@ static hs_status describe(const old_class *class, const hs__sentencepiece_model 
 {
     pieces p = {json_array(), json_array(), true};
     json_t *normalizers = json_array();
+    json_t *splitters = json_array();
     const size_t unknown = class->before[0] ? 3 : model->unknown;
     hs_status st = put_pieces(class, model, &p, err);
     if (!st && class->kind == T5)
         st = put_sentinels(d, &p, err);
     if (!st)
         st = put_normalizers(class, d, &model->charsmap, normalizers, err);
-    d->json = json_pack("{s:{s:s, s:o}, s:{s:s, s:s, s:s}, s:{s:s, s:I, s:o}, s:o}", "normalizer", "type",
-                        "Sequence", "normalizers", normalizers, "pre_tokenizer", "type", "Metaspace",
-                        "replacement", MARK, "prepend_scheme", "always", "model", "type", "Unigram", "unk_id",
-                        (json_int_t)unknown, "vocab", p.vocab, "added_tokens", p.added);
+    if (!st)
+        st = put_pre_tokenizers(class, d, splitters, err);
+    d->json = json_pack("{s:{s:s, s:o}, s:{s:s, s:o}, s:{s:s, s:I, s:o}, s:o}", "normalizer", "type",
+                        "Sequence", "normalizers", normalizers, "pre_tokenizer", "type", "Sequence",
+                        "pretokenizers", splitters, "model", "type", "Unigram", "unk_id", (json_int_t)unknown,
+                        "vocab", p.vocab, "added_tokens", p.added);
     return st || d->json ? st : no_memory(err);
 }
 
@@ -466,7 +485,7 @@ static const old_class classes[] = {
      .read = read_byte_pairs},
     {"XLMRobertaTokenizer",
      {"xlm-roberta"},
-     FAIRSEQ_NAMES,
+     {"<s>", "</s>", "<unk>", "<pad>", "<mask>", false},
      .read = read_sentencepiece,
      .pairs_apart = true,
      .one_type = true,
@@ -484,7 +503,7 @@ static const old_class classes[] = {
      .n_skipped = 1},
     {"AlbertTokenizer",
      {"albert"},
-     {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", true},
+     {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", false},
      .read = read_sentencepiece,
      .kind = ALBERT},
     {"T5Tokenizer",
