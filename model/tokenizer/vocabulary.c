@@ -70,7 +70,7 @@ hs_status hs__trie_build(hs__token_entry *entries, size_t n_entries, hs__trie *r
     if (n_entries)
         qsort(entries, n_entries, sizeof *entries, compare_entries);
     const size_t n_nodes = count_nodes(entries, n_entries);
-    ranges r = {malloc(n_nodes * sizeof *r.low), malloc(n_nodes * sizeof *r.high)};
+    ranges r = {calloc(n_nodes, sizeof *r.low), calloc(n_nodes, sizeof *r.high)};
     *ret_trie = (hs__trie){
         .nodes = malloc((n_nodes + 1) * sizeof *ret_trie->nodes),
         .label = malloc(n_nodes),
