@@ -82,13 +82,6 @@ static void head(void *state, hs__text *text, hs__text_head *head)
     hs__words_add(s->words + (1 + head->map) * N_DISTANCES, high, N_DISTANCES);
 }
 
-static hs_status gather(hs__counting *counting, void *state, hs_error *err)
-{
-    (void)err;
-    hs__sums_move(*counting->counts, state);
-    return HS_OK;
-}
-
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
     const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
@@ -333,7 +326,7 @@ const hs__counter hs__counter_long_range = {
     .worker_create = worker_create,
     .worker_destroy = hs__sums_destroy,
     .head = head,
-    .gather = gather,
+    .gather = hs__sums_gather,
     .save = hs__sums_save,
     .load = load,
     .merge = hs__sums_merge,

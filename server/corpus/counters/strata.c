@@ -117,13 +117,6 @@ static void head(void *state, hs__text *t, hs__text_head *head)
     block_add(hs_blocks_at(s->blocks, t->record.number) + 1 + head->map * BLOCK_HEAD_WORDS, &strata);
 }
 
-static hs_status gather(hs__counting *counting, void *state, hs_error *err)
-{
-    (void)err;
-    hs__sums_move(*counting->counts, state);
-    return HS_OK;
-}
-
 static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
 {
     const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
@@ -317,7 +310,7 @@ const hs__counter hs__counter_strata = {
     .worker_destroy = hs__sums_destroy,
     .start = start,
     .head = head,
-    .gather = gather,
+    .gather = hs__sums_gather,
     .save = hs__sums_save,
     .load = load,
     .merge = hs__sums_merge,

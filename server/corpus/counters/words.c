@@ -121,6 +121,13 @@ void hs__sums_move(hs__sums *to, hs__sums *from)
         hs_blocks_clear(from->blocks);
 }
 
+hs_status hs__sums_gather(hs__counting *counting, void *state, hs_error *err)
+{
+    (void)err;
+    hs__sums_move(*counting->counts, state);
+    return HS_OK;
+}
+
 hs_status hs__sums_begin(hs__counting *counting, bool anew, hs_error *err)
 {
     const hs_corpus_options *o = counting->statistics;

@@ -85,6 +85,7 @@ hs_status hs__sums_load(const hs__sums_kind *kind, size_t n_outer, const hs__cor
 
 /* Functions of a counter with `sums` whose sums follow from the statistics' thresholds, layers and heads. */
 hs_status hs__sums_begin(hs__counting *counting, bool anew, hs_error *err);
+hs_status hs__sums_gather(hs__counting *counting, void *state, hs_error *err); /* state: sums; never fails */
 bool hs__sums_match(const hs__counting *counting);
 /* And of each with sums. If one of two shards lacks them, the whole does, too. */
 hs_status hs__sums_save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err);
