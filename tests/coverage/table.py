@@ -3,10 +3,12 @@
 
     table.py SUMMARY.json LINES.json DOCUMENT     what gcovr writes by --json-summary and by --json
 
-The second table sorts the branches that no test takes by the words of their line, the first kind that fits.
+The other tables sort what no test reaches by its words, the first kind that fits. A branch has the words of its line.
+Lines that follow each other have their own and those of the line before, which is mostly their condition.
 """
 import collections
 import datetime
+import itertools
 import json
 import re
 import sys
@@ -43,18 +45,33 @@ def kind(line):
     return next((name for name, words in KINDS.items() if re.search(words, line)), "other conditions")
 
 
-def kinds(files):
-    """The rows of modules: how many branches of each kind no test takes."""
+def branches_missed(file, source):
+    """The kind of each line with branches that no test takes, and how many these are."""
+    for line in file["lines"]:
+        yield kind(source[line["line_number"] - 1]), sum(not branch["count"] for branch in line["branches"])
+
+
+def lines_missed(file, source):
+    """The kind of each run of lines that no test reaches, and how many these are."""
+    counted = [line for line in file["lines"] if not line.get("gcovr/noncode")]
+    for missed, run in itertools.groupby(counted, lambda line: not line["count"]):
+        if missed:
+            numbers = [line["line_number"] for line in run]
+            yield kind("\n".join(source[numbers[0] - 2:numbers[-1]])), len(numbers)
+
+
+def kinds(files, missed):
+    """The rows of modules: how much of each kind no test reaches."""
     found = {m: collections.Counter() for m in MODULES}
     for file in files:
         if module(file["file"]):
-            source = Path(file["file"]).read_text().split("\n")
-            for line in file["lines"]:
-                missed = sum(not branch["count"] for branch in line["branches"])
-                found[module(file["file"])][kind(source[line["line_number"] - 1])] += missed
+            for name, n in missed(file, Path(file["file"]).read_text().split("\n")):
+                found[module(file["file"])][name] += n
     names = [*KINDS, "other conditions"]
-    return [["module", "never taken", *names]] + [[m, f"{counts.total():,}", *(counts[name] for name in names)]
-                                                  for m, counts in found.items() if counts]
+    rows = [["module", "all", *names]] + [[m, f"{counts.total():,}", *(counts[name] for name in names)]
+                                          for m, counts in found.items() if counts]
+    head, *rest = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return [head, "|---" * head.count(" | ") + "|---|", *rest]
 
 
 def machine():
@@ -63,8 +80,9 @@ def machine():
 
 
 def tables(summary, lines):
-    head, *rest = ["| " + " | ".join(map(str, row)) + " |" for row in kinds(lines["files"])]
-    return "\n".join([table(summary), "", "Branches that no test takes, by kind:", "", head, "|---" * head.count(" | ") + "|---|", *rest])
+    files = lines["files"]
+    return "\n".join([table(summary), "", "Branches that no test takes, by kind:", "", *kinds(files, branches_missed), "",
+                      "Lines that no test reaches, by kind:", "", *kinds(files, lines_missed)])
 
 
 def table(summary):
