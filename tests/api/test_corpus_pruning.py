@@ -1,13 +1,15 @@
 """The pruning curve of a corpus run against single answers of /analyze with the same heads switched off."""
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MINI, served_models
+from conftest import MINI, PATIENCE, failing, served_models, until
 from corpus_runs import arrays, assert_same, command, corpus, report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
@@ -193,15 +195,47 @@ def test_losses_of_next_tokens_are_those_of_analyze(headscope, lines, path, tmp_
             assert data["pruning_loss_sum"][r, kind, k] == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.slow
-def test_shards_add_up_and_resumed_runs_agree(headscope, path, tmp_path):
-    options = ["--layers", "0,2", "--pruning-share", "0.3"]
-    whole, _ = run(headscope, path, tmp_path / "whole", *options, "--workers", "2")
-    run(headscope, path, tmp_path / "again", *options, "--workers", "1", "--save", "0.001")
-    assert_same(tmp_path / "whole", tmp_path / "again")
-    html = (tmp_path / "again" / "report.html").read_text()
-    subprocess.run(command(headscope, "report", tmp_path / "again"), check=True)
-    assert report(tmp_path / "again")["pruning"] == whole and (tmp_path / "again" / "report.html").read_text() == html
+def options_of(measure, folder):
+    """Options of a small run with a measure."""
+    if measure == "masked":
+        return ["--layers", "0", "--pruning-share", "0.15"]
+    family_gpt2.write_random(folder, seed=3, n_layers=1)
+    if measure == "causal":
+        return ["--model", folder, "--pruning-share", "0.2"]
+    task_head.add(folder, "SequenceClassification", 3, id2label={0: "a", 1: "b", 2: "c"})
+    return ["--model", folder, "--label-field", "label", "--pruning-share", "0.2"]
+
+
+@pytest.mark.parametrize("measure", ["masked", "class"])
+def test_an_interrupted_run_goes_on_to_the_same_curve(headscope, preload, lines, measure, tmp_path):
+    options = options_of(measure, tmp_path / "model")
+    inputs = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    for path, part in zip(inputs, (lines[:40], lines[40:])):
+        path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in part))
+    whole, _ = run(headscope, inputs[0], tmp_path / "whole", inputs[1], *options, "--workers", "2")
+    out, standing = tmp_path / "out", tmp_path / "standing"
+    # The run has read the first file and stands before it opens the second.
+    environment = {**os.environ, **failing(preload, "open", 0, "wait", standing), "FAILING_CALL_PATH": "second.jsonl"}
+    interrupted = subprocess.Popen(command(headscope, "corpus", *inputs, "-o", out, "--max-tokens", WINDOW, *options, "--workers", "1"),
+                                   stderr=subprocess.PIPE, env=environment)
+    until(lambda: standing.exists() or interrupted.poll() is not None)
+    interrupted.send_signal(signal.SIGINT)
+    standing.unlink()
+    assert b"--resume" in interrupted.communicate(timeout=PATIENCE)[1] and interrupted.returncode == 128 + signal.SIGINT
+    assert not (out / "report.json").exists()
+    said, _ = run(headscope, inputs[0], out, inputs[1], *options, "--resume", "--workers", "1")
+    assert said == whole
+    assert_same(tmp_path / "whole", out)
+    html = (out / "report.html").read_text()
+    subprocess.run(command(headscope, "report", out), check=True)
+    assert report(out)["pruning"] == whole and (out / "report.html").read_text() == html
+    run(headscope, inputs[0], out, inputs[1], *options, "--resume")  # the run is complete: nothing is added
+    assert_same(tmp_path / "whole", out)
+
+
+def test_curves_of_shards_add_up(headscope, path, tmp_path):
+    options = options_of("causal", tmp_path / "model")
+    whole, _ = run(headscope, path, tmp_path / "whole", *options)
     shards = [run(headscope, path, tmp_path / f"s{k}", *options, "--shard", f"{k}/2") for k in range(2)]
     subprocess.run(command(headscope, "merge", "-o", tmp_path / "merged", tmp_path / "s0", tmp_path / "s1"), check=True)
     merged = arrays(tmp_path / "merged")
