@@ -104,6 +104,8 @@ static void pairs_print(const json_t *answer)
 static void examples_print(const json_t *answer)
 {
     const json_t *examples = json_object_get(answer, "examples");
+    if (json_array_size(examples) == 0)
+        printf("0 texts: the figure is undefined in every text of this head\n");
     for (size_t k = 0; k < json_array_size(examples); k++) {
         printf("%.4g", json_number_value(json_object_get(json_array_get(examples, k), "value")));
         place_print(json_array_get(examples, k));

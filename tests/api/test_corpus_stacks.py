@@ -115,6 +115,17 @@ def test_resumed_and_merged_runs_are_equal(headscope, folders, tmp_path):
     assert other.returncode == 1 and "stack" in other.stderr
 
 
+def test_figures_that_compare_positions_of_one_text_are_refused(headscope, folders, tmp_path):
+    run(folders["t5"], jsonl(tmp_path / "in.jsonl", pairs(4)), tmp_path / "run", "--examples", "2", stack="cross")
+    command = [headscope, "search", tmp_path / "run", "--head", "0.0", "--by"]
+    for by in ("self", "previous", "next"):
+        done = subprocess.run([*command, by], capture_output=True, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 2 and done.stdout == "" and f'--by is "{by}"; it must be one of ' in done.stderr, done.stderr
+        assert "first: cross heads attend to another text" in done.stderr and "self, " not in done.stderr
+    done = subprocess.run([*command, "first"], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 2, done.stderr
+
+
 def test_generation_config_is_of_a_decoders_runs(headscope, tmp_path):
     """It may name the token before a target. Runs over the encoder go on, whatever it says."""
     lines, model = jsonl(tmp_path / "in.jsonl", pairs(3)), family_bart.write_random(tmp_path / "model", decoder=True, kind="mbart")

@@ -442,6 +442,23 @@ def test_texts_without_parts_of_speech_are_not_searched_for_them(plain_run):
     assert done.returncode == 2 and '--head: layer is "7"' in done.stderr, done.stderr
 
 
+def test_a_figure_that_no_text_has_is_refused(tmp_path):
+    """An empty list would say that the head has no typical texts."""
+    ndjson(tmp_path / "in.jsonl", ["The war was long. The war was over.", "The bridge was old."])
+    subprocess.run([HEADSCOPE, "corpus", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--layers=0", "--examples=2"], check=True, capture_output=True)
+    command = [HEADSCOPE, "search", tmp_path / "out", "--head=0.1"]
+    done = subprocess.run([*command, "--by=syntax_attention"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == "", done.stderr
+    assert ('--by is "syntax_attention"; it must be one of repeated_share, same_sentence_share, mean_distance, focal_share, high_pairs, '
+            "separator_attention, self, previous, next, first: only texts of CoNLL-U files have syntactic heads\n") in done.stderr
+    sql(tmp_path / "out" / "search.sqlite", "DELETE FROM examples WHERE figure = 'focal_share' AND head = 1")
+    done = subprocess.run([*command, "--by=focal_share"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0 texts: the figure is undefined in every text of this head\n"), done.stderr
+    sql(tmp_path / "out" / "search.sqlite", "DELETE FROM examples WHERE figure = 'focal_share'")
+    done = subprocess.run([*command, "--by=focal_share"], capture_output=True, text=True)
+    assert done.returncode == 2 and "first: it is undefined in every text of the run" in done.stderr, done.stderr
+
+
 # ---- databases that are damaged or forged ----
 
 def ask(folder, *arguments):

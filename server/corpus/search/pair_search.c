@@ -553,6 +553,70 @@ static hs_status example_add(const search *s, sqlite3_int64 number, double value
     return st;
 }
 
+/* Returns why the texts of a run have no such figure; `has`: figures that some head has. */
+static const char *figure_missing(hs__top_figure by, const bool has[HS__TOP_FIGURES])
+{
+    const bool compares = by == HS__TOP_SELF || by == HS__TOP_PREVIOUS || by == HS__TOP_NEXT;
+    if (compares && has[HS__TOP_FIRST])
+        return "cross heads attend to another text, so their figures compare no position with itself or its "
+               "neighbours";
+    return by == HS__TOP_SYNTAX_ATTENTION || by == HS__TOP_SYNTAX_SIMILARITY
+               ? "only texts of CoNLL-U files have syntactic heads"
+               : "it is undefined in every text of the run";
+}
+
+/* Lists the figures that texts of the run have. */
+static hs_status figures_find(sqlite3 *db, bool ret_has[HS__TOP_FIGURES], hs_error *err)
+{
+    sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(db, "SELECT DISTINCT figure FROM examples", -1, &row, NULL);
+    const char *name = "";
+    while (name && row && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        name = (const char *)sqlite3_column_text(row, 0); /* NULL without memory */
+        const hs__top_figure figure = hs__top_figure_find(name);
+        if (figure < HS__TOP_FIGURES)
+            ret_has[figure] = true;
+    }
+    const hs_status st = code == SQLITE_DONE ? HS_OK : failed(db, err);
+    sqlite3_finalize(row);
+    return st;
+}
+
+/* Refuses a name that is no figure, listing those of `has`, and says why if there is a reason. */
+static hs_status by_refuse(const char *by, const bool has[HS__TOP_FIGURES], const char *reason,
+                           const char **ret_wrong, hs_error *err)
+{
+    char must[400] = "one of ";
+    for (int k = 0, n_listed = 0; k < HS__TOP_FIGURES; k++) {
+        const size_t n = strlen(must);
+        if (has[k])
+            snprintf(must + n, sizeof must - n, "%s%s", n_listed++ ? ", " : "", hs__top_names[k]);
+    }
+    const size_t n = strlen(must);
+    snprintf(must + n, sizeof must - n, "%s%s", reason ? ": " : "", reason ? reason : "");
+    return wrong(ret_wrong, "by", by, must, err);
+}
+
+/* Refuses a name that is no figure, and a figure that no text of the run has. A head may have none of a
+ * figure that other heads have: then its list is empty. */
+static hs_status by_check(const hs__search_query *q, const search *s, const char **ret_wrong, hs_error *err)
+{
+    bool has[HS__TOP_FIGURES] = {false}, found = false;
+    char sql[128];
+    const hs__top_figure figure = hs__top_figure_find(q->by);
+    if (figure == HS__TOP_FIGURES) {
+        memset(has, true, sizeof has);
+        return by_refuse(q->by, has, NULL, ret_wrong, err);
+    }
+    snprintf(sql, sizeof sql, "SELECT 1 FROM examples WHERE layer = ? AND head = ? AND figure = '%s' LIMIT 1",
+             hs__top_names[figure]);
+    hs_status st = row_find(s->db, sql, s->layer, s->head, &found, err);
+    if (!st && !found)
+        st = figures_find(s->db, has, err);
+    return st || found || has[figure] ? st
+                                      : by_refuse(q->by, has, figure_missing(figure, has), ret_wrong, err);
+}
+
 static hs_status examples_answer(const search *s, const char *by, json_t **ret_answer, hs_error *err)
 {
     sqlite3_stmt *row = NULL;
@@ -590,17 +654,10 @@ hs_status hs__search_examples(const char *dir, const hs__search_query *query, js
     hs_error why = {0};
     *ret_answer = NULL;
     search s = {0};
-    char names[256] = "one of ";
-    bool known = false;
-    for (int k = 0; k < HS__TOP_FIGURES; k++) {
-        const size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", hs__top_names[k]);
-        known |= query->by && strcmp(query->by, hs__top_names[k]) == 0;
-    }
     hs_status st = head_open(dir, query, "examples", "examples=N (--examples N of headscope corpus)", &s,
                              ret_wrong, err);
-    if (!st && !known)
-        st = wrong(ret_wrong, "by", query->by, names, err);
+    if (!st)
+        st = by_check(query, &s, ret_wrong, err);
     if (!st)
         st = limit_read(query, &s.limit, ret_wrong, err);
     if (!st)

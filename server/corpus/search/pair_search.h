@@ -32,6 +32,8 @@ typedef struct hs__search_query {
 HS_MUST_USE hs_status hs__search_pairs(const char *dir, const hs__search_query *query, json_t **ret_answer,
                                        const char **ret_wrong, hs_error *err);
 
-/* Finds the texts where a figure of the head is highest: {"by": name, "examples": [...]}. */
+/* Finds the texts where a figure of the head is highest: {"by": name, "examples": [...]}. The list is empty
+ * if the figure is undefined in all texts of this head. HS_INVALID also if it is so for all heads, as the
+ * attention of cross heads to neighbours. */
 HS_MUST_USE hs_status hs__search_examples(const char *dir, const hs__search_query *query, json_t **ret_answer,
                                           const char **ret_wrong, hs_error *err);

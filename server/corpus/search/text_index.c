@@ -31,6 +31,14 @@ const char *const hs__top_names[HS__TOP_FIGURES] = {
     [HS__TOP_SYNTAX_SIMILARITY] = "syntax_similarity",
 };
 
+hs__top_figure hs__top_figure_find(const char *name)
+{
+    int figure = 0;
+    while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
+        figure++;
+    return (hs__top_figure)figure;
+}
+
 struct hs__top_texts {
     size_t n_maps, keep;
     uint8_t *n;             /* [n_maps][HS__TOP_FIGURES] */
@@ -169,15 +177,6 @@ static size_t layer_find(const hs__text_index *index, int layer)
     return l;
 }
 
-/* Finds a figure by its name; HS__TOP_FIGURES if there is none. */
-static int figure_find(const char *name)
-{
-    int figure = 0;
-    while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
-        figure++;
-    return figure;
-}
-
 /* Adds the lists that a database has. */
 static void lists_read(hs__text_index *index, sqlite3 *db)
 {
@@ -187,10 +186,10 @@ static void lists_read(hs__text_index *index, sqlite3 *db)
         hs__store_query(&index->store, db, "SELECT layer, head, figure, text, value FROM examples");
     while (hs__store_next(&index->store, s)) {
         const size_t l = layer_find(index, sqlite3_column_int(s, 0)), h = (size_t)sqlite3_column_int(s, 1);
-        const int figure = figure_find((const char *)sqlite3_column_text(s, 2));
+        const hs__top_figure figure = hs__top_figure_find((const char *)sqlite3_column_text(s, 2));
         if (l < index->options.n_layers && h < index->options.n_heads && figure < HS__TOP_FIGURES)
             top_texts_add(
-                index->top, l * index->options.n_heads + h, (hs__top_figure)figure,
+                index->top, l * index->options.n_heads + h, figure,
                 (hs__top_entry){(uint64_t)sqlite3_column_int64(s, 3), (float)sqlite3_column_double(s, 4)});
     }
     sqlite3_finalize(s);

@@ -45,6 +45,10 @@ typedef enum hs__top_figure {
 } hs__top_figure;
 
 extern const char *const hs__top_names[HS__TOP_FIGURES];
+
+/* Finds a figure by its name; HS__TOP_FIGURES if there is none, also for NULL. */
+hs__top_figure hs__top_figure_find(const char *name);
+
 typedef struct hs__top_entry {
     uint64_t text;
     float value;

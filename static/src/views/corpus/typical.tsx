@@ -176,7 +176,7 @@ function Multiples({ run, report, onSaved }: Props) {
         <StatusLine>
           {examples.length
             ? `Layer ${layer} head ${head}: the ${examples.length} texts with the largest value of “${nameOfBy(by)}”, largest first${crosses ? `; ${axes}` : ""}.`
-            : "No text of this run has a value of this figure."}
+            : "No text of this run has a value of this figure in this head."}
         </StatusLine>
       )}
       <ol class="multiples" aria-label={`Typical texts of layer ${layer} head ${head}`}>
