@@ -206,8 +206,8 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
 }
 
 /* Finds the folder with the model's files: dir, that of an adapter's base model, or that of a sentence
- * encoder's Transformer. Reads the adapter's
- * config. Refuses a folder with both, to whose model transformers would add the adapter. */
+ * encoder's Transformer. Reads the adapter's config. Refuses a folder with both, to whose model transformers
+ * would add the adapter. */
 static hs_status find_folder(const char *dir, model_files *files, char ret_dir[PATH_MAX], hs_error *err)
 {
     if ((size_t)snprintf(ret_dir, PATH_MAX, "%s", dir) >= PATH_MAX)
@@ -281,6 +281,11 @@ static hs_status refuse(const char *where, bool own_code, const hs_error *reason
     return hs_fail(err, reason->status, "%s%s%s", where,
                    own_code ? "the model has code of its own (auto_map), which is not run: " : "",
                    reason->text);
+}
+
+hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], hs_error *err)
+{
+    return hs__sentence_transformer(dir, ret_dir, err);
 }
 
 hs_status hs_model_config_check(const char *dir, hs_error *err)

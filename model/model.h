@@ -14,6 +14,8 @@
 #include "model/base/status.h"
 #include "model/tokenizer/tokenizer.h"
 
+#include <limits.h>
+
 /* Name of the model that is linked into the program. */
 #define HS_EMBEDDED_NAME "mini"
 
@@ -23,6 +25,10 @@ typedef struct hs_model hs_model;
  * The caller closes *ret_model, which is untouched on failure. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model,
                                     hs_error *err);
+
+/* Finds the folder of the model's files in a checkpoint's: dir itself, or by modules.json that of a sentence
+ * encoder's Transformer, as dir/0_Transformer. Fails with HS_BAD_MODEL if modules.json is unsound, HS_IO. */
+HS_MUST_USE hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], hs_error *err);
 
 /* Checks config.json in folder dir: whether a checkpoint with it can be opened, as far as it says so. Fails
  * with HS_BAD_MODEL and names the key, or with HS_NOT_FOUND. */

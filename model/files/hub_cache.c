@@ -157,7 +157,7 @@ static hs_status commit_read(const hs_hub_name *name, char ret_commit[sizeof nam
 
 hs_status hs_hub_cache_find(const hs_hub_name *name, char ret_dir[PATH_MAX], hs_error *err)
 {
-    static const char *const configs[] = {"config.json", "adapter_config.json"};
+    static const char *const configs[] = {"config.json", "adapter_config.json", "modules.json"};
     char commit[sizeof name->revision], config[PATH_MAX];
     hs_status st = commit_read(name, commit, err);
     if (!st)

@@ -20,12 +20,15 @@
 
 #define WEIGHTS       "model.safetensors"
 #define WEIGHTS_INDEX "model.safetensors.index.json"
+#define MODULES       "modules.json"
+#define PROMPTS       "config_sentence_transformers.json"
 
 typedef struct pull {
     hs__hub *hub;
     hs_hub_name name;
     char commit[HS__HUB_COMMIT_MAX];
-    json_t *list; /* what the hub said of the revision */
+    json_t *list;    /* what the hub said of the revision */
+    char folder[72]; /* of the model's files, with a slash, as "0_Transformer/"; or empty */
     const hs__pull_watch *watch;
     const hs__hub_file *file; /* the file under way */
 } pull;
@@ -218,6 +221,32 @@ static bool is_listed(const pull *p, const char *name)
     return false;
 }
 
+/* Joins the folder of the model's files and the name of one. Returns ret. */
+static const char *path_in_folder(const pull *p, const char *name, char ret[256])
+{
+    snprintf(ret, 256, "%s%s", p->folder, name);
+    return ret;
+}
+
+/* Returns true if the list has a file of the model. */
+static bool is_listed_of_model(const pull *p, const char *name)
+{
+    char path[256];
+    return is_listed(p, path_in_folder(p, name, path));
+}
+
+static hs_status model_file_pull(pull *p, const char *name, hs_error *err)
+{
+    char path[256];
+    return file_pull(p, path_in_folder(p, name, path), err);
+}
+
+/* Returns true if a file of the list is in the folder of the model's files, or below it. */
+static bool is_in_folder(const pull *p, const char *path)
+{
+    return strncmp(path, p->folder, strlen(p->folder)) == 0;
+}
+
 /* "model-00001-of-00003.safetensors": what an index may name. */
 static bool is_shard(const char *name)
 {
@@ -228,10 +257,10 @@ static bool is_shard(const char *name)
 
 static hs_status weights_check(const pull *p, hs_error *err)
 {
-    if (is_listed(p, WEIGHTS) || is_listed(p, WEIGHTS_INDEX))
+    if (is_listed_of_model(p, WEIGHTS) || is_listed_of_model(p, WEIGHTS_INDEX))
         return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL, "%s has no model.safetensors%s", p->name.repository,
-                   is_listed(p, "pytorch_model.bin")
+    return hs_fail(err, HS_BAD_MODEL, "%s has no %s" WEIGHTS "%s", p->name.repository, p->folder,
+                   is_listed_of_model(p, "pytorch_model.bin")
                        ? ", only pytorch_model.bin. Download it with huggingface_hub and convert it: "
                          "python3 -m headscope.convert DIR"
                        : "");
@@ -240,12 +269,14 @@ static hs_status weights_check(const pull *p, hs_error *err)
 static hs_status weights_pull(pull *p, hs_error *err)
 {
     hs_status st = HS_OK;
-    if (is_listed(p, WEIGHTS))
-        return file_pull(p, WEIGHTS, err);
-    for (size_t i = 0; !st && i < n_names(p); i++)
-        if (name_at(p, i) && is_shard(name_at(p, i)))
-            st = file_pull(p, name_at(p, i), err);
-    return st ? st : file_pull(p, WEIGHTS_INDEX, err);
+    if (is_listed_of_model(p, WEIGHTS))
+        return model_file_pull(p, WEIGHTS, err);
+    for (size_t i = 0; !st && i < n_names(p); i++) {
+        const char *path = name_at(p, i);
+        if (path && is_in_folder(p, path) && is_shard(path + strlen(p->folder)))
+            st = file_pull(p, path, err);
+    }
+    return st ? st : model_file_pull(p, WEIGHTS_INDEX, err);
 }
 
 /* "1_Pooling/config.json", "2_Dense/model.safetensors": the files of a sentence encoder's modules. */
@@ -262,12 +293,46 @@ static bool is_module_file(const char *name)
 static hs_status modules_pull(pull *p, hs_error *err)
 {
     hs_status st = HS_OK;
-    if (!is_listed(p, "modules.json"))
+    if (!is_listed(p, MODULES))
         return HS_OK;
     for (size_t i = 0; !st && i < n_names(p); i++)
-        if (name_at(p, i) && is_module_file(name_at(p, i)))
+        if (name_at(p, i) && is_module_file(name_at(p, i)) && !(*p->folder && is_in_folder(p, name_at(p, i))))
             st = file_pull(p, name_at(p, i), err);
-    return st ? st : file_pull(p, "modules.json", err);
+    return st || *p->folder ? st : file_pull(p, MODULES, err); /* folder_find has pulled it, or not */
+}
+
+/* Finds the folder of the model's files: a sentence encoder of older versions of sentence-transformers has
+ * its Transformer in 0_Transformer. */
+static hs_status folder_find(pull *p, hs_error *err)
+{
+    char dir[PATH_MAX], found[PATH_MAX];
+    hs_error why = {0};
+    if (is_listed(p, "config.json") || !is_listed(p, MODULES))
+        return HS_OK;
+    hs_status st = file_pull(p, MODULES, err);
+    if (!st)
+        st = hs_hub_cache_path(&p->name, "snapshots", p->commit, NULL, dir, err);
+    if (st)
+        return st;
+    st = hs_model_folder(dir, found, &why);
+    if (st)
+        return hs_fail(err, st, "%s: %s", p->name.repository, why.text);
+    if (strlen(found) > strlen(dir))
+        snprintf(p->folder, sizeof p->folder, "%s/", found + strlen(dir) + 1);
+    return HS_OK;
+}
+
+/* Refuses a repository without config.json, and says what it is. */
+static hs_status config_missing(const pull *p, hs_error *err)
+{
+    if (*p->folder)
+        return hs_fail(err, HS_BAD_MODEL, "%s has no %sconfig.json, though its " MODULES " names that folder",
+                       p->name.repository, p->folder);
+    return hs_fail(err, HS_BAD_MODEL, "%s has no config.json: it is %s", p->name.repository,
+                   is_listed(p, "adapter_config.json") ? "an adapter (PEFT), which pull does not fetch. "
+                                                         "Download it with huggingface_hub, and name its "
+                                                         "folder with --model"
+                                                       : "no checkpoint in HuggingFace's layout");
 }
 
 /* Downloads config.json, and refuses a model that could not be opened. */
@@ -275,15 +340,13 @@ static hs_status config_pull(pull *p, hs_error *err)
 {
     char dir[PATH_MAX];
     hs_error why = {0};
-    if (!is_listed(p, "config.json"))
-        return hs_fail(err, HS_BAD_MODEL, "%s has no config.json: it is %s", p->name.repository,
-                       is_listed(p, "adapter_config.json") ? "an adapter (PEFT), which pull does not fetch. "
-                                                             "Download it with huggingface_hub, and name its "
-                                                             "folder with --model"
-                                                           : "no checkpoint in HuggingFace's layout");
-    hs_status st = file_pull(p, "config.json", err);
+    hs_status st = folder_find(p, err);
+    if (!st && !is_listed_of_model(p, "config.json"))
+        return config_missing(p, err);
     if (!st)
-        st = hs_hub_cache_path(&p->name, "snapshots", p->commit, NULL, dir, err);
+        st = model_file_pull(p, "config.json", err);
+    if (!st)
+        st = hs_hub_cache_path(&p->name, "snapshots", p->commit, *p->folder ? p->folder : NULL, dir, err);
     if (st)
         return st;
     st = hs_model_config_check(dir, &why);
@@ -295,7 +358,6 @@ static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
         "generation_config.json",
-        "config_sentence_transformers.json",
         "sentence_bert_config.json",
         "tokenizer.json",
         "tokenizer_config.json",
@@ -310,10 +372,10 @@ static hs_status small_files_pull(pull *p, hs_error *err)
         "spiece.model",
         "sentencepiece.bpe.model",
     };
-    hs_status st = HS_OK;
+    hs_status st = is_listed(p, PROMPTS) ? file_pull(p, PROMPTS, err) : HS_OK;
     for (size_t i = 0; !st && i < sizeof names / sizeof *names; i++)
-        if (is_listed(p, names[i]))
-            st = file_pull(p, names[i], err);
+        if (is_listed_of_model(p, names[i]))
+            st = model_file_pull(p, names[i], err);
     return st;
 }
 

@@ -443,6 +443,57 @@ def test_modules_of_a_sentence_encoder(pull, hub, cache):
         assert all((snapshot / name).read_bytes() == name.encode() for name in names)
 
 
+APART = {
+    "modules.json": json.dumps([{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"},
+                                {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]).encode(),
+    "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
+    "config_sentence_transformers.json": b'{"prompts": {"query": "query: "}}',
+    "0_Transformer/sentence_bert_config.json": b'{"max_seq_length": 9}',
+    **{f"0_Transformer/{name}": data for name, data in FILES.items()}}
+
+
+def test_a_transformer_in_its_own_folder(pull, hub, cache, headscope):
+    """0_Transformer/, as sentence-transformers 2 saved it. Other folders are left out, and what is pulled opens by its name."""
+    hub.repositories["org/apart"] = {**APART, "README.md": b"# card", "vocab.txt": b"of nothing", "0_Transformer/pytorch_model.bin": b"x",
+                                     "0_Transformer/deep/config.json": b"{}"}
+    done = pull("org/apart")
+    assert done.returncode == 0, done.stderr
+    snapshot = cache / "models--org--apart" / "snapshots" / hub.COMMIT
+    assert {str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file()} == set(APART)
+    assert all((snapshot / name).read_bytes() == data for name, data in APART.items())
+    fetched = [line.split(" (")[0] for line in done.stdout.splitlines() if line.endswith(" bytes)")]
+    assert sorted(fetched) == sorted(APART)
+    done = subprocess.run([headscope, "analyze", "--model", "org/apart", "--outputs", "embedding", "-"], input=b"the war " * 9,
+                          env={**os.environ, "HF_HUB_CACHE": str(cache)}, capture_output=True)
+    assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == 9, done.stderr
+
+
+def test_shards_of_a_transformer_in_its_own_folder(pull, hub, cache):
+    shards = {f"0_Transformer/{name}": data for name, data in {
+        "model.safetensors.index.json": json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}}).encode(),
+        "model-00001-of-00002.safetensors": b"one", "model-00002-of-00002.safetensors": b"two"}.items()}
+    files = {name: data for name, data in APART.items() if not name.endswith("model.safetensors")} | shards
+    hub.repositories["org/sharded"] = {**files, "model-00001-of-00002.safetensors": b"other"}
+    assert pull("org/sharded").returncode == 0
+    snapshot = cache / "models--org--sharded" / "snapshots" / hub.COMMIT
+    assert {str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file()} == set(files)
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"0_Transformer/config.json": None}, "org/apart has no 0_Transformer/config.json, though its modules.json names that folder"),
+    ({"0_Transformer/model.safetensors": None, "0_Transformer/pytorch_model.bin": b"x"},
+     "org/apart has no 0_Transformer/model.safetensors, only pytorch_model.bin. Download it with huggingface_hub and convert it"),
+    ({"modules.json": b"[]"}, "org/apart: modules.json: must name a Transformer and its Pooling"),
+    ({"modules.json": APART["modules.json"].replace(b"0_T", b"../T")}, "org/apart: modules.json: module 0 must have a type and a path"),
+    ({"0_Transformer/config.json": b'{"model_type": "clip"}'}, "org/apart: "),
+])
+def test_a_transformer_in_its_own_folder_that_cannot_be_opened(pull, hub, changes, says):
+    hub.repositories["org/apart"] = {name: data for name, data in {**APART, **changes}.items() if data is not None}
+    done = pull("org/apart")
+    assert done.returncode == 1 and says in done.stderr, done.stderr
+    assert not [r for r in hub.requests if r[2].endswith((".safetensors", ".bin"))]
+
+
 def test_python_finds_what_was_pulled_and_the_reverse(pull, hub, cache, tmp_path, monkeypatch, headscope):
     hub_library = pytest.importorskip("huggingface_hub")
     monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
