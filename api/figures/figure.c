@@ -110,7 +110,16 @@ static double font_that_fits(double font, double pitch)
     return size >= HS__FIGURE_POINT_MIN - 1e-6 ? size : 0;
 }
 
-/* Chooses the size of cells. Labels of cells stand upright in cells that are too narrow for them. */
+/* Returns the height that the title of rows, which stands upright, takes; 0 if it is not shown. */
+static double row_title_height(const layout *y)
+{
+    const hs_figure *f = y->figure;
+    const char *title = f->panels[0].row_title;
+    return title && !f->tight && f->labels != HS__LABELS_NONE ? (hs__font_width(title) + 0.1) * y->font : 0;
+}
+
+/* Chooses the size of cells. Labels of cells stand upright in cells that are too narrow for them. A few rows
+ * are as high as the title beside them. */
 static void cells_measure(layout *y)
 {
     const hs_panel *p = &y->figure->panels[0];
@@ -123,6 +132,8 @@ static void cells_measure(layout *y)
     y->cells_upright = p->cell_labels && longest > y->cell_width && font_that_fits(y->font, y->cell_width);
     if (y->cells_upright)
         y->cell_height = fmax(y->cell_height, longest);
+    if (p->n_rows != p->n_columns)
+        y->cell_height = fmax(y->cell_height, row_title_height(y) / (double)p->n_rows);
     y->plot_height = y->cell_height * (double)p->n_rows;
 }
 

@@ -115,6 +115,18 @@ def test_resumed_and_merged_runs_are_equal(headscope, folders, tmp_path):
     assert other.returncode == 1 and "stack" in other.stderr
 
 
+def test_maps_of_few_rows_keep_the_title_of_their_rows(headscope, folders, tmp_path):
+    """A row was as high as a cell is wide: four rows of many columns had no space for words beside them."""
+    lines = jsonl(tmp_path / "in.jsonl", [{"text": " ".join(WORDS[:8] * 5), "text_target": WORDS[0]}])
+    page = (run(folders["bart"], lines, tmp_path / "run", stack="cross") / "report.html").read_text()
+    assert page.count(">from target<") >= 5 and ">[SEP]</text>" in page and ">fr\u2026<" not in page
+    for columns in ([2], range(2, 60)):
+        done = subprocess.run([headscope, "analyze", "--model", folders["bart"], "--stack", "cross", "--heads", "0", "--target-ids", "2",
+                               "--input-ids", ",".join(map(str, columns)), "--figure", '{"kind": "head"}', "--format", "svg"],
+                              capture_output=True, text=True, check=True, timeout=PATIENCE)
+        assert ">from target<" in done.stdout and "\u2026" not in done.stdout
+
+
 def test_figures_that_compare_positions_of_one_text_are_refused(headscope, folders, tmp_path):
     run(folders["t5"], jsonl(tmp_path / "in.jsonl", pairs(4)), tmp_path / "run", "--examples", "2", stack="cross")
     command = [headscope, "search", tmp_path / "run", "--head", "0.0", "--by"]
