@@ -182,6 +182,7 @@ REFUSED_KEYS = {
     "tokens": ({"trainable_token_indices": [3]}, "trainable_token_indices is not supported"),
     "later kind": ({"use_new": {"a": 1}}, "use_new is not supported"),
     "no base": ({"base_model_name_or_path": None}, "base_model_name_or_path is missing"),
+    "base": ({"base_model_name_or_path": 7}, "base_model_name_or_path must be a string"),
     "strange base": ({"base_model_name_or_path": "/nowhere/base"}, "neither a folder nor a model in the cache"),
 }
 

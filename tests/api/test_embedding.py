@@ -157,6 +157,7 @@ def modules(*kinds):
     ("modules.json", '[{"type": "Transformer", "path": "0_Transformer"}, {"type": "Pooling", "path": "1_Pooling"}]',
      "in the folder 0_Transformer, but the model's own folder has a config.json, too"),
     ("modules.json", modules("Transformer", *["Pooling"] * 8), "more than 8 modules"),
+    ("modules.json", '[{"type": "Transformer", "path": ""}, {"type": "Pooling", "path": ""}]', "Pooling must have a folder of its own"),
     ("1_Pooling/config.json", "{}", "pooling_mode must be"),
     ("1_Pooling/config.json", '{"pooling_mode": "attention"}', "pooling_mode must be"),
     ("1_Pooling/config.json", '{"pooling_mode": ["mean", "mean"]}', "pooling_mode must be"),
@@ -175,6 +176,14 @@ def test_modules_that_are_refused(headscope, tmp_path, file, text, part):
         (folder / file).write_text(text)
     done = subprocess.run([headscope, "models", str(folder)], capture_output=True, text=True)
     assert done.returncode == 1 and part in done.stderr, done.stderr
+
+
+def test_more_dense_layers_than_4_are_refused(headscope, tmp_path):
+    folder = family_bert.write_random(tmp_path / "model")
+    hidden = json.loads((folder / "config.json").read_text())["hidden_size"]
+    write_modules(folder, ["mean"], [(5, True, TANH)] * 5, False, hidden)
+    done = subprocess.run([headscope, "models", str(folder)], capture_output=True, text=True)
+    assert done.returncode == 1 and "more than 4 Dense modules" in done.stderr, done.stderr
 
 
 def test_pull_fetches_the_modules(headscope, encoders, tmp_path):

@@ -189,6 +189,14 @@ START_TEST(absent_keys)
 }
 END_TEST
 
+START_TEST(longer_texts_than_are_supported_are_left_out)
+{
+    accept("{\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_hidden_layers\":1,\"hidden_size\":64,"
+           "\"intermediate_size\":70,\"vocab_size\":300,\"max_position_embeddings\":131072}");
+    ck_assert_uint_eq(architecture.shape.n_positions, HS_POSITIONS_MAX);
+}
+END_TEST
+
 #define LIST(first)        first ",3,3,3,3,3,3,3,3,3,3,3,3,3,3,3"
 #define LISTS(type, first) "\"" type "\",\"short_factor\":[" LIST(first) "],\"long_factor\":[" LIST("5") "]"
 #define YARN               "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}"
@@ -559,6 +567,8 @@ END_TEST
     "40,\"vocab_size\":9," more "}"
 #define MODERN(more) "{\"model_type\":\"modernbert\"," BERT_SIZES more "}"
 
+#define GPT_SIZES "\"n_layer\":1,\"n_head\":2,\"n_embd\":64,\"n_positions\":40,\"vocab_size\":300"
+
 /* A config and the words that its refusal must contain. */
 static const struct {
     const char *config, *message;
@@ -676,6 +686,29 @@ static const struct {
     {DEBERTA(",\"position_buckets\":80"), "half of it at least 2 below the 40 distances"},
     {DEBERTA(",\"position_buckets\":-2"), "position_buckets must be an integer"},
     {DEBERTA(",\"max_relative_positions\":1.5"), "max_relative_positions must be an integer"},
+    {DECODER("llama", "4", ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4}"),
+     "high_freq_factor must be greater than low_freq_factor"},
+    {DECODER("llama", "4", ",\"rope_theta\":1," YARN), "yarn needs a rope_theta above 1"},
+    {DECODER("llama", "4", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_fast\":0.5}"),
+     "beta_fast of at least beta_slow"},
+    {DECODER("llama", "4", ",\"pretraining_tp\":2"), "pretraining_tp must be 1"},
+    {DECODER("gemma2", "4", ",\"layer_types\":[\"full_attention\",\"global\"]"),
+     "layer_types must name \"full_attention\" or \"sliding_attention\" for layer 1"},
+    {DECODER("gemma2", "4", ",\"layer_types\":[7]"), "for layer 0"},
+    {DECODER("eurobert", "4", CLASSIFIER ",\"classifier_pooling\":\"cls\""),
+     "classifier_pooling must be \"bos\", \"late\" or \"mean\"; it is \"cls\""},
+    {MODERN(CLASSIFIER ",\"classifier_pooling\":\"late\""),
+     "classifier_pooling must be \"cls\" or \"mean\"; it is \"late\""},
+    {"{\"model_type\":\"gptj\"," GPT_SIZES "}",
+     "rotary_dim is missing, and 64 are more than the 32 columns of a head"},
+    {"{\"model_type\":\"openai-gpt\",\"is_causal\":false," GPT_SIZES "}", "is_causal must be true"},
+    {"{\"model_type\":\"openai-gpt\",\"afn\":\"mish\"," GPT_SIZES "}", "not supported: \"mish\""},
+    {"{\"model_type\":\"m2m_100\",\"encoder_layers\":1,\"encoder_attention_heads\":1,\"d_model\":3,"
+     "\"encoder_ffn_dim\":7,\"max_position_embeddings\":40,\"vocab_size\":300}",
+     "d_model must be at least 4, as sinusoids need"},
+    {"{\"model_type\":\"xglm\",\"num_layers\":1,\"attention_heads\":1,\"d_model\":3,\"ffn_dim\":7,"
+     "\"max_position_embeddings\":40,\"vocab_size\":300}",
+     "d_model must be at least 4, as sinusoids need"},
     {BERT(",\"tie_word_embeddings\":1"), "tie_word_embeddings must be true or false"},
     {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
     {BERT(",\"hidden_act\":\"mish\""), "not supported: \"mish\""},
@@ -870,6 +903,7 @@ int main(void)
     tcase_add_test(tests, deberta_defaults);
     tcase_add_test(tests, an_untied_decoder_is_noted);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
+    tcase_add_test(tests, longer_texts_than_are_supported_are_left_out);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);
     tcase_add_loop_test(tests, generation_keys, 0, sizeof generations / sizeof *generations);

@@ -179,6 +179,51 @@ START_TEST(only_two_sides_can_be_cut)
 }
 END_TEST
 
+/* A token, and how people see it in a field of so many bytes. */
+static const struct {
+    const char *kind, *token, *expected;
+    size_t n_bytes;
+} readables[] = {
+    {NULL, "a b", "a b", 20},
+    {"WordPiece", "##\u2581b", "##\u2581b", 20},
+    {"Unigram", "\u2581a\u2581", "\u2423a\u2423", 20},
+    {"Unigram", "a b\n\x7f", "a\u2423b\u240a\u2421", 20},
+    {"byte-level BPE", "\u0120a\u010a\u0121", "\u2423a\u240a\u2421", 20}, /* a space, a, LF, DEL */
+    {"byte-level BPE", "\u00e2\u0123", "\u27e8E2\u27e9\u27e881\u27e9", 40},
+    {"byte-level BPE", "\u00c3\u00a9\u0143", "\u00e9\u27e8AD\u27e9", 20},
+    {"byte-level BPE", "<a b>", "<a\u2423b>", 20},  /* an added token, */
+    {"byte-level BPE", "<\u4e2d>", "<\u4e2d>", 20}, /* which is text already */
+    {"byte-level BPE", "<\u0144>", "<\u0144>", 20},
+    {"Unigram", "abc", "ab", 3},
+    {"Unigram", "a\u2581b", "a", 4}, /* nothing follows what did not fit */
+};
+
+START_TEST(tokens_are_readable)
+{
+    char text[40];
+    hs_token_readable(readables[_i].kind, readables[_i].token, text, readables[_i].n_bytes);
+    ck_assert_str_eq(text, readables[_i].expected);
+}
+END_TEST
+
+START_TEST(texts_and_limits_that_cannot_be_are_refused)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    const hs_text large = {"", (size_t)INT32_MAX + 1}, word = {"a", 1};
+    const hs_encode_options options = {.tokens_max = 20}, few = {.tokens_max = 1};
+    hs_encoding encoding = {0};
+    hs_error err = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &large, NULL, &options, &encoding, &err), HS_TOO_LARGE);
+    ck_assert_msg(strstr(err.text, "has 2147483648 bytes, more than 2147483647"), "%s", err.text);
+    err = (hs_error){0};
+    ck_assert_int_eq(hs_tokenizer_encode_words(tokenizer, &word, 1, &few, &encoding, &err), HS_INVALID);
+    ck_assert_msg(strstr(err.text, "max_tokens is 1; this model's special tokens alone take 2"), "%s",
+                  err.text);
+    ck_assert_ptr_null(encoding.ids);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* Words of 100 characters are looked up, of 101 not; characters are counted after normalisation. */
 START_TEST(long_words_are_unknown)
 {
@@ -437,6 +482,51 @@ START_TEST(refuses_nul_and_endless_lines)
 }
 END_TEST
 
+/* ---- parts of tokenizer.json ---- */
+
+#define VOCAB_JSON           "\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"@@b\":4,\"A\":5,\"b\":6"
+#define MODEL(more)          "\"model\":{\"type\":\"WordPiece\",\"vocab\":{" VOCAB_JSON "}" more "},"
+#define NORMALIZER           "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+#define PRE                  "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+#define BERT_POST            "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+#define SPLIT(options)       "\"pre_tokenizer\":{\"type\":\"Split\"," options "},"
+#define POST                 "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+#define STEP(kind, id, type) "{\"" kind "\":{\"id\":\"" id "\",\"type_id\":" type "}}"
+#define TEMPLATE(last_type)                                                                                     \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" STEP("SpecialToken", "A", "0") "," STEP( \
+        "Sequence", "A",                                                                                        \
+        "0") "," STEP("SpecialToken", "[SEP]",                                                                  \
+                      "0") "],\"pair\":[" STEP("SpecialToken", "A",                                             \
+                                               "0") "," STEP("Sequence", "A",                                   \
+                                                             "0") "," STEP("SpecialToken", "[SEP]",             \
+                                                                           "0") "," STEP("Sequence", "B",       \
+                                                                                         "1") "," STEP("Spe"    \
+                                                                                                       "cia"    \
+                                                                                                       "lTo"    \
+                                                                                                       "ke"     \
+                                                                                                       "n",     \
+                                                                                                       "[SE"    \
+                                                                                                       "P]",    \
+                                                                                                       last_type) "]}"
+#define ADDED(list) ",\"added_tokens\":[" list "]"
+#define ROBERTA_POST(more)                                                                                   \
+    "{\"type\":\"RobertaProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]" more "}"
+#define SINGLE(steps)                                                                                        \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" steps                                 \
+    "],\"pair\":[" STEP("Sequence", "A", "0") "," STEP("Sequence", "B", "1") "]}"
+#define TWO   STEP("SpecialToken", "[SEP]", "0") "," STEP("SpecialToken", "[SEP]", "0")
+#define EIGHT TWO "," TWO "," TWO "," TWO
+#define FOUR  "{\"type\":\"NFC\"},{\"type\":\"NFD\"},{\"type\":\"NFC\"},{\"type\":\"NFD\"}"
+#define REPLACE(pattern, content)                                                                            \
+    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":" pattern ",\"content\":" content "},"
+#define METASPACE(options) "\"pre_tokenizer\":{\"type\":\"Metaspace\"," options "},"
+#define PRECOMPILED(charsmap)                                                                                \
+    "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":" charsmap "},"
+#define UNIGRAM(vocab, unk) "\"model\":{\"type\":\"Unigram\",\"vocab\":" vocab ",\"unk_id\":" unk "},"
+#define SEVEN_PIECES(letter)                                                                                 \
+    "[\"" letter "1\",0],[\"" letter "2\",0],[\"" letter "3\",0],[\"" letter "4\",0],[\"" letter             \
+    "5\",0],[\"" letter "6\",0],[\"" letter "7\",0]"
+
 /* ---- older folders: test_tokenizer_oracle.c reads those that are whole ---- */
 
 static const struct {
@@ -530,6 +620,61 @@ static const struct {
      "has id 9, but the vocabulary"},
     {{.vocab_txt = FILE_OF(SPECIAL), .special_tokens_map = FILE_OF("[]")},
      "special_tokens_map.json: not a JSON object"},
+    {{.vocab_txt = {"", (size_t)1 << 31}}, "vocab.txt has 2147483648 bytes, more than"},
+    {{.config = FILE_OF("{\"model_type\":\"esm\"}"), .vocab_txt = FILE_OF("a\xff")},
+     "vocab.txt, line 1: a token is not valid UTF-8"},
+    {{.config = FILE_OF("{\"model_type\":\"roberta\"}"),
+      .vocab_json = FILE_OF("{\"<s>\":0,\"</s>\":1}"),
+      .merges_txt = FILE_OF("#version: 0.2\na \xff\n")},
+     "merges.txt, line 2: a token is not valid UTF-8"},
+    {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"ByT5Tokenizer\"}"),
+      .tokenizer_json = FILE_OF("{}")},
+     "tokenizer_class 'ByT5Tokenizer' is not supported: transformers has it in Python"},
+    {{.tokenizer_json = FILE_OF("{" MODEL("") PRECOMPILED("\"!\"") PRE POST "}")},
+     "the normalizer's precompiled_charsmap is not base64"},
+    {{.tokenizer_json = FILE_OF("{" MODEL("") PRECOMPILED("\"BAAAAAAAAAD/\"") PRE POST "}")},
+     "the normalizer's precompiled_charsmap has text that is not UTF-8"},
+#define ALBERT_CONFIG(config)                                                                                \
+    .tokenizer_config = FILE_OF("{\"tokenizer_class\":\"AlbertTokenizer\"," config "}")
+    {{ALBERT_CONFIG("\"do_lower_case\":1"), .sentencepiece = FILE_OF(PIECE PIECE PIECE)},
+     "'do_lower_case' must be true or false"},
+    {{ALBERT_CONFIG("\"add_prefix_space\":1"), .sentencepiece = FILE_OF(PIECE PIECE PIECE)},
+     "'add_prefix_space' must be true or false"},
+    {{ALBERT_CONFIG("\"cls_token\":3"), .sentencepiece = FILE_OF(PIECE PIECE PIECE)},
+     "'cls_token' must be a string"},
+    {{ALBERT_CONFIG("\"x\":1"), .sentencepiece = FILE_OF(PIECE "\x12\x03\xc0\x02\x01")},
+     "unk_id is not the number of a piece"},
+    /* what is unknown is skipped: a field of 8 bytes */
+    {{ALBERT_CONFIG("\"x\":1"), .sentencepiece = FILE_OF(PIECE "\x79\1\2\3\4\5\6\7\x8\x12\x02\x18\x02")},
+     "model_type 2; supported: 1, Unigram"},
+#define MALFORMED(bytes)                                                                                     \
+    {                                                                                                        \
+        {ALBERT_CONFIG("\"x\":1"), .sentencepiece = FILE_OF(PIECE bytes)}, "is truncated or malformed"       \
+    }
+    MALFORMED("\x80"),                                                  /* half a key */
+    MALFORMED("\x78\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"),      /* a number of 11 bytes */
+    MALFORMED("\x0a"),                                                  /* bytes without a length */
+    MALFORMED("\x79\1\2"),                                              /* 2 of 8 bytes */
+    MALFORMED("\x0b"),                                                  /* a group, which has no length */
+    MALFORMED("\x0a\x01\x0a"),                                          /* the same in a piece, */
+    MALFORMED("\x12\x01\x18"),                                          /* in the trainer's options, */
+    MALFORMED("\x1a\x01\x12"),                                          /* and in the normalizer's */
+    {MARIAN_FOLDER(MARK_PIECE "\x12\x03\xc0\x01\x01", "{\"<unk>\":0}"), /* spaces stand behind words */
+     "treats white space or unknown characters in a way that is not supported"},
+    {MARIAN_FOLDER(MARK_PIECE "\x1a\x02\x18\x00", "{\"<unk>\":0}"), /* no space before a text */
+     "treats white space or unknown characters in a way that is not supported"},
+    {MARIAN_FOLDER(MARK_PIECE "\x0a\x05\x0a\x01!\x18\x04", "{\"<unk>\":0}"),
+     "the piece '!' is not supported: it is not of the normal kind, or crosses words"},
+    {MARIAN_FOLDER(MARK_PIECE "\x0a\x08\x0a\x01T\x15\xff\xff\xff\xff", "{\"<unk>\":0}"),
+     "'T' has a score that is not finite"},
+#define MARIAN_CONFIG(config)                                                                                \
+    {                                                                                                        \
+        .tokenizer_config = FILE_OF("{\"tokenizer_class\":\"MarianTokenizer\"," config "}"),                 \
+        .source_sentencepiece = FILE_OF(MARK_PIECE), .target_sentencepiece = FILE_OF(MARK_PIECE),            \
+        .vocab_json = FILE_OF("{\"<unk>\":0}")                                                               \
+    }
+    {MARIAN_CONFIG("\"sp_model_kwargs\":{\"enable_sampling\":true}"), "sp_model_kwargs is not supported"},
+    {MARIAN_CONFIG("\"separate_vocabs\":true"), "separate_vocabs is not supported"},
 };
 
 START_TEST(refuses_older_folders_by_name)
@@ -562,32 +707,6 @@ END_TEST
 
 /* ---- tokenizer.json ---- */
 
-#define VOCAB_JSON           "\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"@@b\":4,\"A\":5,\"b\":6"
-#define MODEL(more)          "\"model\":{\"type\":\"WordPiece\",\"vocab\":{" VOCAB_JSON "}" more "},"
-#define NORMALIZER           "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
-#define PRE                  "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
-#define BERT_POST            "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
-#define SPLIT(options)       "\"pre_tokenizer\":{\"type\":\"Split\"," options "},"
-#define POST                 "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
-#define STEP(kind, id, type) "{\"" kind "\":{\"id\":\"" id "\",\"type_id\":" type "}}"
-#define TEMPLATE(last_type)                                                                                     \
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" STEP("SpecialToken", "A", "0") "," STEP( \
-        "Sequence", "A",                                                                                        \
-        "0") "," STEP("SpecialToken", "[SEP]",                                                                  \
-                      "0") "],\"pair\":[" STEP("SpecialToken", "A",                                             \
-                                               "0") "," STEP("Sequence", "A",                                   \
-                                                             "0") "," STEP("SpecialToken", "[SEP]",             \
-                                                                           "0") "," STEP("Sequence", "B",       \
-                                                                                         "1") "," STEP("Spe"    \
-                                                                                                       "cia"    \
-                                                                                                       "lTo"    \
-                                                                                                       "ke"     \
-                                                                                                       "n",     \
-                                                                                                       "[SE"    \
-                                                                                                       "P]",    \
-                                                                                                       last_type) "]}"
-#define ADDED(list) ",\"added_tokens\":[" list "]"
-
 static const struct {
     const char *json, *config, *text, *expected;
 } json_files[] = {
@@ -614,6 +733,8 @@ static const struct {
          "{\"id\":9,\"content\":\"a "
          "b\",\"special\":false},{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}",
      NULL, "a b a[SEP]", "[CLS] a b.w0.t0[0,3] a.w1.t0[4,5] [SEP].w2.t0[5,10] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE SINGLE(STEP("Sequence", "A", "0") "," EIGHT) "}", NULL, "a",
+     "a.w0.t0[0,1] [SEP] [SEP] [SEP] [SEP] [SEP] [SEP] [SEP] [SEP]"},
 };
 
 START_TEST(reads_tokenizer_json)
@@ -727,6 +848,51 @@ static const struct {
                                   "," BERT_POST "]}}",
      "only the last part may add special tokens; here part 1 of 2 is 'BertProcessing'"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\"}}", "without 'processors'"},
+    {"{" MODEL("") NORMALIZER PRE
+     "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"}," ROBERTA_POST(
+         "") "]}}",
+     "post_processor trims offsets twice"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":" ROBERTA_POST(",\"trim_offsets\":1") "}",
+     "'trim_offsets' must be true or false"},
+    {"{" MODEL("") NORMALIZER PRE
+     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[X]\",30],\"cls\":[\"[CLS]\",1]}" ADDED(
+         "{\"id\":30,\"content\":\"[X]\"}") "}",
+     "post_processor adds a token with id 30, but config.json's vocab_size is 20"},
+    {"{" MODEL("") NORMALIZER PRE SINGLE("{}") "}", "post_processor: a template must"},
+    {"{" MODEL("") NORMALIZER PRE SINGLE(STEP("Sequence", "C", "0")) "}", "post_processor: a template must"},
+    {"{" MODEL("") NORMALIZER PRE SINGLE(STEP("Sequence", "B", "0")) "}", "post_processor: a template must"},
+    {"{" MODEL("") NORMALIZER PRE SINGLE(STEP("Sequence", "A", "0") "," EIGHT "," EIGHT) "}",
+     "post_processor: a template must"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" FOUR "," FOUR "," FOUR "," FOUR
+                   ",{\"type\":\"NFC\"}]}," PRE POST "}",
+     "normalizer has more than 16 parts"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":1}," PRE POST "}",
+     "'prepend' must be a string"},
+    {"{" MODEL("") REPLACE("{\"String\":\"a\"}", "1") PRE POST "}",
+     "Replace: 'content' must be a string of less than"},
+    {"{" MODEL("") REPLACE("{}", "\"b\"") PRE POST "}", "Replace: 'pattern' must be a string of less than"},
+    {"{" MODEL("") REPLACE("{\"String\":\"\"}", "\"b\"") PRE POST "}", "Replace: 'pattern' is empty"},
+    {"{" MODEL("") REPLACE("{\"Regex\":\"a+\"}", "\"b\"") PRE POST "}",
+     "Replace has the regular expression 'a+'"},
+    {"{" MODEL("") NORMALIZER METASPACE("\"add_prefix_space\":1") POST "}",
+     "'add_prefix_space' must be true or false"},
+    {"{" MODEL("") NORMALIZER METASPACE("\"prepend_scheme\":\"last\"") POST "}",
+     "Metaspace has prepend_scheme 'last'; supported: never, first, always"},
+    {"{" MODEL("") NORMALIZER METASPACE("\"replacement\":1") POST "}", "'replacement' must be a string"},
+    {"{" MODEL("") NORMALIZER METASPACE("\"replacement\":\"\"") POST "}",
+     "replacement must be one character"},
+    {"{" MODEL("") NORMALIZER METASPACE("\"replacement\":\"__\"") POST "}",
+     "replacement must be one character"},
+    {BPE(",\"continuing_subword_prefix\":1", ""), "'continuing_subword_prefix' must be a string"},
+    {BPE(",\"continuing_subword_prefix\":\"##\"", ""), "model.continuing_subword_prefix '##'"},
+    {"{" UNIGRAM("{}", "0") "\"x\":1}", "model.vocab must be an array of pieces and scores"},
+    {"{" UNIGRAM("[[\"a\",0]]", "1") "\"x\":1}", "model.unk_id must be the number of a piece"},
+    {"{" UNIGRAM("[[\"a\",0]]", "null") "\"x\":1}", "model.unk_id must be the number of a piece"},
+    {"{" UNIGRAM("[[\"a\",0],[\"b\"]]", "0") "\"x\":1}", "model.vocab[1] is not a piece with a score"},
+    {"{" UNIGRAM("[[\"a\",0],[1,0]]", "0") "\"x\":1}", "model.vocab[1] is not a piece with a score"},
+    {"{" UNIGRAM("[" SEVEN_PIECES("a") "," SEVEN_PIECES("b") "," SEVEN_PIECES("c") "]", "0") "\"x\":1}",
+     "model.vocab has 21 pieces, more than config.json's vocab_size, 20"},
+    {"{" MODEL("") PRECOMPILED("1") PRE POST "}", "Precompiled needs 'precompiled_charsmap'"},
 };
 
 START_TEST(refuses_other_pipelines)
@@ -955,6 +1121,8 @@ int main(void)
     tcase_add_test(encoding, words_lose_their_beginning);
     tcase_add_test(encoding, only_two_sides_can_be_cut);
     tcase_add_test(encoding, long_words_are_unknown);
+    tcase_add_loop_test(encoding, tokens_are_readable, 0, COUNT(readables));
+    tcase_add_test(encoding, texts_and_limits_that_cannot_be_are_refused);
     tcase_add_loop_test(encoding, invalid_utf8_is_refused_with_its_byte, 0, COUNT(invalid_utf8));
     tcase_add_test(encoding, special_tokens_need_space);
     tcase_add_test(encoding, nul_is_a_character_that_vanishes);
