@@ -136,3 +136,21 @@ test("an experiment changes cross heads, and predicts the target's next token", 
   await expect(page).not.toHaveURL(/edits=/);
   await settled(page);
 });
+
+test("heads of layers with few heads are numbered, on screen, on a phone and in the picture", async ({ watched: page, home }) => {
+  const numbers = ["H0", "H1", "H2", "H3"];
+  await open(page, home, of("overview", target));
+  await settled(page);
+  const header = page.getByRole("columnheader", { name: /^H\d/ });
+  await expect(header).toHaveText(numbers);
+  const picture = (await saved(page, "SVG")).bytes.toString();
+  expect([...picture.matchAll(/>(H\d+)<\/text>/g)].map((m) => m[1])).toEqual(numbers);
+  await page.setViewportSize({ width: 400, height: 800 });
+  for (const one of await header.all()) await expect(one).toBeVisible();
+  // Large layers of few heads are side by side: each head has its name.
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.getByRole("radio", { name: "Large" }).check();
+  await expect(header).toHaveCount(0);
+  await expect(page.locator(".thumb b").first()).toHaveText("0·0");
+  expect((await saved(page, "SVG")).bytes.toString()).toContain(">2·3</text>");
+});

@@ -15,7 +15,7 @@ import type { Pointed } from "./enlarged";
 import type { Thumb } from "./thumbnails";
 
 const FILTERED = 24; // heads at most that are shown larger, in fewer columns
-const FEW = 5; // heads a layer: layers are then side by side, and one header fits none of them
+const FEW = 5; // heads a layer: large layers are then side by side, one header fits none of them, and each head has its name
 
 export interface Captions {
   summary: Known[][] | null; // null: not here yet
@@ -65,6 +65,7 @@ export function Grid(props: {
   // A few heads that a filter leaves are larger.
   const few = sorted && order.length <= FILTERED;
   const small = app.state.small && !few;
+  const headed = !sorted && (small || heads > FEW);
   const columns = few ? Math.min(heads, 6) : heads;
   const focused = useRef<string | undefined>(undefined);
   const active = document.activeElement;
@@ -90,7 +91,7 @@ export function Grid(props: {
   );
   const cell = (t: Thumb) => {
     const { written, kind, sound, place: at } = captionOf(t, heads, captions, least);
-    const name = sorted ? `${t.l}·${t.h}` : "";
+    const name = headed ? "" : `${t.l}·${t.h}`;
     const label = [name, written].filter(Boolean).join(" ");
     return (
       <div role="gridcell" aria-selected={t === chosenThumb} key={keyOf(t)}>
@@ -149,7 +150,7 @@ export function Grid(props: {
       onKeyDown={onKeyDown}
       onPointerLeave={() => props.point(null, false)}
     >
-      {!sorted && heads > FEW && (
+      {headed && (
         <div class="row header" role="row">
           <div class="side" role="columnheader">
             <span class="hidden">Layer</span>
