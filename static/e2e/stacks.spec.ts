@@ -1,5 +1,6 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
-import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, pairRows, readout, saved, settled, taskTest as test, view } from "./viewer";
+import type { Page } from "@playwright/test";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, pairRows, readout, runCard, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -153,4 +154,32 @@ test("heads of layers with few heads are numbered, on screen, on a phone and in 
   await expect(header).toHaveCount(0);
   await expect(page.locator(".thumb b").first()).toHaveText("0·0");
   expect((await saved(page, "SVG")).bytes.toString()).toContain(">2·3</text>");
+});
+
+// Starts a run of cross heads by the form, and waits for its end.
+async function runOfCrossHeads(page: Page, home: string): Promise<void> {
+  await open(page, home, "view=corpus");
+  const form = page.getByRole("form", { name: "New run" });
+  await form.getByRole("combobox", { name: "Model" }).selectOption("writer");
+  const options = ["Label field", "Share for effects"].map((name) => form.getByRole("textbox", { name }));
+  await options[0]!.fill("label"); // not sent
+  await expect(form).not.toContainText("need heads of the encoder");
+  await form.getByRole("combobox", { name: "Heads of" }).selectOption("cross");
+  for (const option of options) await expect(option).toBeDisabled();
+  await expect(form).toContainText("Labels and effects need heads of the encoder");
+  expect(await findings(page)).toEqual([]);
+  const lines = Array.from({ length: 6 }, (_, n) => JSON.stringify({ text: `${TEXT} ${n}`, text_target: `${TARGET} ${n}` }));
+  await page.getByLabel("Drop a file").setInputFiles({ name: "both.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(lines.join("\n")) });
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await expect(runCard(page, "both.jsonl")).toContainText("Done");
+}
+
+test("a run of cross heads has no options of labels", async ({ watched: page, home }) => {
+  await runOfCrossHeads(page, home);
+});
+  await expect(part).toContainText("Cross heads attend from one text to another");
+  await expect(part.getByRole("combobox", { name: "Map of" }).getByRole("option")).toHaveText(["first", "separators", "punctuation", "entropy"]);
+  await expect(bodyRows(headMap(part))).not.toHaveCount(0);
+  await expect(part.getByRole("table").last()).toContainText("Separators");
+  await expect(part).not.toContainText("Clark");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { isDifference, orderOf } from "../src/ui/sort-table.ts";
-import { linesOf } from "../src/views/corpus/api.ts";
+import { isAllowed, linesOf, RUN_OPTIONS } from "../src/views/corpus/api.ts";
 import { commonThresholds } from "../src/views/corpus/compare.tsx";
 import { isSoughtRow } from "../src/views/corpus/pages.tsx";
 import { runHeads } from "../src/views/corpus/patterns.tsx";
@@ -18,6 +18,11 @@ test("runs: the file's beginning decides what a line is", () => {
   assert.equal(linesOf("id,text", "x.csv"), "text/csv");
   assert.equal(linesOf("id\ttext", "x.tsv"), "text/tab-separated-values");
   assert.equal(linesOf("\x1f\x8b", "x.jsonl.gz"), "application/octet-stream");
+});
+
+test("runs: only the encoder's heads have options of labelled texts", () => {
+  const refused = (stack) => RUN_OPTIONS.filter((option) => !isAllowed(option, stack));
+  assert.deepEqual(["encoder", "decoder", "cross"].map(refused), [[], ["label_field", "effects_share"], ["label_field", "effects_share"]]);
 });
 
 test("runs: thresholds that all of them counted at", () => {

@@ -2,6 +2,7 @@
 import type { CorpusComparison, CorpusExamples, CorpusRun, CorpusRuns } from "../../../../build/openapi";
 import type { Report } from "../../../report/data";
 import { getJson, problemFrom, Problem, send } from "../../app/api";
+import type { Stack } from "../../app/state";
 import { authorization } from "../../app/token";
 import { pageOf } from "./pages";
 
@@ -35,6 +36,11 @@ export const RUN_OPTIONS = [
 ] as const;
 export type RunOption = (typeof RUN_OPTIONS)[number];
 type RunOptions = Partial<Record<RunOption, string>>;
+
+// Options of labelled texts. The server refuses them for heads that are not the encoder's.
+const OF_ENCODER: readonly RunOption[] = ["label_field", "effects_share"];
+export const isAllowed = (option: RunOption, stack: Stack): boolean =>
+  stack === "encoder" || !OF_ENCODER.includes(option);
 
 export const isActive = ({ state }: Run): boolean => state === "queued" || state === "running";
 

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { inWords } from "../../app/problems";
 import { hasDecoder } from "../../app/stacks";
+import { STACKS, type Stack } from "../../app/state";
 import { useApp } from "../../ui/context";
 import { Button, Field, Options, Select } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
@@ -10,7 +11,7 @@ import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
 import { waitNote } from "../../ui/status";
 import { TYPICAL_SHOWN } from "./typical";
-import { LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
+import { isAllowed, LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
 
 const BEGINNING = 64 << 10; // bytes that show what the lines are
 
@@ -37,7 +38,15 @@ const OPTIONS: Record<RunOption, readonly [label: string, help: Term]> = {
   effects_share: ["Share for effects", "effect"],
 };
 
+const STACK_NAMES: Record<Stack, string> = {
+  encoder: "the encoder",
+  decoder: "the decoder, which reads text_target",
+  cross: "cross, text_target to text",
+};
+
 type Place = RunOption | "file" | "all"; // all: below the form
+
+type WrongField = { name: string; text: string } | null;
 
 const idOf = (place: Place): string => `run-${place}`;
 
@@ -81,11 +90,30 @@ const Progress = ({ of: { sent, total, controller } }: { of: Sending }) => (
   </div>
 );
 
+// Whose heads a run counts: of a model, and of one of its stacks.
+interface Counted {
+  model: string;
+  stack: Stack;
+  choose: (of: { model?: string; stack?: Stack }) => void;
+}
+
+function useCounted(): Counted {
+  const { models } = useApp();
+  const [chosen, setChosen] = useState<{ model?: string; stack?: Stack }>({});
+  const model = chosen.model ?? models[0]?.name ?? "";
+  return {
+    model,
+    stack: hasDecoder(model) ? (chosen.stack ?? "encoder") : "encoder",
+    choose: (of) => setChosen({ ...chosen, ...of }),
+  };
+}
+
 export function RunForm({ onStart }: { onStart: () => void }) {
   const app = useApp();
+  const counted = useCounted();
   const [file, setFile] = useState<File | null>(null);
   const [lines, setLines] = useState<Lines>(LINES[0]);
-  const [problem, setProblem] = useState<{ name: string; text: string } | null>(null);
+  const [problem, setProblem] = useState<WrongField>(null);
   const [sending, setSending] = useState<Sending | null>(null);
   const form = useRef<HTMLFormElement>(null);
 
@@ -139,6 +167,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
           placeholder={placeholder}
           spellcheck={false}
           autocomplete="off"
+          disabled={!isAllowed(name, counted.stack)}
           {...guardOf(idOf(name), problem)}
         />
       </Field>
@@ -181,10 +210,11 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       {option("name", "", file?.name ?? "the file’s name")}
       <div class="two">
         <div class="badged">
-          <ModelOption problem={problem} />
+          <ModelOption of={counted} problem={problem} />
         </div>
         {option("max_tokens", "", "model’s")}
       </div>
+      <StackOption of={counted} problem={problem} />
       {option("layers", "all")}
       {option("thresholds", "0.1,0.2,0.3,0.4,0.5")}
       {option("examples", String(TYPICAL_SHOWN))}
@@ -192,6 +222,11 @@ export function RunForm({ onStart }: { onStart: () => void }) {
         {option("label_field", "", "label")}
         {option("effects_share", "", "0")}
       </div>
+      {!isAllowed("label_field", counted.stack) && (
+        <p class="muted">
+          Labels and effects need heads of the encoder: its states decide the model’s class of a text.
+        </p>
+      )}
       <Guarded name={idOf("all")} problem={problem}>
         <div class="submit">
           <button type="submit" class="primary" id={idOf("all")} disabled={sending !== null}>
@@ -204,9 +239,8 @@ export function RunForm({ onStart }: { onStart: () => void }) {
   );
 }
 
-function ModelOption({ problem }: { problem: { name: string; text: string } | null }) {
+function ModelOption({ of: { model, choose }, problem }: { of: Counted; problem: WrongField }) {
   const { models } = useApp();
-  const [model, setModel] = useState("");
   const id = idOf("model");
   return (
     <>
@@ -215,30 +249,35 @@ function ModelOption({ problem }: { problem: { name: string; text: string } | nu
           <select
             id={id}
             name="model"
-            value={model || models[0]?.name}
-            onChange={(e) => setModel(e.currentTarget.value)}
+            value={model}
+            onChange={(e) => choose({ model: e.currentTarget.value })}
             {...guardOf(id, problem)}
           >
             <Options of={models.map(({ name }) => [name, name])} />
           </select>
         </Field>
       </Guarded>
-      <ModelBadge name={model || models[0]?.name} />
-      {hasDecoder(model || (models[0]?.name ?? "")) && (
-        <Guarded name={idOf("stack")} problem={problem}>
-          <Field label={OPTIONS.stack[0]} help={OPTIONS.stack[1]}>
-            <select id={idOf("stack")} name="stack" {...guardOf(idOf("stack"), problem)}>
-              <Options
-                of={[
-                  ["encoder", "the encoder"],
-                  ["decoder", "the decoder, which reads text_target"],
-                  ["cross", "both: from text_target to the text"],
-                ]}
-              />
-            </select>
-          </Field>
-        </Guarded>
-      )}
+      <ModelBadge name={model} />
     </>
+  );
+}
+
+function StackOption({ of: { model, stack, choose }, problem }: { of: Counted; problem: WrongField }) {
+  if (!hasDecoder(model)) return null;
+  const id = idOf("stack");
+  return (
+    <Guarded name={id} problem={problem}>
+      <Field label={OPTIONS.stack[0]} help={OPTIONS.stack[1]}>
+        <select
+          id={id}
+          name="stack"
+          value={stack}
+          onChange={(e) => choose({ stack: e.currentTarget.value as Stack })}
+          {...guardOf(id, problem)}
+        >
+          <Options of={STACKS.map((one) => [one, STACK_NAMES[one]])} />
+        </select>
+      </Field>
+    </Guarded>
   );
 }
