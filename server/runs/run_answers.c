@@ -12,7 +12,8 @@
 
 #define COLUMNS                                                                                              \
     "number, id, name, CASE state WHEN 'cancelling' THEN 'running' ELSE state END, model, texts_total, "     \
-    "texts_done, bad_lines_total, error, created, precision, empty_texts"
+    "texts_done, bad_lines_total, error, created, precision, empty_texts, "                                  \
+    "ifnull(CASE WHEN json_valid(settings) THEN json_extract(settings, '$.stack') END, 'encoder')"
 #define SEEN " state NOT IN ('uploading', 'deleting') "
 
 static json_t *text_json(sqlite3_stmt *s, int column)
@@ -35,12 +36,12 @@ static json_t *row_json(hs_runs *c, sqlite3_stmt *s)
     const double rate = current ? c->progress.texts_per_second : 0;
     json_t *left =
         rate > 0 && total_known && total >= passed ? json_real((double)(total - passed) / rate) : json_null();
-    return json_pack("{ss so so so so so so sI so so sI sI so}", "id", id, "name", text_json(s, 2), "created",
-                     text_json(s, 9), "state", text_json(s, 3), "model", text_json(s, 4), "precision",
-                     text_json(s, 10), "texts_total", total_known ? json_integer(total) : json_null(),
-                     "texts_done", done, "texts_per_second", current ? json_real(rate) : json_null(),
-                     "eta_seconds", left, "bad_lines_total", n_bad, "empty_texts", n_empty, "error",
-                     text_json(s, 8));
+    return json_pack("{ss so so so so so so so sI so so sI sI so}", "id", id, "name", text_json(s, 2),
+                     "created", text_json(s, 9), "state", text_json(s, 3), "model", text_json(s, 4), "stack",
+                     text_json(s, 12), "precision", text_json(s, 10), "texts_total",
+                     total_known ? json_integer(total) : json_null(), "texts_done", done, "texts_per_second",
+                     current ? json_real(rate) : json_null(), "eta_seconds", left, "bad_lines_total", n_bad,
+                     "empty_texts", n_empty, "error", text_json(s, 8));
 }
 
 /* Returns the lines of a run's row that could not be read. */
@@ -61,7 +62,7 @@ hs_status hs__run_get(hs_runs *c, const char *id, json_t **ret_run, hs_error *er
     hs_status st = hs__run_table_step(c, s, id, err);
     json_t *run = st ? NULL : row_json(c, s);
     if (run)
-        json_object_set_new(run, "bad_lines", bad_lines_json(c, id, s, 12));
+        json_object_set_new(run, "bad_lines", bad_lines_json(c, id, s, 13));
     st = hs__run_table_end(c, s, st, err);
     pthread_mutex_unlock(&c->lock);
     *ret_run = hs_json_whole(run, refusals);

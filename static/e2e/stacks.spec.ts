@@ -174,8 +174,9 @@ async function runOfCrossHeads(page: Page, home: string): Promise<void> {
   await expect(runCard(page, "both.jsonl")).toContainText("Done");
 }
 
-test("a run of cross heads has no options of labels", async ({ watched: page, home }) => {
+test("a run of cross heads has no options of labels, and its card names the heads", async ({ watched: page, home }) => {
   await runOfCrossHeads(page, home);
+  await expect(runCard(page, "both.jsonl")).toContainText("writer · cross heads · 6 texts");
 });
   await expect(part).toContainText("Cross heads attend from one text to another");
   await expect(part.getByRole("combobox", { name: "Map of" }).getByRole("option")).toHaveText(["first", "separators", "punctuation", "entropy"]);

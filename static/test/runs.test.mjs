@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { isDifference, orderOf } from "../src/ui/sort-table.ts";
+import { learnModels } from "../src/app/model-facts.ts";
 import { isAllowed, linesOf, RUN_OPTIONS } from "../src/views/corpus/api.ts";
 import { commonThresholds } from "../src/views/corpus/compare.tsx";
 import { isSoughtRow } from "../src/views/corpus/pages.tsx";
@@ -54,6 +55,11 @@ test("runs: progress in words", () => {
     "1,204 of 20,000 texts · 310 texts/s · 1 min left",
   );
   assert.equal(progressOf({ ...run, state: "done", texts_done: 1, model: "mini" }), "mini · 1 text");
+  const shape = { num_layers: 2, num_heads: 2 };
+  learnModels([{ name: "mini", stacks: {} }, { name: "t5", stacks: { encoder: shape, decoder: shape, cross: shape } }]);
+  const named = (model, stack) => progressOf({ ...run, state: "done", texts_done: 2, model, stack });
+  assert.deepEqual([named("t5", "encoder"), named("t5", "cross"), named("gone", "decoder"), named("mini", "encoder"), named("mini")],
+    ["t5 · encoder heads · 2 texts", "t5 · cross heads · 2 texts", "gone · decoder heads · 2 texts", "mini · 2 texts", "mini · 2 texts"]);
   assert.deepEqual([0.2, 59, 3600].map(duration), ["1 s", "59 s", "1 h 0 min"]);
 });
 

@@ -199,7 +199,7 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
         sent = send(server, lines.read_bytes(), query, {"Content-Type": "application/x-ndjson"})
         assert sent.status == 202, sent.body
         made = wait(server, sent.headers["Location"])
-        assert made["state"] == "done", made
+        assert (made["state"], made["stack"]) == ("done", "decoder"), made
         found = server.get(sent.headers["Location"] + "/report").json()
         for name in ("head_figures", "layer_figures", "profiles_offsets", "focal_counts", "one_text"):
             assert found[name] == expected[name], name
@@ -216,6 +216,8 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
         with package.Client(server.url) as client:
             again = client.start_run(records, model="t5", stack="decoder").wait().arrays()
             assert np.array_equal(again["attention_sum"], arrays(tmp_path / "run")["attention_sum"])
+        plain = wait(server, send(server, b"war\n", "model=t5", {"Content-Type": "text/plain"}).headers["Location"])
+        assert [plain["stack"], *(one["stack"] for one in server.get("/corpora").json()["corpora"])] == ["encoder", "encoder", "decoder", "decoder"]
 
 
 @pytest.mark.parametrize(("options", "record", "why"), [

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { asProblem } from "../../app/api";
 import { embedded } from "../../app/embed";
+import { hasDecoder } from "../../app/stacks";
 import { token } from "../../app/token";
 import { save } from "../../saving/files";
 import { PrecisionBadge } from "../../ui/precision";
@@ -30,12 +31,17 @@ export function duration(seconds: number): string {
   return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// Whose heads the run counts, where its model has several stacks of them.
+const stackOf = ({ model, stack = "encoder" }: Run): string =>
+  stack !== "encoder" || (model && hasDecoder(model)) ? `${stack} heads` : "";
+
 // "mini · 1,204 of 20,000 texts · 310 texts/s · 1 min left"
 export function progressOf(run: Run): string {
   const { texts_done: done, texts_total: total, texts_per_second: rate, eta_seconds: left } = run;
   const running = run.state === "running";
   return [
     run.model ?? "",
+    stackOf(run),
     isActive(run) && total ? `${done.toLocaleString("en")} of ${count(total, "text")}` : count(done, "text"),
     running && rate ? `${rate.toFixed(rate < 10 ? 1 : 0)} texts/s` : "",
     running && typeof left === "number" ? `${duration(left)} left` : "",
