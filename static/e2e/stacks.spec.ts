@@ -1,6 +1,6 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
 import type { Page } from "@playwright/test";
-import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, modelBox, open, pairRows, readout, runCard, saved, settled, taskTest as test, view } from "./viewer";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, headMap, modelBox, open, pairRows, readout, runCard, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -174,10 +174,11 @@ async function runOfCrossHeads(page: Page, home: string): Promise<void> {
   await expect(runCard(page, "both.jsonl")).toContainText("Done");
 }
 
-test("a run of cross heads has no options of labels, and its card names the heads", async ({ watched: page, home }) => {
+test("a run of cross heads has no options of labels, its card names the heads, and it has patterns", async ({ watched: page, home }) => {
   await runOfCrossHeads(page, home);
   await expect(runCard(page, "both.jsonl")).toContainText("writer · cross heads · 6 texts");
-});
+  await page.getByText("Patterns of all heads").click();
+  const part = page.locator(".run-compare details", { hasText: "Patterns of all heads" });
   await expect(part).toContainText("Cross heads attend from one text to another");
   await expect(part.getByRole("combobox", { name: "Map of" }).getByRole("option")).toHaveText(["first", "separators", "punctuation", "entropy"]);
   await expect(bodyRows(headMap(part))).not.toHaveCount(0);

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { isDifference, orderOf } from "../src/ui/sort-table.ts";
 import { learnModels } from "../src/app/model-facts.ts";
+import "../src/fields.ts";
 import { isAllowed, linesOf, RUN_OPTIONS } from "../src/views/corpus/api.ts";
 import { commonThresholds } from "../src/views/corpus/compare.tsx";
 import { isSoughtRow } from "../src/views/corpus/pages.tsx";
-import { runHeads } from "../src/views/corpus/patterns.tsx";
+import { patternNumbers, patternsOf, runHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
 test("runs: the file's beginning decides what a line is", () => {
@@ -76,4 +77,14 @@ test("a run's heads: pattern by label", () => {
   assert.deepEqual(patterns(4).map(({ pattern }) => pattern), ["self", "first", "broad", "sentence"]);
   assert.deepEqual(patterns(5).map(({ pattern }) => pattern), ["self", "first", "broad", ""]); // 1.5 times chance is more
   assert.deepEqual(runHeads({ layers: [0], heads: 1 }), []); // of a version without them
+});
+
+test("a run's cross heads have the patterns that need no places in one text", () => {
+  const arrays = Object.fromEntries(["first", "separator", "punctuation", "entropy"].map((name, k) => [`profiles_${name}`, [[k, 0.5]]]));
+  const report = { ...arrays, layers: [1], heads: 2, texts: 10 };
+  assert.deepEqual(patternsOf(report), ["first", "separator", "punctuation", "broad"]);
+  assert.deepEqual(runHeads(report).map(({ head, pattern }) => [head, pattern]), [[0, ""], [1, ""]]);
+  const mapped = (runcolumn) => patternNumbers({ state: { runheads: true, runcolumn, map: "ink" }, theme: "light" }, report);
+  assert.deepEqual([mapped("broad").name, mapped("broad").values], ["profiles_entropy", [[null, null], [3, 0.5]]]);
+  assert.equal(mapped("previous").name, "profiles_first"); // chosen for another run
 });

@@ -448,10 +448,11 @@ static void layer_write(const hs__drawing *d, const hs__column *columns, size_t 
 
 static void attention_profile_write(const hs__drawing *d, FILE *out)
 {
-    fputs("<section id=\"profiles\" aria-label=\"Head profiles\"><h2>Where heads attend</h2><p "
-          "class=\"muted\">Shares of attention, means over texts; labels by Clark et al. (2019).</p>\n"
-          "<details><summary>All heads</summary>",
-          out);
+    fprintf(out,
+            "<section id=\"profiles\" aria-label=\"Head profiles\"><h2>Where heads attend</h2><p "
+            "class=\"muted\">Shares of attention, means over texts%s.</p>\n"
+            "<details><summary>All heads</summary>",
+            hs__report_has(d->report, "profiles_label") ? "; labels by Clark et al. (2019)" : "");
     hs__column columns[HS__N(profile_columns)];
     const size_t n = profile_columns_of(d->report, columns);
     hs__table_begin(out, columns, n);

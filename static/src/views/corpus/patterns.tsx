@@ -8,11 +8,11 @@ import type { Bar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, maximumOf, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Field, Input } from "../../ui/controls";
-import { StateDisclosure, StateSelect } from "../../ui/state-controls";
+import { Field, Input, Select } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 import type { Report, Run } from "./api";
 import { PagePart } from "./pages";
-import { RUN_PATTERNS, type RunPattern as Pattern } from "./state";
+import { RUN_PATTERN_NAMES, RUN_PATTERNS, type RunPattern as Pattern } from "./state";
 
 // The report's names of its arrays [l][h]: fractions of each query's attention, entropy in nats.
 const ARRAYS = {
@@ -41,8 +41,18 @@ export interface Head {
 }
 
 type Profiled = Report &
-  Record<(typeof ARRAYS)[Pattern] | "profiles_label", number[][]> & { even_same_sentence_sum: number };
-const isProfiled = (report: Report): report is Profiled => "profiles_same_sentence" in report;
+  Partial<Record<(typeof ARRAYS)[Pattern] | "profiles_label", number[][]>> & { even_same_sentence_sum?: number };
+
+// The patterns that a report has numbers of. Reports of early versions have none. Cross heads lack those that compare
+// places in one text.
+export const patternsOf = (report: Profiled): readonly Pattern[] =>
+  report.profiles_entropy ? RUN_PATTERNS.filter((name) => report[ARRAYS[name]]) : [];
+
+// The pattern to map: the chosen one, if the report has it.
+const columnOf = ({ state }: App, report: Report): Pattern | undefined => {
+  const patterns = patternsOf(report);
+  return patterns.includes(state.runcolumn) ? state.runcolumn : patterns[0];
+};
 
 // The service's labels (Clark et al.), each with the patterns it covers.
 const OF_LABEL: readonly (readonly Pattern[])[] = [
@@ -52,27 +62,29 @@ const OF_LABEL: readonly (readonly Pattern[])[] = [
 ];
 const REPEATED_LEAST = 0.5;
 
-// Empty for a run of a version that did not count them.
-export function runHeads(report: Report): Head[] {
-  if (!isProfiled(report)) return [];
-  const chance = report.even_same_sentence_sum / report.texts;
+// Empty for a run of a version that did not count them. Cross heads have no pattern, and NaN for what they lack.
+export function runHeads(report: Profiled): Head[] {
+  if (!patternsOf(report).length) return [];
+  const { even_same_sentence_sum = NaN, texts, profiles_label = [] } = report;
+  const chance = even_same_sentence_sum / texts;
   const other = ({ repeated, sentence }: Head["values"]): Head["pattern"] =>
     repeated > REPEATED_LEAST ? "repeated" : isLifted(sentence, chance) ? "sentence" : "";
   return report.layers.flatMap((layer, l) =>
-    (report.profiles_label[l] ?? []).map((label, head): Head => {
-      const value = (name: Pattern): number => report[ARRAYS[name]][l]?.[head] ?? NaN;
+    Array.from({ length: report.heads }, (_, head): Head => {
+      const value = (name: Pattern): number => report[ARRAYS[name]]?.[l]?.[head] ?? NaN;
       const values = Object.fromEntries(RUN_PATTERNS.map((name) => [name, value(name)])) as Head["values"];
-      const kinds = [...(OF_LABEL[label] ?? [])].sort((a, b) => values[b] - values[a]);
+      const kinds = [...(OF_LABEL[profiles_label[l]?.[head] ?? NaN] ?? [])].sort((a, b) => values[b] - values[a]);
       return { layer, head, values, pattern: kinds[0] ?? other(values) };
     }),
   );
 }
 
 // The numbers of all heads, while they are shown.
-export function patternNumbers({ state, theme }: App, report: Report): HeadNumbers | null {
-  const { runheads, runcolumn: column } = state;
-  const heads = runheads ? runHeads(report) : [];
-  if (!heads.length) return null;
+export function patternNumbers(app: App, report: Report): HeadNumbers | null {
+  const { state, theme } = app;
+  const column = columnOf(app, report);
+  if (!state.runheads || !column) return null;
+  const heads = runHeads(report);
   const values = Array.from({ length: Math.max(...report.layers) + 1 }, (_, layer) =>
     Array.from(
       { length: report.heads },
@@ -101,23 +113,37 @@ export function openInRun(app: App, { model }: Run, report: Report, layer: numbe
 export function RunPatterns({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
   const app = useApp();
   const { runseek } = app.state;
-  if (!runHeads(report).length) return null;
+  const column = columnOf(app, report);
+  if (!column) return null;
+  const crosses = report.provenance.options.stack === "cross";
   const numbers = patternNumbers(app, report);
   const open = (layer: number, head: number): void => openInRun(app, run, report, layer, head);
   return (
     <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">
-        <StateSelect help="pattern" field="runcolumn" />
+        <Select
+          label="Map of"
+          help="pattern"
+          value={column}
+          options={patternsOf(report).map((name) => [name, RUN_PATTERN_NAMES[name]] as const)}
+          onChange={app.setter("runcolumn")}
+        />
         <Field label="Find heads" class="seek">
           <Input
             type="search"
-            placeholder="7·5, 7, position …"
-            title="By layer and head, or by the beginning of the label"
+            placeholder={crosses ? "7·5, 7 …" : "7·5, 7, position …"}
+            title={crosses ? "By layer and head" : "By layer and head, or by the beginning of the label"}
             value={runseek}
             onInput={(e) => app.set({ runseek: e.currentTarget.value })}
           />
         </Field>
       </div>
+      {crosses && (
+        <p class="muted">
+          Cross heads attend from one text to another, so they have no labels, and no patterns such as the previous
+          token or the same sentence.
+        </p>
+      )}
       {numbers && <HeadMap of={numbers} onOpen={open} />}
       <PagePart page={page} select="#profiles > p, #profiles .wide" onOpen={open} sought={runseek} />
     </StateDisclosure>

@@ -26,7 +26,8 @@ export type TypicalBy = (typeof TYPICAL_BYS)[number];
 export const RUN_PATTERNS = PATTERNS.filter((name) => name !== "nearby");
 export type RunPattern = (typeof RUN_PATTERNS)[number];
 
-const MAP_OF = oneOf(RUN_PATTERNS, "previous", "Map of", { ...PATTERN_NAMES, broad: "entropy" });
+export const RUN_PATTERN_NAMES = { ...PATTERN_NAMES, broad: "entropy" };
+const MAP_OF = oneOf(RUN_PATTERNS, "previous", "Map of", RUN_PATTERN_NAMES);
 
 const FIELDS = {
   run: text(), // default: the newest that is done
