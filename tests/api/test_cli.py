@@ -238,10 +238,10 @@ COMP_WORDS=(headscope analyze --max-t); COMP_CWORD=2; _headscope; echo "${COMPRE
     assert done.stdout.split("\n")[:3] == ["text json", "serve", "--max-tokens"] and not done.stderr
 
 
-def on_a_terminal(*arguments):
-    """Runs the command with a terminal as standard output."""
+def on_a_terminal(*arguments, stdin=subprocess.DEVNULL):
+    """Runs the command with a terminal as standard output and standard error."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([HEADSCOPE, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen([HEADSCOPE, *arguments], stdin=stdin, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     while True:
@@ -292,6 +292,40 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     assert code == 0 and json.loads(shown)["pairs_total"] > 0
 
 
+def test_what_the_page_leaves_out(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("characteristics of electromagnetic")  # tokens that are longer than their column
+    code, shown = on_a_terminal("analyze", str(text))
+    rows = re.findall(r"^(\S+) *\|", shown, re.M)
+    assert code == 0 and "characteristic" in rows and "electromagneti" in rows
+    text.write_text("war")
+    code, shown = on_a_terminal("analyze", str(text))
+    assert code == 0 and "[CLS] war [SEP]" in shown and "  none\r\n" in shown  # special tokens have no pairs
+    code, shown = on_a_terminal("analyze", str(text), "--outputs", "pairs")
+    assert code == 0 and json.loads(shown)["pairs"] is not None  # for programs
+    code, shown = on_a_terminal("analyze", str(text), "--outputs", "effects", "--target", '{"probability": "war", "position": 1}', "-o", str(tmp_path / "x.json"))
+    assert code == 0 and shown.endswith("\reffects of 12 heads\r")
+    for option in (["--format", "npz"], ["--format", "safetensors"], ["--format", "pdf"]):
+        code, shown = on_a_terminal("analyze", str(text), *option)
+        assert code == 2 and "this format is not for a terminal: name a file with -o FILE" in shown
+
+
+def test_a_corpus_run_on_a_terminal_shows_a_bar(tmp_path):
+    texts = tmp_path / "in.jsonl"
+    texts.write_text('{"text": "The war."}\nno JSON\n{"text": ""}\n{"text": "A bridge."}\n')
+    options = ("--layers", "0", "--max-tokens", "16")
+    code, shown = on_a_terminal("corpus", str(texts), "-o", str(tmp_path / "out"), *options)
+    last = re.findall(r"\r\[([# ]+)\] +(\d+) % +(\d+) texts, [\d.]+/s(.*?)\x1b\[K", shown)[-1]
+    assert code == 0 and set(last[0]) == {"#"} and last[1:3] == ("100", "2") and last[3].endswith(", 1 bad lines, 1 empty")
+    assert "\x1b[K\r\n" in shown  # what follows begins a line of its own
+    read, write = os.pipe()  # its length is not known
+    os.write(write, b"The war.\nA bridge.\n")
+    os.close(write)
+    code, shown = on_a_terminal("corpus", "-", "-o", str(tmp_path / "again"), *options, stdin=read)
+    os.close(read)
+    assert code == 0 and re.search(r"\r2 texts, [\d.]+/s\x1b\[K", shown) and "[#" not in shown
+
+
 def test_the_page_of_cross_heads_has_tokens_of_both_texts(tmp_path):
     folder = family_t5.write_random(tmp_path / "t5", seed=3, decoder=True)
     text = tmp_path / "text"
@@ -321,6 +355,7 @@ def test_the_page_of_cross_heads_has_tokens_of_both_texts(tmp_path):
     ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--backend", "onednn"],
     ["serve", "--precision", "half"], ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--names", "hooks"], ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
+    ["analyze", "--words", '["a"]', "one"], ["analyze", "--input-ids", "[2, 3]", "-"],
     ["scores", "mini", "extra"], ["scores", "--model", "mini", "mini"], ["scores", "--length", "256"], ["scores", "--length", "1"],
     ["bench", "extra"], ["bench", "--cores", "0"], ["search", "--head", "0.0", "--by", "self", "--from", "pos=NOUN", "run"],
     ["plot", "--normalize", "max", "a"], ["plot", "--special-tokens", "mask", "a"],

@@ -440,7 +440,7 @@ CSV_ONLY = "name a file that ends in .csv"  # refuses what the run writes, its m
 
 
 @pytest.mark.parametrize(("output", "status", "said"), [
-    *((name, 1, f"'{name}' would replace") for name in ("t.csv", "link.csv", "hard.csv", "./sub/../t.csv", "out/state", "words.csv")),
+    *((name, 1, f"'{name}' would replace") for name in ("t.csv", "link.csv", "hard.csv", "./sub/../t.csv", "out/state", "words.csv", "what.csv")),
     *((name, 2, CSV_ONLY) for name in ("out/report.json", "out/../out/report.html", "m/model.safetensors", "m/vocab.txt",
                                        "what.json"))])
 def test_pairs_do_not_replace_what_the_run_reads_or_writes(headscope, tmp_path, output, status, said):
@@ -452,6 +452,7 @@ def test_pairs_do_not_replace_what_the_run_reads_or_writes(headscope, tmp_path, 
     shutil.copytree(MINI, tmp_path / "w")
     os.link(tmp_path / "w" / "vocab.txt", tmp_path / "words.csv")
     (tmp_path / "what.json").write_text('[{"type": "head_off", "layer": 0, "head": 1}]')
+    os.link(tmp_path / "what.json", tmp_path / "what.csv")
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     done = subprocess.run([headscope, "corpus", "t.csv", "-o", "out", "--max-tokens", "16", "--model", "m", "--tokenizer", "w",
                            "--interventions", "what.json", "--pairs", output], cwd=tmp_path, capture_output=True, text=True)
