@@ -62,6 +62,12 @@ static int one_run(const hs_command *command, const char *output, const char *di
         st = hs__run_checkpoint_load(dir, &results, &err);
     if (!st)
         st = hs__path_write(path, page_write, &results, &err);
+    if (!st && !results.done)
+        hs__print(
+            stderr,
+            "headscope report: the run in '%s' is not finished, so this page is of the texts counted so "
+            "far; headscope corpus --resume completes it\n",
+            dir);
     hs__corpus_results_finish(&results);
     if (st)
         return hs__command_failed(command, &err);

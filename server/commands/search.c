@@ -3,11 +3,14 @@
 #include "model/files/json.h"
 #include "server/base/printable.h"
 #include "server/commands/commands.h"
+#include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/search/pair_search.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FORMATS "table|json"
 
@@ -140,6 +143,19 @@ static hs_status run_search(const char *dir, const hs__search_query *query, json
     return st;
 }
 
+/* Says so if the run in a folder is not finished, which then has a checkpoint and no report. */
+static void unfinished_tell(const char *dir)
+{
+    char path[PATH_MAX];
+    hs_error why = {0};
+    const int n = snprintf(path, sizeof path, "%s/" HS__REPORT_JSON, dir);
+    if (n < (int)sizeof path && access(path, F_OK) && !hs__run_checkpoint_find(dir, &why))
+        hs__print(stderr,
+                  "headscope search: the run in '%s' is not finished, so this answer is of the texts counted "
+                  "so far; headscope corpus --resume completes it\n",
+                  dir);
+}
+
 static int search_main(const hs_command *command, int argc, char **argv)
 {
     search_options options = {.format = "table"};
@@ -166,6 +182,8 @@ static int search_main(const hs_command *command, int argc, char **argv)
     if (st == HS_INVALID)
         return hs__usage_error(command, wrong && strcmp(wrong, "layer") == 0 ? "--head: %s" : "--%s",
                                err.text);
+    if (!st)
+        unfinished_tell(argv[operand]);
     const hs_status printed = st ? st : answer_print(answer, &options, &err);
     json_decref(answer);
     return printed ? hs__command_failed(command, &err) : HS_EXIT_DONE;

@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static hs_status set_pull(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
@@ -329,6 +330,13 @@ static bool holds_arrays(const hs_bytes *bytes)
 
 static hs_status arrays_read(const char *path, hs_bytes *ret_bytes, hs_error *err)
 {
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return hs_fail(
+            err, HS_INVALID,
+            "%s is a folder; name one file of arrays, .npz or .safetensors. A corpus run's folder has "
+            "report.html, which any browser opens; headscope serve --model DIR opens a model's",
+            path);
     const hs_status st = hs_path_read(path, path, VIEWED_BYTES_MAX, ret_bytes, err);
     if (st == HS_TOO_LARGE) {
         *err = (hs_error){0};

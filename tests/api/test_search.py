@@ -269,6 +269,9 @@ def test_a_run_that_was_killed_gives_the_same_answers(bank, tmp_path):
     killed.kill()
     killed.wait()
     assert not (out / "report.json").exists()
+    for arguments in (["search", out, "--head=1.5"], ["report", out, "-o", out / "page.html"]):
+        done = subprocess.run([HEADSCOPE, *arguments], capture_output=True, text=True, timeout=PATIENCE)
+        assert f"the run in '{out}' is not finished" in done.stderr and "--resume completes it" in done.stderr, done.stderr
     assert answers(corpus(tmp_path / "long.conllu", out, "--resume")) == answers(whole)
 
 
@@ -400,7 +403,7 @@ def test_the_command_prints_what_it_finds(run):
         arguments = [f"--{key}={value}" for key, value in options.items()]
         done = subprocess.run([HEADSCOPE, "search", run, "--head=1.1", *arguments], capture_output=True, text=True)
         lines = done.stdout.splitlines()
-        assert done.returncode == 0 and len(found[name]) == 3
+        assert done.returncode == 0 and done.stderr == "" and len(found[name]) == 3
         if name == "pairs":
             assert lines.pop(0) == f"{found['total']} pairs in {found['texts']} texts"
         assert len(lines) == 3

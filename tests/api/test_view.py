@@ -45,7 +45,7 @@ def test_another_server_has_no_file(server):
 
 @pytest.mark.parametrize("content,says", [
     (None, b"No such file"), (b"words in a file", b"neither .npz nor .safetensors"), (b"", b"neither .npz nor"),
-    ("folder", b"not a regular file"), (1 << 31, b"larger than 1 GiB"),
+    ("folder", b"is a folder; name one file of arrays"), (1 << 31, b"larger than 1 GiB"),
 ])
 def test_files_that_cannot_be_shown(tmp_path, content, says):
     path = tmp_path / "file.npz"

@@ -201,10 +201,12 @@ hs_status hs__run_checkpoint_find(const char *dir, hs_error *err)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
-    return access(path, F_OK) && errno == ENOENT
-               ? hs_fail(err, HS_NOT_FOUND, "there is no run in '%s': it has no file '%s'", dir,
-                         HS__RUN_CHECKPOINT_FILE)
-               : HS_OK;
+    if (!access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR))
+        return HS_OK;
+    if (errno == ENOTDIR)
+        return hs_fail(err, HS_NOT_FOUND, "'%s' is no folder; name the folder of a run", dir);
+    return hs_fail(err, HS_NOT_FOUND, "there is no run in '%s': it has no file '%s'", dir,
+                   HS__RUN_CHECKPOINT_FILE);
 }
 
 hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_results, hs_error *err)
