@@ -682,8 +682,7 @@ static const char *format_choose(const analyze_options *options)
 }
 
 /* Says a problem+json body in terms of the command's options: "--max-tokens is 9999; it must be ...". */
-static void problem_tell(const hs_response *response, const hs_option *options, size_t n_options,
-                         hs_error *err)
+static void problem_tell(const hs_response *response, const hs_command *command, bool plots, hs_error *err)
 {
     json_t *problem;
     if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &problem, NULL)) {
@@ -693,19 +692,19 @@ static void problem_tell(const hs_response *response, const hs_option *options, 
     const char *detail = json_string_value(json_object_get(problem, "detail"));
     const char *pointer = json_string_value(json_object_get(problem, "pointer"));
     const size_t n_members = strlen(FIGURE_MEMBERS);
-    if (pointer && detail && strncmp(pointer, FIGURE_MEMBERS, n_members) == 0) {
+    if (plots && pointer && detail && strncmp(pointer, FIGURE_MEMBERS, n_members) == 0) {
         pointer += n_members - 1;
         detail += strncmp(detail, FIGURE_MEMBERS + 1, n_members - 1) == 0 ? n_members - 1 : 0;
     }
     char text[sizeof err->text], name[64];
     hs_fail(err, HS_INVALID, "%s", detail ? detail : "the answer could not be made");
-    for (size_t i = 0; detail && pointer && *pointer && i < n_options; i++) {
-        const size_t n = strlen(hs__name_with(options[i].name, '-', '_', name));
+    for (size_t i = 0; detail && pointer && *pointer && i < command->n_options; i++) {
+        const size_t n = strlen(hs__name_with(command->options[i].name, '-', '_', name));
         if (strncmp(pointer + 1, name, n) != 0 || (pointer[1 + n] && pointer[1 + n] != '/'))
             continue;
         hs_field_problem(pointer, detail, text, sizeof text);
         *err = (hs_error){0};
-        hs_fail(err, HS_INVALID, "--%s%s", options[i].name, text);
+        hs_fail(err, HS_INVALID, "--%s%s", command->options[i].name, text);
         break;
     }
     json_decref(problem);
@@ -819,7 +818,7 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     } else if (response.error.status) { /* the body is for clients, and does not name the cause */
         err = response.error;
     } else {
-        problem_tell(&response, command->options, command->n_options, &err);
+        problem_tell(&response, command, options->plots, &err);
         exit_code = response.status == 422 ? HS_EXIT_USAGE : HS_EXIT_FAILED;
     }
 out:

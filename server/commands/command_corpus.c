@@ -668,6 +668,26 @@ static int models_run(const hs_command *command, const corpus_options *o, char *
     return HS_EXIT_DONE;
 }
 
+/* Checks the options of pairs; returns HS_EXIT_DONE if they agree. */
+static int pairs_check(const hs_command *command, const corpus_options *o)
+{
+    if (o->pairs && o->resume)
+        return hs__usage_error(command, "--pairs cannot be used with --resume: pairs of earlier sessions "
+                                        "would be missing. Start again in another folder");
+    if (o->pairs && !hs__ending_is_known(o->pairs, "csv|gz|sqlite|db"))
+        return hs__usage_error(
+            command, "--pairs '%s': name a file that ends in .csv, .csv.gz, .sqlite or .db", o->pairs);
+    if (!o->pairs &&
+        (o->pairs_strongest || o->pairs_heads || o->pairs_min || o->pairs_sample || o->pairs_seed))
+        return hs__usage_error(command, "the options --pairs-... select rows of --pairs; name its FILE");
+    if (o->pairs_seed && !o->pairs_sample)
+        return hs__usage_error(command, "--pairs-seed is of --pairs-sample; give the fraction of rows, too");
+    if (o->csv_safe && (!o->pairs || !hs__ending_is_known(o->pairs, "csv|gz")))
+        return hs__usage_error(command,
+                               "--csv-safe is of CSV; add --pairs with a FILE that ends in .csv or .csv.gz");
+    return HS_EXIT_DONE;
+}
+
 static int corpus_main(const hs_command *command, int argc, char **argv)
 {
     corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
@@ -687,16 +707,9 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
         return hs__usage_error(command, "no input; name files, or - for standard input");
     if (options.resume && options.restart)
         return hs__usage_error(command, "--resume continues a run and --restart begins it anew: give one");
-    if (options.pairs && options.resume)
-        return hs__usage_error(command, "--pairs cannot be used with --resume: pairs of earlier sessions "
-                                        "would be missing. Start again in "
-                                        "another folder");
-    if (options.pairs && !hs__ending_is_known(options.pairs, "csv|gz|sqlite|db"))
-        return hs__usage_error(
-            command, "--pairs '%s': name a file that ends in .csv, .csv.gz, .sqlite or .db", options.pairs);
-    if (!options.pairs && (options.pairs_strongest || options.pairs_heads || options.pairs_min ||
-                           options.pairs_sample || options.pairs_seed))
-        return hs__usage_error(command, "the options --pairs-... select rows of --pairs; name its FILE");
+    exit_code = pairs_check(command, &options);
+    if (exit_code)
+        return exit_code;
     if (argc - operand > HS__INPUT_FILES_MAX)
         return hs__usage_error(command, "at most %d files", HS__INPUT_FILES_MAX);
     char *const *inputs = argv + operand;

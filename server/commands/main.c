@@ -120,6 +120,16 @@ static int unknown(const char *name)
     return HS_EXIT_USAGE;
 }
 
+/* Refuses an argument behind those that help or version takes. */
+static int surplus(const char *argument)
+{
+    hs__print(stderr,
+              "headscope: there is nothing to do with '%s'; help takes one command, and version takes "
+              "nothing\nTry 'headscope --help'.\n",
+              argument);
+    return HS_EXIT_USAGE;
+}
+
 /* headscope help [COMMAND | --man | --completion] */
 static bool is_one_of(const char *name, const char *a, const char *b, const char *c)
 {
@@ -170,10 +180,13 @@ int main(int argc, char **argv)
         help_print(stderr);
         return HS_EXIT_USAGE;
     }
-    if (is_one_of(name, "help", "--help", "-h"))
-        return written(help_main(argc > 2 ? argv[2] : NULL));
+    const bool helps = is_one_of(name, "help", "--help", "-h");
+    if (helps && argc <= 3)
+        return written(help_main(argv[2]));
+    if (helps)
+        return surplus(argv[3]);
     if (is_one_of(name, "version", "--version", "-V"))
-        return written(version_print());
+        return argc > 2 ? surplus(argv[2]) : written(version_print());
     const hs_command *command = command_find(name);
     return command ? written(command->main(command, argc - 1, argv + 1)) : unknown(name);
 }

@@ -15,7 +15,7 @@
 
 typedef struct scores_options {
     hs_catalog_options catalog;
-    size_t length, sequences, seed, top; /* length 0: the api's default */
+    size_t length, sequences, seed, top; /* 0: the default of length and of top */
     const char *format;
 } scores_options;
 
@@ -23,6 +23,7 @@ typedef struct scores_options {
 static const char *const names[] = {"induction", "duplicate", "previous"};
 enum {
     N_SCORES = sizeof names / sizeof *names,
+    TOP = 10,  /* heads in each column, by default */
     DIGITS = 9 /* of a score: those of a float */
 };
 
@@ -168,7 +169,7 @@ static hs_status answer_print(const json_t *answer, const scores_options *option
 {
     hs_status st = HS_OK;
     if (strcmp(options->format, "table") == 0)
-        st = table_print(answer, options->top, err);
+        st = table_print(answer, options->top ? options->top : TOP, err);
     else if (strcmp(options->format, "csv") == 0)
         csv_print(answer);
     else
@@ -230,8 +231,7 @@ static const hs_option scores_table[] = {
 
 static int scores_main(const hs_command *command, int argc, char **argv)
 {
-    scores_options options = {
-        .catalog.n_threads = hs__cores_usable(), .sequences = 10, .top = 10, .format = "table"};
+    scores_options options = {.catalog.n_threads = hs__cores_usable(), .sequences = 10, .format = "table"};
     json_t *answer = NULL;
     int operand, exit_code;
     hs_error err = {0};
@@ -242,6 +242,10 @@ static int scores_main(const hs_command *command, int argc, char **argv)
                                argv[operand + 1]);
     if (operand < argc && options.catalog.n_places > 0)
         return hs__usage_error(command, "--model names the model already: leave '%s' out", argv[operand]);
+    if (options.top && strcmp(options.format, "table") != 0)
+        return hs__usage_error(command,
+                               "--top is of the table; leave it out with --format %s, which has all heads",
+                               options.format);
     if (options.catalog.tokenizer && operand == argc)
         return hs__usage_error(command, "--tokenizer '%s': expected with the folder of its model",
                                options.catalog.tokenizer);

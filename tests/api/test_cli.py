@@ -149,6 +149,32 @@ def test_refused_values_are_named_once_and_by_their_option(arguments, says):
     assert done.returncode == 2 and done.stderr.decode().startswith(f"headscope analyze: {says}")
 
 
+@pytest.mark.parametrize("arguments, says", [
+    (["scores", "--top", "3", "--format", "csv"], "--top is of the table; leave it out with --format csv"),
+    (["corpus", "-o", "x", "--csv-safe", "y"], "--csv-safe is of CSV; add --pairs with a FILE that ends in .csv"),
+    (["corpus", "-o", "x", "--csv-safe", "--pairs", "x.db", "y"], "--csv-safe is of CSV"),
+    (["corpus", "-o", "x", "--pairs", "x.csv", "--pairs-seed", "3", "y"], "--pairs-seed is of --pairs-sample"),
+    (["help", "serve", "extra"], "there is nothing to do with 'extra'"),
+    (["--help", "--man", "extra"], "there is nothing to do with 'extra'"),
+    (["version", "extra"], "there is nothing to do with 'extra'"),
+    (["analyze", "--figure", '{"kind": "none"}', "--format", "svg"], '--figure kind is "none"; it must be one of "head"'),
+    (["plot", "a", "--kind", "none"], '--kind is "none"; it must be one of "head"'),
+])
+def test_what_would_have_no_effect_is_refused(tmp_path, arguments, says):
+    done = subprocess.run([os.path.abspath(HEADSCOPE), *arguments], input=b"a", cwd=tmp_path, capture_output=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 2 and done.stdout == b"" and says in done.stderr.decode() and not list(tmp_path.iterdir()), done.stderr
+
+
+def test_folders_and_files_in_the_wrong_place_are_named(tmp_path):
+    (tmp_path / "file").write_text("a")
+    for arguments, says in ((["search", "file", "--head", "0.0"], "'file' is no folder; name the folder of a run"),
+                            (["report", "file"], "'file' is no folder; name the folder of a run"),
+                            (["merge", "file", "-o", "out"], "'file' is no folder; name the folder of a run"),
+                            (["view", "."], ". is a folder; name one file of arrays, .npz or .safetensors")):
+        done = subprocess.run([os.path.abspath(HEADSCOPE), *arguments], cwd=tmp_path, capture_output=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 1 and done.stdout == b"" and says in done.stderr.decode(), done.stderr
+
+
 @pytest.mark.parametrize("interventions, says", [
     ('[{"kind": "zero", "layers": [99]}]', "--interventions 0/layers/0 is 99; it must be a layer of the model"),
     ("{}", "--interventions is an object; it must be"), ("nonsense", '--interventions is "nonsense"; expected JSON: '),
