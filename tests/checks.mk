@@ -14,7 +14,8 @@ sanitize sanitize-thread:
 
 ## make coverage        lines and branches that unit, fuzz corpora and API tests reach, into docs/explanation/reliability.md
 # Processes that a test kills write no counts. Lines are kept as written: -O0.
-COVERAGE := BUILD=build/coverage BINARY=build/coverage/headscope CC='gcc --coverage -fprofile-update=atomic' CFLAGS='-O0 -g'
+COVERAGE := BUILD=build/coverage BINARY=build/coverage/headscope CC='gcc --coverage -fprofile-update=atomic \
+    -include tests/coverage/counted_exit.h' CFLAGS='-O0 -g'
 .PHONY: coverage
 coverage: packages-test packages-coverage
 	@$(MAKE) --no-print-directory $(COVERAGE) -j$(JOBS) all test-programs
