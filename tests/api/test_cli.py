@@ -448,6 +448,7 @@ def test_a_folder_is_no_input(tmp_path):
     (["serve", "--listen", "nowhere"], b"HOST:PORT"),
     (["serve", "--listen", "::1:80"], b"HOST:PORT"),
     (["serve", "--listen", "127.0.0.1:65536"], b"HOST:PORT"),
+    (["serve", "--listen", "[::g]:80"], b"--listen '[::g]:80': "),
     (["serve", "--listen", "127.0.0.1:0", "--model", "x=/nonexistent"], b"/nonexistent"),
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/nonexistent"], b"/nonexistent"),
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/dev/null"], b"no token"),

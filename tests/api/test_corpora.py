@@ -127,6 +127,7 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     ("colour=red", 422, "/colour"), ("attention_threshold=0", 422, "/attention_threshold"), ("field=" + "f" * 200, 422, "/field"),
     ("special_tokens=drop", 422, "/special_tokens"), ("split_special_tokens=perhaps", 422, "/split_special_tokens"), ("sentence_ends=nowordofit", 422, "/sentence_ends"),
     ("input_format=xml", 422, "/input_format"), ("field=%ff", 422, "/field"), ("a/b=1", 422, None),
+    ("interventions=" + "%09" * 2040 + "[]&sentence_ends=" + "the," * 510 + "the&thresholds=0." + "3" * 2000, 422, None),  # all together too long
 ])
 def test_an_option_that_is_wrong_is_pointed_at(refusing, query, status, pointer):
     answer = send(refusing, b'"a"\n', query)
@@ -232,6 +233,10 @@ def test_unknown_runs_and_methods(refusing):
 def test_a_server_without_a_folder_says_so(server):
     answer = send(server, b'"a"\n')
     assert answer.status == 501 and "--state" in answer.json()["detail"]
+    for method, path in (("GET", ""), ("GET", "/a"), ("GET", "/a/report"), ("GET", "/a/events"), ("GET", "/a/comparison?with=b"), ("GET", "/a/examples"), ("GET", "/a/search"),
+                         ("POST", "/a/cancel"), ("POST", "/a/restart"), ("DELETE", "/a")):
+        answer = server.request(method, "/corpora" + path, b"" if method == "POST" else None)
+        assert answer.status == 501 and "--state" in answer.json()["detail"], (method, path, answer.body)
 
 
 def test_limits_leave_nothing_behind(start_server, tmp_path):

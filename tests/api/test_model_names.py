@@ -179,6 +179,20 @@ def test_without_pull_nothing_changes(start_server, place, hub):
     assert len(hub.requests) == before
 
 
+def test_no_model_is_fetched_while_the_server_loads(start_loading):
+    server = start_loading("--pull", "--model", f"m={MINI}")
+    answer = server.post("/models", {"name": NAME})
+    assert answer.status == 503 and "loading" in answer.json()["detail"]
+    server.go_on()
+
+
+def test_a_request_for_a_model_is_short(start_server, place):
+    server = start_server("--pull", environment=place)
+    answer = server.post("/models", {"name": NAME, "more": "x" * 4096})
+    assert answer.status == 413 and "at most 4096 are allowed" in answer.json()["detail"]
+
+
+
 def test_the_models_need_the_token(start_server, place, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text("a-secret-of-some-letters\n")

@@ -1,6 +1,7 @@
 """Clients that read slowly, stall or leave while the server sends."""
 import json
 import resource
+import signal
 import socket
 import time
 
@@ -70,6 +71,17 @@ def test_a_client_that_stops_watching_a_run_leaves_its_place(start_server, tmp_p
         pass
     stays.close()
     server.wait_metric("connections", lambda now: now == 1)
+
+
+def test_a_server_that_stops_ends_what_its_clients_watch(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path))
+    text = b"the war, the last war of the old bridge. " * 12 + b"\n"
+    _, waiting = [server.request("POST", "/corpora", text * n, {"Content-Type": "text/plain"}).json()["id"]
+                  for n in (20000, 1)]
+    with watched(server, waiting) as client:
+        server.signal(signal.SIGTERM)
+        assert read_all(client).endswith(b"0\r\n\r\n")
+    assert server.wait() == 0
 
 
 def test_readers_of_reports_leave_descriptors_to_others(start_server, tmp_path):
