@@ -205,6 +205,33 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
     return st ? st : digest_files(model, files, err);
 }
 
+/* Finds out whether config.json has a version alone. Sentence-transformers wrote it so before version 2,
+ * beside the modules, and the Transformer has its own. */
+static hs_status find_version_alone(const hs_bytes *config, bool *ret_is, hs_error *err)
+{
+    json_t *keys = NULL;
+    *ret_is = false;
+    const hs_status st = hs__json_parse(config, "config.json", &keys, err);
+    *ret_is = !st && json_object_size(keys) == 1 && json_object_get(keys, "__version__");
+    json_decref(keys);
+    return st;
+}
+
+/* Finds the folder of a model without an adapter. Drops a config.json of dir that is not the model's. */
+static hs_status find_transformer(const char *dir, hs_bytes *config, char ret_dir[PATH_MAX], hs_error *err)
+{
+    bool version_alone = false;
+    hs_status st = config->data ? find_version_alone(config, &version_alone, err) : HS_OK;
+    if (st || (config->data && !version_alone))
+        return st;
+    st = hs__sentence_transformer(dir, ret_dir, err);
+    if (!st && strcmp(dir, ret_dir) != 0) {
+        free((void *)config->data);
+        config->data = NULL;
+    }
+    return st;
+}
+
 /* Finds the folder with the model's files: dir, that of an adapter's base model, or that of a sentence
  * encoder's Transformer. Reads the adapter's config. Refuses a folder with both, to whose model transformers
  * would add the adapter. */
@@ -219,10 +246,10 @@ static hs_status find_folder(const char *dir, model_files *files, char ret_dir[P
         return hs_fail(err, HS_BAD_MODEL,
                        "the folder has config.json and adapter_config.json; move the adapter to a folder of "
                        "its own, or merge it with merge_and_unload() of PEFT");
-    if (st || files->config.data)
+    if (st)
         return st;
     return files->adapter.data ? hs__adapter_base(&files->adapter, ret_dir, err)
-                               : hs__sentence_transformer(dir, ret_dir, err);
+                               : find_transformer(dir, &files->config, ret_dir, err);
 }
 
 /* Reads the small files, those of the tokenizer from its own folder if it has one. The caller frees them with
@@ -285,7 +312,14 @@ static hs_status refuse(const char *where, bool own_code, const hs_error *reason
 
 hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], hs_error *err)
 {
-    return hs__sentence_transformer(dir, ret_dir, err);
+    hs_bytes config = {0};
+    if ((size_t)snprintf(ret_dir, PATH_MAX, "%s", dir) >= PATH_MAX)
+        return hs_fail(err, HS_IO, "the path is too long");
+    hs_status st = hs__file_read(dir, "config.json", true, &config, err);
+    if (!st)
+        st = find_transformer(dir, &config, ret_dir, err);
+    free((void *)config.data);
+    return st;
 }
 
 hs_status hs_model_config_check(const char *dir, hs_error *err)

@@ -26,8 +26,9 @@ typedef struct hs_model hs_model;
 HS_MUST_USE hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model,
                                     hs_error *err);
 
-/* Finds the folder of the model's files in a checkpoint's: dir itself, or by modules.json that of a sentence
- * encoder's Transformer, as dir/0_Transformer. Fails with HS_BAD_MODEL if modules.json is unsound, HS_IO. */
+/* Finds the folder of the model's files in a checkpoint's. It is dir itself, or by modules.json that of a
+ * sentence encoder's Transformer, as dir/0_Transformer, if dir has no config.json of a model. Fails with
+ * HS_BAD_MODEL if one of both files is unsound, HS_IO, HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], hs_error *err);
 
 /* Checks config.json in folder dir: whether a checkpoint with it can be opened, as far as it says so. Fails

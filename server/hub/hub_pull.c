@@ -259,11 +259,12 @@ static hs_status weights_check(const pull *p, hs_error *err)
 {
     if (is_listed_of_model(p, WEIGHTS) || is_listed_of_model(p, WEIGHTS_INDEX))
         return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL, "%s has no %s" WEIGHTS "%s", p->name.repository, p->folder,
-                   is_listed_of_model(p, "pytorch_model.bin")
-                       ? ", only pytorch_model.bin. Download it with huggingface_hub and convert it: "
-                         "python3 -m headscope.convert DIR"
-                       : "");
+    const bool has_pickle = is_listed_of_model(p, "pytorch_model.bin"), is_inside = has_pickle && *p->folder;
+    return hs_fail(err, HS_BAD_MODEL, "%s has no %s" WEIGHTS "%s%s%s", p->name.repository, p->folder,
+                   has_pickle ? ", only pytorch_model.bin. Download it with huggingface_hub and convert it: "
+                                "python3 -m headscope.convert DIR"
+                              : "",
+                   is_inside ? "/" : "", is_inside ? p->folder : "");
 }
 
 static hs_status weights_pull(pull *p, hs_error *err)
@@ -298,18 +299,19 @@ static hs_status modules_pull(pull *p, hs_error *err)
     for (size_t i = 0; !st && i < n_names(p); i++)
         if (name_at(p, i) && is_module_file(name_at(p, i)) && !(*p->folder && is_in_folder(p, name_at(p, i))))
             st = file_pull(p, name_at(p, i), err);
-    return st || *p->folder ? st : file_pull(p, MODULES, err); /* folder_find has pulled it, or not */
+    return st;
 }
 
-/* Finds the folder of the model's files: a sentence encoder of older versions of sentence-transformers has
- * its Transformer in 0_Transformer. */
+/* Finds the folder of the model's files, and pulls the files that say so: a sentence encoder of older
+ * versions of sentence-transformers has its Transformer in 0_Transformer. */
 static hs_status folder_find(pull *p, hs_error *err)
 {
     char dir[PATH_MAX], found[PATH_MAX];
     hs_error why = {0};
-    if (is_listed(p, "config.json") || !is_listed(p, MODULES))
-        return HS_OK;
-    hs_status st = file_pull(p, MODULES, err);
+    hs_status st = is_listed(p, "config.json") ? file_pull(p, "config.json", err) : HS_OK;
+    if (st || !is_listed(p, MODULES))
+        return st;
+    st = file_pull(p, MODULES, err);
     if (!st)
         st = hs_hub_cache_path(&p->name, "snapshots", p->commit, NULL, dir, err);
     if (st)
@@ -343,7 +345,7 @@ static hs_status config_pull(pull *p, hs_error *err)
     hs_status st = folder_find(p, err);
     if (!st && !is_listed_of_model(p, "config.json"))
         return config_missing(p, err);
-    if (!st)
+    if (!st && *p->folder)
         st = model_file_pull(p, "config.json", err);
     if (!st)
         st = hs_hub_cache_path(&p->name, "snapshots", p->commit, *p->folder ? p->folder : NULL, dir, err);

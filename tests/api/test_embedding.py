@@ -285,7 +285,7 @@ def test_the_length_of_texts_is_the_encoders(headscope, encoders, tmp_path, leng
 
 
 def test_a_transformer_in_its_own_folder(headscope, encoders, tmp_path):
-    """0_Transformer/, as sentence-transformers 2 saved it: the same vector, and its own max_seq_length."""
+    """0_Transformer/, as sentence-transformers before version 2 saved it: the same vector, and its own max_seq_length."""
     root, apart = tmp_path / "root", tmp_path / "apart"
     for folder in root, apart:
         shutil.copytree(encoders["dense"][0], folder)
@@ -296,12 +296,14 @@ def test_a_transformer_in_its_own_folder(headscope, encoders, tmp_path):
     modules = json.loads((apart / "modules.json").read_text())
     modules[0]["path"] = "0_Transformer"
     (apart / "modules.json").write_text(json.dumps(modules))
+    versioned = shutil.copytree(apart, tmp_path / "versioned")
+    (versioned / "config.json").write_text('{"__version__": "1.2.0"}')  # is not the model's
     found = []
-    for folder in root, apart:
+    for folder in root, apart, versioned:
         done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", "-"], input=b"the war " * 9, capture_output=True)
         assert done.returncode == 0, done.stderr
         found.append({key: value for key, value in json.loads(done.stdout).items() if key != "model"})
-    assert found[0] == found[1] and len(found[0]["tokens"]) == 9
+    assert found[0] == found[1] == found[2] and len(found[0]["tokens"]) == 9
 
 
 def test_code_of_a_models_own_is_named(headscope, encoders, tmp_path):

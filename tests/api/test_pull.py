@@ -448,12 +448,13 @@ APART = {
                                 {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]).encode(),
     "1_Pooling/config.json": b'{"pooling_mode_mean_tokens": true}',
     "config_sentence_transformers.json": b'{"prompts": {"query": "query: "}}',
+    "config.json": b'{"__version__": "1.2.0"}',  # of sentence-transformers, not of a model
     "0_Transformer/sentence_bert_config.json": b'{"max_seq_length": 9}',
     **{f"0_Transformer/{name}": data for name, data in FILES.items()}}
 
 
 def test_a_transformer_in_its_own_folder(pull, hub, cache, headscope):
-    """0_Transformer/, as sentence-transformers 2 saved it. Other folders are left out, and what is pulled opens by its name."""
+    """0_Transformer/, as sentence-transformers before version 2 saved it. Other folders are left out, and what is pulled opens by its name."""
     hub.repositories["org/apart"] = {**APART, "README.md": b"# card", "vocab.txt": b"of nothing", "0_Transformer/pytorch_model.bin": b"x",
                                      "0_Transformer/deep/config.json": b"{}"}
     done = pull("org/apart")
@@ -472,7 +473,7 @@ def test_shards_of_a_transformer_in_its_own_folder(pull, hub, cache):
     shards = {f"0_Transformer/{name}": data for name, data in {
         "model.safetensors.index.json": json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}}).encode(),
         "model-00001-of-00002.safetensors": b"one", "model-00002-of-00002.safetensors": b"two"}.items()}
-    files = {name: data for name, data in APART.items() if not name.endswith("model.safetensors")} | shards
+    files = {name: data for name, data in APART.items() if name != "config.json" and not name.endswith("model.safetensors")} | shards
     hub.repositories["org/sharded"] = {**files, "model-00001-of-00002.safetensors": b"other"}
     assert pull("org/sharded").returncode == 0
     snapshot = cache / "models--org--sharded" / "snapshots" / hub.COMMIT
@@ -482,7 +483,8 @@ def test_shards_of_a_transformer_in_its_own_folder(pull, hub, cache):
 @pytest.mark.parametrize(("changes", "says"), [
     ({"0_Transformer/config.json": None}, "org/apart has no 0_Transformer/config.json, though its modules.json names that folder"),
     ({"0_Transformer/model.safetensors": None, "0_Transformer/pytorch_model.bin": b"x"},
-     "org/apart has no 0_Transformer/model.safetensors, only pytorch_model.bin. Download it with huggingface_hub and convert it"),
+     "org/apart has no 0_Transformer/model.safetensors, only pytorch_model.bin. Download it with huggingface_hub and convert it: "
+     "python3 -m headscope.convert DIR/0_Transformer/"),
     ({"modules.json": b"[]"}, "org/apart: modules.json: must name a Transformer and its Pooling"),
     ({"modules.json": APART["modules.json"].replace(b"0_T", b"../T")}, "org/apart: modules.json: module 0 must have a type and a path"),
     ({"0_Transformer/config.json": b'{"model_type": "clip"}'}, "org/apart: "),
