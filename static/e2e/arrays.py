@@ -29,6 +29,14 @@ def main(folder):
     np.savez(folder / "short.npz", tokens=TOKENS[:4], attentions=attentions)
     np.savez(folder / "batch.npz", attentions=np.repeat(attentions, 2, 1))
     np.savez(folder / "elsewhere.npz", weights=attentions)
+    cross = softmax(3 * random.standard_normal((2, 3, 4, 6))).astype("f4")
+    both = {"attentions": cross, "stack": "cross", "tokens": ["<pad>", "▁Ein", "▁Haus", "</s>"]}
+    source = {"source_tokens": ["▁A", "▁green", "▁ho", "use", ".", "</s>"]}
+    np.savez(folder / "cross.npz", **both, **source, head_outputs=random.standard_normal((2, 3, 4, 5)).astype("f4"))
+    np.savez(folder / "cross_plain.npz", **both)
+    np.savez(folder / "wide.npz", attentions=cross)
+    np.savez(folder / "cross_short.npz", **both, source_tokens=["a", "b"])
+    np.savez(folder / "cross_long.npz", attentions=np.full((1, 1, 1, 513), 1 / 513), stack="cross")
     (folder / "cut.npz").write_bytes((folder / "other.npz").read_bytes()[:-40])
     (folder / "words.npz").write_text("no archive at all")
     np.save(folder / "single.npy", attentions)

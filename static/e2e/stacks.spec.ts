@@ -56,6 +56,33 @@ test("a cross head has target tokens as rows and text tokens as columns, on scre
   expect(a).toBeCloseTo(value(10, last - 1), 6);
 });
 
+test("arrays of cross heads that were saved open again, with the tokens of both texts", async ({ watched: page, home, request }) => {
+  const { tokens, source_tokens, attentions } = await (await request.post(`${home}analyze`, {
+    data: { model: "writer", text: TEXT, text_target: TARGET, stack: "cross", layers: [1], heads: [2], digits: 9 } })).json();
+  await open(page, home, of("head", `${target}&layer=1&head=2`));
+  await settled(page);
+  const { file, bytes } = await saved(page, "npz");
+  const sent: string[] = [];
+  page.on("request", (one) => /analyze|tokenize/.test(one.url()) && sent.push(one.url()));
+  await page.keyboard.press("o");
+  await page.getByRole("dialog", { name: "Open a file" }).getByLabel("File").setInputFiles({ name: file, mimeType: "application/zip", buffer: bytes });
+  const card = page.getByRole("region", { name: "Opened file" });
+  const last = source_tokens.length - 1;
+  await expect(card).toContainText(`1 × 1 heads, 11 tokens of the target × ${last + 1} of the text`);
+  await expect.poll(() => colours(page, ".plate canvas")).toBeGreaterThan(10);
+  await settled(page);
+  await maps(page).first().focus();
+  for (const key of ["ArrowDown", "ArrowDown", "End"]) await page.keyboard.press(key); // the first one shows a cell
+  const value = Number(attentions[0][0][1][last].toPrecision(3));
+  await expect(readout(page)).toContainText(`target ${tokens[1]} 1 → text ${source_tokens[last]} ${last}   A ${value}`);
+  for (const name of ["Text", "Pairs", "Compare", "Overview"]) {
+    await page.getByRole("button", { name, exact: true }).click();
+    await expect(view(page, name)).toBeVisible();
+    await settled(page);
+  }
+  expect(sent).toEqual([]);
+});
+
 test("Text has lines between both texts, and marks what the model wrote", async ({ watched: page, home, request }) => {
   const ask = async (body: object) => (await request.post(`${home}analyze`, { data: { model: "writer", text: TEXT, stack: "cross", ...body } })).json();
   const { tokens, source_tokens, attentions } = await ask({ max_new_tokens: 6, layers: [1], heads: [2], digits: 9 });

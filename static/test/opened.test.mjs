@@ -10,6 +10,7 @@ import { createInflateRaw } from "node:zlib";
 import { fromHalves, centre, similarityOf, toHalves } from "../src/heads/similarity.ts";
 import { answerOf } from "../src/opened/file-answers.ts";
 import { FileError, readFileArrays } from "../src/opened/file-arrays.ts";
+import { headOf } from "../src/maps/axis.ts";
 import { openedFile } from "../src/opened/opened-file.ts";
 import { npzOf } from "../src/saving/npz.ts";
 
@@ -88,6 +89,24 @@ test("answers are the file's numbers: maps, O·O′, centred, summed, averaged, 
   assert.equal(high_pairs, high);
 });
 
+test("a file of cross heads has the target's tokens as rows and the text's as columns", async () => {
+  const file = await opened("cross.npz");
+  assert.deepEqual([file.text, file.target], ["A green house.", "Ein Haus"]);
+  assert.deepEqual([file.encoding.tokens, file.source.tokens.slice(0, 2)], [["<pad>", "␣Ein", "␣Haus", "</s>"], ["␣A", "␣green"]]);
+  assert.deepEqual([file.encoding.causal, file.source.words], [false, [0, 1, 2, 2, 2, null]]);
+  const outputs = ["attentions", "similarities", "head_outputs", "summary"];
+  const answer = await ask(file, { stack: "cross", text_target: file.target, layers: [1], heads: [2], outputs });
+  assert.equal(answer.source, file.source);
+  assert.deepEqual([answer.attentions, answer.summary], [file.attention(1, 2), null]);
+  assert.deepEqual([answer.attentions.length, answer.similarities.length], [4 * 6, 4 * 4]);
+  const head = headOf(answer, { special: true, words: false });
+  assert.equal(head.columns.labels[2], "␣ho");
+  assert.equal(head.attention[2 * 6 + 3], file.attention(1, 2)[2 * 6 + 3]);
+  const plain = await opened("cross_plain.npz");
+  assert.match(plain.notes.join(" "), /Cross heads: rows are .*No tokens: the file has no “source_tokens”/);
+  assert.deepEqual(plain.source.tokens, ["0", "1", "2", "3", "4", "5"]);
+});
+
 test("what needs the model is refused by name", async () => {
   const file = await opened("other.npz");
   for (const [request, words] of [
@@ -104,6 +123,9 @@ test("files that cannot be shown say what is wrong and what to do", async () => 
     ["scores.npz", /attentions\[0, 0, 2, 3\] is -4.5\. .*after the softmax/],
     ["objects.npz", /“tokens” holds Python objects\. .*dtype=str/],
     ["short.npz", /“tokens” has 4 entries; the maps have 11 rows/],
+    ["wide.npz", /are 4 × 6\. They must be square.*save stack=“cross” and source_tokens/],
+    ["cross_short.npz", /“source_tokens” has 2 entries; the maps have 6 columns/],
+    ["cross_long.npz", /are 1 × 513; at most 512/],
     ["batch.npz", /maps of 2 texts.*attentions\[:, 0\]/],
     ["elsewhere.npz", /no array “attentions”\. It has “weights”/],
     ["cut.npz", /damaged: its directory/],
@@ -131,8 +153,9 @@ test("safetensors: tokens in the metadata; damaged ones are refused", async () =
   const file = await openedFile("one.safetensors", fileOf(header({})));
   assert.deepEqual(file.encoding.tokens, ["a", "b", "c"]);
   // Their columns are another text's, also if both have as many tokens.
-  await assert.rejects(openedFile("x", fileOf(header({}, { stack: "cross" }))), /cross heads/);
-  await openedFile("x", fileOf(header({}, { stack: "decoder" })));
+  const cross = await openedFile("x", fileOf(header({}, { stack: "cross", source_tokens: '["d","e","f"]' })));
+  assert.deepEqual([cross.encoding.tokens, cross.source.tokens], [["a", "b", "c"], ["d", "e", "f"]]);
+  assert.equal((await openedFile("x", fileOf(header({}, { stack: "decoder" })))).source, null);
   for (const wrong of [
     { dtype: "BF16" },
     { shape: [1, 1, 3] },

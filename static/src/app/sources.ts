@@ -4,7 +4,7 @@ import type { Answer, JsonAnswer } from "./answer";
 import { analyze as analyzeOnServer, readJson as readJsonOnServer, Problem, type Progress } from "./api";
 import { perObject } from "./per-object";
 import type { AnalyzeRequest } from "./requests";
-import type { State } from "./state";
+import type { Stack, State } from "./state";
 
 const FILE = "file:"; // and its name
 
@@ -15,6 +15,8 @@ export const fileName = (model: string): string => model.slice(FILE.length);
 // The contents of a file, as far as views ask before they draw.
 interface FileFacts {
   text: string;
+  target: string; // of cross heads
+  stack: Stack;
   similarities: boolean;
 }
 interface FileSource {
@@ -40,8 +42,8 @@ const followed = perObject((state: State): State => {
       text: facts.text,
       pair: "",
       prompt: "",
-      stack: "encoder",
-      target: "",
+      stack: facts.stack,
+      target: facts.target,
       write: 0,
       max: 0,
       window: -1,

@@ -33,10 +33,10 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
   const across = reduce === "none" ? heads.length : 1; // maps a layer
   const make = (name: string, size: number): Float32Array | null =>
     requested.includes(name as "summary") ? new Float32Array(layers.length * across * size) : null;
-  const attentions = make("attentions", T * T);
+  const attentions = make("attentions", T * (file.source ?? file.encoding).ids.length);
   const similarities = make("similarities", T * T);
   const outputs = file.width > 0 ? make("head_outputs", T * file.width) : null;
-  const summary: Summary[][] | null = requested.includes("summary") ? [] : null;
+  const summary: Summary[][] | null = requested.includes("summary") && !file.source ? [] : null; // cross heads have none
   const counted = tokensOf(file.encoding.ids, file.encoding.sentences);
   for (const [n, l] of layers.entries()) {
     await pause();
@@ -60,7 +60,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     windows: 0,
     centred: request.center === "text",
     encoding: file.encoding,
-    source: null,
+    source: file.source,
     layers,
     heads: reduce === "none" ? heads : [0],
     attentions: attentions && packed(attentions, dtype),

@@ -35,8 +35,10 @@ function readTensors(bytes: Uint8Array): FileArrays {
   try {
     const { tensors, metadata } = parseSafetensors(bytes);
     const strings = new Map<string, readonly string[]>();
-    const tokens: unknown = metadata.tokens === undefined ? null : JSON.parse(metadata.tokens);
-    if (Array.isArray(tokens)) strings.set("tokens", tokens.map(String));
+    for (const name of ["tokens", "source_tokens"]) {
+      const tokens: unknown = metadata[name] === undefined ? null : JSON.parse(metadata[name]);
+      if (Array.isArray(tokens)) strings.set(name, tokens.map(String));
+    }
     if (metadata.stack !== undefined) strings.set("stack", [metadata.stack]);
     return { tensors, strings };
   } catch (error) {

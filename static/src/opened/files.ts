@@ -45,7 +45,9 @@ async function offered(model: string, signal: AbortSignal): Promise<OpenedFile> 
 readFilesBy({
   facts(model) {
     const file = opened.get(model);
-    return file ? { text: file.text, similarities: file.width > 0 } : null;
+    if (!file) return null;
+    const { text, target, source, width } = file;
+    return { text, target, stack: source ? "cross" : "encoder", similarities: width > 0 };
   },
   async analyze(request, signal): Promise<Answer> {
     const model = request.model ?? "";
@@ -85,6 +87,8 @@ export function missingOf({ model, view }: State): string {
   if (!isFile(model) || !isOfText(view)) return "";
   if (view === "experiment" || view === "trace")
     return "This view runs the model. The file has arrays of one text, so there is nothing to run.";
+  if (view === "compare" && file?.source && file.width === 0)
+    return "Cross heads are compared by similarities. They need the outputs of the heads, and the file has no “head_outputs”.";
   if (view === "pairs" && file?.width === 0)
     return "Pairs are of similarities. They need the outputs of the heads, and the file has no “head_outputs”.";
   return "";

@@ -8,6 +8,7 @@ import { useApp } from "../ui/context";
 import { Button, closeDialog, Dialog, Field, openDialog } from "../ui/controls";
 import { capital } from "../app/words";
 import { closeFile, isOpenable, missingOf, openedIn, openFile } from "./files";
+import type { OpenedFile } from "./opened-file";
 
 const ID = "open-file";
 
@@ -87,6 +88,9 @@ export function takeDropped(app: App, e: DragEvent): boolean {
   return true;
 }
 
+const tokensOf = ({ encoding, source }: OpenedFile): string =>
+  `${encoding.ids.length} tokens${source ? ` of the target × ${source.ids.length} of the text` : ""}`;
+
 export function FileCard() {
   const app = useApp();
   const file = openedIn(app.state);
@@ -96,7 +100,7 @@ export function FileCard() {
       {file && (
         <>
           <p>
-            {`${file.layers} × ${file.heads} heads, ${file.encoding.ids.length} tokens`}
+            {`${file.layers} × ${file.heads} heads, ${tokensOf(file)}`}
             {file.encoding.causal && ", causal"}
           </p>
           <ul class="muted">

@@ -12,14 +12,17 @@ export interface OpenedFile {
   layers: number;
   heads: number; // a layer
   width: number; // of a head's output; 0: the file has none
-  encoding: Encoding;
-  text: string;
+  encoding: Encoding; // of the rows
+  source: Encoding | null; // of the columns of cross heads; else they are the rows' tokens
+  text: string; // of cross heads: that of the columns
+  target: string; // of cross heads: that of the rows; else ""
   notes: string[]; // what the file lacks or has otherwise than a model would
   attention(l: number, h: number): Float32Array;
   outputs(l: number, h: number): Float32Array; // [T][width]
 }
 
 const TOKENS_MAX = 4096;
+const CROSS_TOKENS_MAX = 512; // of either text
 const HEADS_MAX = 16384; // in all layers
 
 export async function openedFile(name: string, bytes: Uint8Array): Promise<OpenedFile> {
@@ -27,26 +30,29 @@ export async function openedFile(name: string, bytes: Uint8Array): Promise<Opene
   const attentions = numbers(arrays, "attentions");
   if (!attentions) throw new FileError(`The file has no array “attentions”. ${listOf(arrays)}`);
   const [layers, heads, T, columns] = withoutBatch("attentions", attentions, "[layers][heads][T][T]");
-  if (arrays.strings.get("stack")?.[0] === "cross")
+  const crosses = arrays.strings.get("stack")?.[0] === "cross";
+  if (T !== columns && !crosses)
     throw new FileError(
-      "These maps are of cross heads, from a target to a text. Files have maps of one text; open the model to see both.",
+      `The maps of “attentions” are ${T} × ${columns}. They must be square: a text's tokens by the same. ` +
+        "For cross heads, from a target to a text, save stack=“cross” and source_tokens, too.",
     );
-  if (T !== columns)
-    throw new FileError(
-      `The maps of “attentions” are ${T} × ${columns}. They must be square: a text's tokens by the same.`,
-    );
-  checkSizes(layers, heads, T);
+  checkSizes(layers, heads, T, columns, crosses);
   const outputs = numbers(arrays, "head_outputs");
   const width = outputs ? widthOf(outputs, layers, heads, T) : 0;
-  const attention = headsOf(attentions, heads, T * T);
-  const { causal, uneven } = await checkWeights(attention, layers, heads, T);
+  const attention = headsOf(attentions, heads, T * columns);
+  const { lower, uneven } = await checkWeights(attention, layers, heads, T);
   if (outputs) await checkOutputs(headsOf(outputs, heads, T * width), layers, heads, width);
-  const { encoding, text, notes } = tokensOf(arrays, T, causal);
+  const rows = tokensOf(arrays, "tokens", T, lower && !crosses);
+  const across = crosses ? tokensOf(arrays, "source_tokens", columns, false) : null;
+  const notes = [...new Set([...rows.notes, ...(across?.notes ?? [])])];
+  if (across) notes.unshift("Cross heads: rows are tokens of the target, columns those of the text.");
   if (!outputs) notes.unshift("No similarities: the file has no “head_outputs”.");
   if (uneven > 0)
     notes.push(`${uneven.toLocaleString("en")} rows of attention do not sum to 1. They are shown as they are.`);
   return {
-    ...{ name, checksum: checksumOf(bytes), layers, heads, width, encoding, text, notes, attention },
+    ...{ name, checksum: checksumOf(bytes), layers, heads, width, notes, attention },
+    ...{ encoding: rows.encoding, source: across?.encoding ?? null },
+    ...{ text: (across ?? rows).text, target: across ? rows.text : "" },
     outputs: outputs ? headsOf(outputs, heads, T * width) : () => new Float32Array(0),
   };
 }
@@ -83,11 +89,16 @@ function withoutBatch(name: string, { shape }: Tensor, expected: string): [numbe
   return four as [number, number, number, number];
 }
 
-function checkSizes(layers: number, heads: number, T: number): void {
-  if (layers < 1 || heads < 1 || T < 1) throw new FileError("“attentions” is empty.");
+function checkSizes(layers: number, heads: number, T: number, columns: number, crosses: boolean): void {
+  if (layers < 1 || heads < 1 || T < 1 || columns < 1) throw new FileError("“attentions” is empty.");
   if (layers * heads > HEADS_MAX)
     throw new FileError(
       `The file has ${layers} × ${heads} heads; at most ${HEADS_MAX} can be shown. Save fewer layers.`,
+    );
+  if (crosses && Math.max(T, columns) > CROSS_TOKENS_MAX)
+    throw new FileError(
+      `The maps of cross heads are ${T} × ${columns}; at most ${CROSS_TOKENS_MAX} tokens of each text can be shown. ` +
+        "Save shorter texts.",
     );
   if (T > TOKENS_MAX)
     throw new FileError(`The text has ${T} tokens; at most ${TOKENS_MAX} can be shown. Save a shorter text.`);
@@ -116,23 +127,24 @@ const pause = (): Promise<void> => new Promise((done) => setTimeout(done));
 const ROUNDED = 1e-3; // above 1, and below 0
 const UNEVEN = 0.02; // off a row's sum
 
-// Counts rows that do not sum to 1, and finds whether tokens see only those before them.
+// Counts rows that do not sum to 1, and finds whether all values above the diagonal are 0.
 async function checkWeights(
   attention: OpenedFile["attention"],
   layers: number,
   heads: number,
   T: number,
-): Promise<{ causal: boolean; uneven: number }> {
-  let [causal, uneven] = [T > 1, 0];
+): Promise<{ lower: boolean; uneven: number }> {
+  let [lower, uneven] = [T > 1, 0];
   for (let l = 0; l < layers; l++) {
     for (let h = 0; h < heads; h++) {
       const map = attention(l, h);
+      const columns = map.length / T;
       for (let i = 0; i < T; i++) {
         let sum = 0;
-        for (let j = 0; j < T; j++) {
-          const v = map[i * T + j]!;
+        for (let j = 0; j < columns; j++) {
+          const v = map[i * columns + j]!;
           if (!(v >= -ROUNDED && v <= 1 + ROUNDED)) throw new FileError(badWeight(l, h, i, j, v));
-          if (j > i && v > 0) causal = false;
+          if (j > i && v > 0) lower = false;
           sum += v;
         }
         if (Math.abs(sum - 1) > UNEVEN) uneven++;
@@ -140,7 +152,7 @@ async function checkWeights(
     }
     await pause();
   }
-  return { causal, uneven };
+  return { lower, uneven };
 }
 
 const badWeight = (l: number, h: number, i: number, j: number, v: number): string =>
@@ -187,12 +199,15 @@ const spellingOf = (tokens: readonly string[]): TokenSpelling =>
       ? "Unigram"
       : undefined;
 
-function tokensOf(arrays: FileArrays, T: number, causal: boolean) {
+// The tokens of the maps' rows, or of their columns.
+function tokensOf(arrays: FileArrays, name: "tokens" | "source_tokens", T: number, causal: boolean) {
   const notes: string[] = [];
-  const written = arrays.strings.get("tokens");
+  const written = arrays.strings.get(name);
   if (written && written.length !== T)
-    throw new FileError(`“tokens” has ${written.length} entries; the maps have ${T} rows.`);
-  if (!written) notes.push("No tokens: the file has no “tokens”, so positions stand in their place.");
+    throw new FileError(
+      `“${name}” has ${written.length} entries; the maps have ${T} ${name === "tokens" ? "rows" : "columns"}.`,
+    );
+  if (!written) notes.push(`No tokens: the file has no “${name}”, so positions stand in their place.`);
   const raw = written ?? Array.from({ length: T }, (_, t) => String(t));
   const spelling = spellingOf(raw);
   const special = raw.map((token) => SPECIAL.test(token));

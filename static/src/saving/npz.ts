@@ -52,7 +52,7 @@ export const npyOfRows = (rows: readonly (readonly (number | null)[])[]): Uint8A
 export function addSide(arrays: Arrays, side: string, { tensors, metadata }: Safetensors): void {
   for (const [name, tensor] of tensors) arrays.set(`${side}${name}`, npyOf(tensor));
   for (const [name, text] of Object.entries(metadata))
-    arrays.set(`${side}${name}`, npyOfStrings(name === "tokens" ? (JSON.parse(text) as string[]) : text));
+    arrays.set(`${side}${name}`, npyOfStrings(name.endsWith("tokens") ? (JSON.parse(text) as string[]) : text));
 }
 
 // Stored, not compressed; sizes below 4 GiB.
