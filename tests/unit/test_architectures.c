@@ -1041,21 +1041,164 @@ START_TEST(unsound_interventions_are_refused)
 }
 END_TEST
 
+static hs_architecture architecture_relative_windows(void)
+{
+    hs_architecture architecture = architecture_relative();
+    architecture.layers[1].window = 3;
+    return architecture;
+}
+
+static hs_architecture architecture_relative_causal(void)
+{
+    hs_architecture architecture = architecture_relative();
+    architecture.causal = true;
+    return architecture;
+}
+
+static hs_architecture architecture_relative_narrow(void)
+{
+    hs_architecture architecture = architecture_relative();
+    architecture.shape.head_width--;
+    return architecture;
+}
+
+static hs_architecture architecture_decoder_parallel(void)
+{
+    hs_architecture architecture = architecture_rotated();
+    random_decoder(&architecture);
+    architecture.norms_before = architecture.parallel_residual = true;
+    return architecture;
+}
+
+static hs_architecture architecture_rotated_odd(void)
+{
+    hs_architecture architecture = architecture_rotated();
+    architecture.shape.head_width--;
+    return architecture;
+}
+
+static hs_architecture architecture_norms_of_updates_after(void)
+{
+    hs_architecture architecture = architecture_norms_of_updates();
+    architecture.norms_before = false;
+    return architecture;
+}
+
+static hs_architecture architecture_caps_and_alibi(void)
+{
+    hs_architecture architecture = architecture_caps();
+    architecture.alibi = true;
+    return architecture;
+}
+
+static hs_architecture architecture_whole_norms_by_head(void)
+{
+    hs_architecture architecture = architecture_norms_of_updates();
+    architecture.qkv_by_head = true;
+    return architecture;
+}
+
+static hs_architecture architecture_parallel_norms_after(void)
+{
+    hs_architecture architecture = architecture_plain();
+    architecture.parallel_residual = true;
+    return architecture;
+}
+
+static hs_architecture architecture_convolution_norms_before(void)
+{
+    hs_architecture architecture = architecture_convolution();
+    architecture.norms_before = true;
+    return architecture;
+}
+
 /* Nothing in an architecture forbids these, no model has them, and no loop is made for them. */
+static const struct {
+    hs_architecture (*make)(void);
+    const char *says;
+} unsupported[] = {
+    {architecture_rotated_odd, "rotary positions need heads of an even width, not "},
+    {architecture_relative_windows, "relative positions within windows"},
+    {architecture_relative_causal, "relative positions with a causal mask"},
+    {architecture_relative_narrow, "relative positions with heads that are not as wide as the state"},
+    {architecture_norms_of_updates_after, "norms of what is added where norms are behind the blocks"},
+    {architecture_caps_and_alibi, "caps of scores that have addends"},
+    {architecture_whole_norms_by_head, "one norm of all queries where queries are beside keys"},
+    {architecture_parallel_norms_after, "a parallel residual where norms are behind the blocks"},
+    {architecture_convolution_norms_before, "a convolution where norms are before the blocks"},
+    {architecture_decoder_parallel, "cross attention with relative positions, a convolution, a parallel "},
+};
+enum { N_UNSUPPORTED = sizeof unsupported / sizeof *unsupported };
+
 START_TEST(what_the_engine_cannot_do_is_refused_by_name)
 {
-    hs_architecture windows = architecture_relative(), convolution = architecture_convolution();
+    const hs_architecture architecture = unsupported[_i].make();
     const hs_engine_options options = {0};
     hs_engine *engine = NULL;
     hs_error err = {0};
-    windows.layers[1].window = 3;
-    ck_assert_int_eq(hs_engine_create(runtime, &windows, &options, &engine, &err), HS_UNSUPPORTED);
-    ck_assert_str_eq(err.text, "relative positions within windows");
-    convolution.norms_before = true;
-    err = (hs_error){0};
-    ck_assert_int_eq(hs_engine_create(runtime, &convolution, &options, &engine, &err), HS_UNSUPPORTED);
-    ck_assert_str_eq(err.text, "a convolution where norms are before the blocks");
+    ck_assert_int_eq(hs_engine_create(runtime, &architecture, &options, &engine, &err), HS_UNSUPPORTED);
+    ck_assert_msg(strncmp(err.text, unsupported[_i].says, strlen(unsupported[_i].says)) == 0, "%s", err.text);
     ck_assert_ptr_null(engine);
+}
+END_TEST
+
+/* Computes tokens behind a past, and checks that the pass is refused with this text; NULL: that it is not. */
+static void past_check(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences, size_t n,
+                       const char *refusal)
+{
+    hs_error err = {0};
+    const hs_status st = hs_engine_compute(engine, ws, sequences, n, NULL, NULL, &err);
+    ck_assert_msg((st == HS_OK) == !refusal, "%s: %s", refusal ? refusal : "computed", err.text);
+    if (refusal)
+        ck_assert_msg(strstr(err.text, refusal), "%s", err.text);
+}
+
+START_TEST(a_past_has_its_limits)
+{
+    hs_architecture architecture = architecture_rotated();
+    architecture.causal = true;
+    enum { N_MAX = 6, N = 4 };
+    const int32_t tokens[N] = {1, 2, 3, 4};
+    const hs_selection last = {.taps = HS_KEEP(LAST_STATE)},
+                       all = hs_select_all(&architecture.shape, HS_KEEP(ATTENTION));
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
+    hs_capture *states, *maps;
+    hs_past *past = NULL, *crossed = NULL, *narrow = NULL;
+    hs_workspace *ws = NULL, *tight = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(hs_past_create(&architecture, architecture.shape.n_positions + 1, 0, &past, &err),
+                     HS_TOO_LARGE);
+    ck_assert_msg(strstr(err.text, "tokens are more than the model's"), "%s", err.text);
+    ck_assert_ptr_null(past);
+    ck_assert_int_eq(hs_past_create(&architecture, N_MAX, 0, &past, NULL), HS_OK);
+    ck_assert_int_eq(hs_past_create(&architecture, N_MAX, 3, &crossed, NULL), HS_OK);
+    ck_assert_int_eq(hs_past_create(&architecture, 2 * N, 0, &narrow, NULL), HS_OK);
+    ck_assert_int_eq(hs_workspace_create(engine, 4 * N, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_workspace_create(engine, N, &tight, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, &architecture.shape, &last, N, &states, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, &architecture.shape, &all, N, &maps, NULL), HS_OK);
+    const hs_sequence plain = {.ids = tokens, .n_tokens = N, .capture = states};
+    hs_sequence with[] = {plain, plain}, kept = plain, other = plain, beyond = plain;
+    with[0].past = kept.past = past;
+    kept.capture = maps;
+    other.past = crossed;
+    beyond.past = narrow;
+    past_check(engine, ws, with, 2, "a pass computes one sequence's last states only");
+    past_check(engine, ws, &kept, 1, "a pass computes one sequence's last states only");
+    past_check(engine, ws, &other, 1, "the past was made for another source or model");
+    past_check(engine, ws, with, 1, NULL);
+    ck_assert_uint_eq(past->n_tokens, N);
+    past_check(engine, ws, with, 1, "8 tokens are more than the 6 that the past was made for");
+    past_check(engine, tight, &beyond, 1, NULL);
+    past_check(engine, tight, &beyond, 1, "8 tokens are more than the workspace's 4");
+    hs_past_destroy(past);
+    hs_past_destroy(crossed);
+    hs_past_destroy(narrow);
+    hs_capture_destroy(states);
+    hs_capture_destroy(maps);
+    hs_workspace_destroy(ws);
+    hs_workspace_destroy(tight);
+    hs_engine_destroy(engine);
 }
 END_TEST
 
@@ -1439,7 +1582,8 @@ int main(void)
     tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_ARCHITECTURES);
     tcase_add_test(cases, unsound_starts_are_refused);
     tcase_add_test(cases, unsound_interventions_are_refused);
-    tcase_add_test(cases, what_the_engine_cannot_do_is_refused_by_name);
+    tcase_add_loop_test(cases, what_the_engine_cannot_do_is_refused_by_name, 0, N_UNSUPPORTED);
+    tcase_add_test(cases, a_past_has_its_limits);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
     tcase_add_loop_test(cases, decoders_agree_with_doubles, 0, N_DECODERS);
     tcase_add_loop_test(cases, large_decoders_agree_with_doubles, 0, N_DECODERS);
