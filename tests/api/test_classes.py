@@ -143,6 +143,15 @@ def test_arrays_are_the_json(served, read, name):
             assert arrays[prefix + "class_probabilities"].tolist() == np.float32(classes["probabilities"]).tolist()
 
 
+@pytest.mark.parametrize("read", [npz, lambda *request: safetensors(*request)[1]])
+def test_arrays_of_the_next_sentence_are_the_json(served, read):
+    body = {"text": TEXT, "text_pair": PAIR, "model": "next", "outputs": ["next_sentence"], "interventions": [{"kind": "zero", "layers": [0]}]}
+    arrays = dict(read(served, body))
+    answer = served.post("/analyze", {**body, "digits": 9}).json()
+    for prefix, found in (("", answer["next_sentence"]), ("changes_", answer["changes"]["next_sentence"])):
+        assert arrays[prefix + "next_sentence_logits"].tolist() == np.float32(found["logits"]).tolist()
+
+
 def test_changes_have_the_classes_of_both_passes(served):
     plain = ask(served, "bert_S")["classes"]
     changed = ask(served, "bert_S", interventions=[{"kind": "zero"}])

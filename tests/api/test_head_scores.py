@@ -160,6 +160,12 @@ def test_patches_are_refused(served):
     assert answer.status == 422 and "not computed with patches" in answer.json()["detail"]
 
 
+def test_a_model_of_few_positions(tmp_path):
+    folder = family_gpt2.write_random(tmp_path / "model", positions=3)
+    done = scores(f"model={folder}")
+    assert done.returncode == 2 and "head_scores repeats at least 2 tokens; model reads only 3 tokens" in done.stderr, done.stderr
+
+
 def test_a_small_vocabulary(tmp_path):
     folder = family_gpt2.write_random(tmp_path / "model", vocab=20)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *"abcdefghij"]), encoding="utf-8")

@@ -33,6 +33,9 @@ def folders(tmp_path_factory):
                       {"embedding_dimension": hidden, "pooling_mode": ways, "include_prompt": include})
         (made[name] / FILE).write_text(json.dumps({"prompts": PROMPTS, "default_prompt_name": "query"}))
     made["bare"] = family_bert.write_random(root / "bare")
+    made["many"] = family_bert.write_random(root / "many")
+    write_modules(made["many"], ["mean"], [], False, hidden)
+    (made["many"] / FILE).write_text(json.dumps({"prompts": {f"prompt {i}": "a" for i in range(90)}}))
     return made
 
 
@@ -111,6 +114,8 @@ def test_other_formats_name_the_prompt(served):
 @pytest.mark.parametrize("fields, part", [
     ({"prompt_name": "title"}, '"query", "document", "glued"'),
     ({"prompt_name": None}, '"query"'),
+    ({"prompt_name": "title", "model": "many"}, '"prompt 7", "prompt 8", "prompt 9", '),
+    ({"prompt_name": "title", "model": "many"}, '", ...'),
     ({"prompt_name": "query", "model": "bare"}, "this model has no prompts"),
     ({"prompt_name": "query", "text": None, "words": ["a"]}, "'text' only"),
 ])
@@ -142,6 +147,13 @@ def test_the_cosine_of_two_texts_is_a_target(served):
     effects = served.analyze({"text": TEXT, "model": "mean", "outputs": ["effects"], "layers": "all", "digits": 9,
                               "target": {"cosine": query}})["effects"]
     assert effects[1][2]["target_change"] == pytest.approx(cosine[1] - cosine[0], abs=1e-6)
+
+
+def test_a_cosine_needs_numbers(served):
+    n = len(ask(served, "mean")["embedding"]["vector"])
+    for wrong in ("x", None, 1e39):
+        answer = served.post("/analyze", {"text": TEXT, "model": "mean", "outputs": ["effects"], "target": {"cosine": [1] * (n - 1) + [wrong]}})
+        assert answer.status == 422 and answer.json()["pointer"] == "/target/cosine" and f"a list of {n} numbers" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("vector", [[1, 2], "x", [], None])

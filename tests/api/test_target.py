@@ -34,6 +34,7 @@ def served(tmp_path_factory):
         "tagger": task_head.add(family_bert.write_random(root / "tagger"), "TokenClassification", 5),
         "answers": task_head.add(family_bert.write_random(root / "answers"), "QuestionAnswering", 2),
         "gpt2": family_gpt2.write_random(root / "gpt2"),
+        "many": task_head.add(family_bert.write_random(root / "many"), "SequenceClassification", 90),
     }
     yield from served_models(folders, "--model=mini")
 
@@ -174,6 +175,8 @@ def test_arrays_are_the_json(served):
 @pytest.mark.parametrize("model, target, pointer, part", [
     ("one", {"class": "good"}, "/target/class", 'an integer from 0 to 2, or "LABEL_0", "LABEL_1", "LABEL_2"'),
     ("one", {"class": 3}, "/target/class", "from 0 to 2"),
+    ("many", {"class": "good"}, "/target/class", '"LABEL_9", "LABEL_10", "LABEL_11"'),
+    ("many", {"class": "good"}, "/target/class", '", ...'),
     ("one", {"class": "LABEL_1\0"}, "/target/class", "from 0 to 2"),
     ("one", {"class": 0, "position": 1}, "/target/position", "leave position out"),
     ("tagger", {"class": 0}, "/target", "needs a position"),
@@ -203,6 +206,17 @@ def test_targets_that_are_refused(served, model, target, pointer, part):
     answer = served.post("/analyze", {"text": TEXT, "model": model, "outputs": ["effects"], "target": target})
     assert answer.status == 422, answer.body
     assert answer.json()["pointer"] == pointer and part in answer.json()["detail"], answer.json()
+
+
+def test_a_figure_of_predictions_needs_a_head_for_them(served):
+    for kind in ("predictions", "lens"):
+        answer = served.post("/analyze?format=svg", {"text": TEXT, "model": "one", "figure": {"kind": kind}})
+        assert answer.status == 422 and answer.json()["pointer"] == "/figure/kind" and "has no masked-language-model head" in answer.json()["detail"]
+
+
+def test_a_text_of_one_token_has_no_loss(served):
+    answer = served.post("/analyze", {"input_ids": [5], "model": "gpt2", "outputs": ["effects"], "target": {"loss": True}})
+    assert answer.status == 422 and answer.json()["pointer"] == "/target/loss" and "one token has no loss" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(("model", "target", "also"), [

@@ -21,7 +21,9 @@ typedef struct refusal {
     bool no_content_type;
 } refusal;
 
-#define TEXT "{\"text\":\"a\","
+#define TEXT    "{\"text\":\"a\","
+#define TEN     "abcdefghij"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
 
 static const refusal refusals[] = {
     /* Not JSON: where it stops being that. */
@@ -362,9 +364,23 @@ static const refusal refusals[] = {
     {.name = "format twice", .query = "format=npz&format=json", .pointer = "/format", .says = "twice"},
     {.name = "unknown parameter", .query = "layers=all", .pointer = "/layers", .says = "'layers'"},
     {.name = "broken escape", .query = "format=np%7", .status = 406},
+    {.name = "a NUL in the query", .query = "format=npz%00", .says = "the query has a NUL, %00"},
+    {.name = "a NUL in a name", .query = "form%00at=npz", .says = "the query has a NUL, %00"},
+    {.name = "an unknown name longer than a pointer",
+     .body = "{\"" HUNDRED HUNDRED HUNDRED "\":1}",
+     .pointer = "",
+     .says = "unknown field"},
     {.name = "accepts images", .accept = "image/png", .status = 406},
     {.name = "accepts a type as long as a range", .accept = "application/x", .status = 406},
     {.name = "accepts nothing we have", .accept = "*/*;q=0", .status = 406},
+    {.name = "JSON excluded by a quoted weight",
+     .accept = "application/json; q=\"0\" ;x=1",
+     .operation = HS_TOKENIZE,
+     .status = 406},
+    {.name = "JSON within a quoted string",
+     .accept = "text/plain;a=\"\\\", application/json;b=\"",
+     .operation = HS_TOKENIZE,
+     .status = 406},
     {.name = "JSON excluded", .accept = "application/json;q=0", .operation = HS_TOKENIZE, .status = 406},
     {.name = "npz of tokens", .query = "format=npz", .operation = HS_TOKENIZE, .status = 406},
     {.name = "models as HTML", .operation = HS_MODELS, .accept = "text/html", .status = 406},
