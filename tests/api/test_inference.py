@@ -294,14 +294,17 @@ def test_verdicts_follow_from_intervals_and_chance(run):
     assert "12 of 12 heads" in distance["measured"] and distance["verdict"] in ("no effect", "not decided", "holds")
 
 
-@pytest.fixture(scope="module")
-def commas(headscope, tmp_path_factory):
+def run_of_commas(headscope, folder, layers, n=60):
     """Texts of which most tokens are separators and commas, so that chance meets the criterion about them."""
-    folder = tmp_path_factory.mktemp("commas")
-    lines = [" ".join([word, *"," * (3 + n % 5)]) for n, word in enumerate(60 * ["war", "boat", "the", "river"])]
-    done = corpus(headscope, ndjson(folder / "texts", lines), "--layers", "0,1,6,11", "-o", folder / "out", small=False)
+    lines = [" ".join([word, *"," * (3 + n % 5)]) for n, word in enumerate(n * ["war", "boat", "the", "river"])]
+    done = corpus(headscope, ndjson(folder / "texts", lines), "--layers", layers, "-o", folder / "out", small=False)
     assert done.returncode == 0, done.stderr
     return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def commas(headscope, tmp_path_factory):
+    return run_of_commas(headscope, tmp_path_factory.mktemp("commas"), "0,1,6,11")
 
 
 def test_attention_to_separators_is_judged_by_how_many_there_are(commas):
@@ -313,6 +316,31 @@ def test_attention_to_separators_is_judged_by_how_many_there_are(commas):
     last, early = (data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0))[[3, 1]]
     assert last > 0.5  # the paper's words are met
     assert found["verdict"] == ("does not hold" if last < early else "no effect" if last < 1.04 * spread else found["verdict"])
+
+
+def test_claims_that_chance_meets_have_no_effect(headscope, tmp_path):
+    out = run_of_commas(headscope, tmp_path, "0,3,5,11", 30)  # of which the second, third and fourth are early, middle and last
+    data, found = arrays(out), verdicts(out)
+    totals = {name: data[name].sum(0) for name in data if name.startswith("block_")}
+    _, early, _, last = totals["block_separator_sum"] / totals["block_attention_sum"]
+    assert 0.5 < last < 1.04 * totals["block_separators"] / totals["block_tokens"] and early < last - 0.05
+    assert found["The final layers attend to separators"]["verdict"] == "no effect"
+    _, early, middle, last = totals["block_near_sum"] / totals["block_positive_sum"]
+    due = totals["block_all_near"] / totals["block_all_pairs"]
+    assert max(early, last) < middle - 0.01 and middle < 1.04 * due
+    assert found["Summed similarity gathers along the diagonal in the middle layers"]["verdict"] == "no effect"
+    _, early, middle, last = totals["block_distance_sum"].sum(-1) / totals["block_high"].sum(-1)
+    due = totals["block_all_distance_sum"] / totals["block_all_pairs"]
+    assert early > last + 0.03 > middle + 0.06 and 0.96 * due < middle and early < 1.04 * due
+    assert found["Early layers are long-range, middle ones short, the last in between"]["verdict"] == "no effect"
+
+
+def test_attention_to_separators_beyond_chance_holds(headscope, tmp_path):
+    out = run_of_commas(headscope, tmp_path, "0,3,4,5", 30)
+    data = arrays(out)
+    _, early, _, last = data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0)
+    assert early < 0.5 and last > 1.06 * data["block_separators"].sum() / data["block_tokens"].sum()
+    assert verdicts(out)["The final layers attend to separators"]["verdict"] == "holds"
 
 
 def test_the_diagonal_has_chance_beside_it(commas):
