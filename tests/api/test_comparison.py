@@ -232,6 +232,15 @@ def test_other_texts_are_warned_of_and_other_thresholds_refused(headscope, train
     assert "has no threshold 0.3, at which runs are shown; it has [0.2,0.4]. Run it again with --thresholds" in errors
 
 
+def test_runs_of_other_layers_have_none_in_common(headscope, tmp_path):
+    lines = ndjson(tmp_path / "in.jsonl", texts(3, seed=8))
+    for layer in ("0", "2"):
+        assert corpus(headscope, lines, "-o", tmp_path / layer, "--layers", layer, "--max-tokens", "24", small=False).returncode == 0
+    code, _, errors = compare(headscope, tmp_path / "0", tmp_path / "2", "-o", tmp_path / "c.json")
+    assert code == 0 and "The runs have no layer in common, so layers and heads are not compared." in errors
+    assert json.loads((tmp_path / "c.json").read_text())["layers"] == []
+
+
 def test_syntax_is_followed_over_runs(headscope, models, tmp_path):
     choose = random.Random(4)
     (tmp_path / "bank.conllu").write_text("\n".join(sentence(choose, n)[0] for n in range(12)))

@@ -434,6 +434,18 @@ def plain_run(tmp_path_factory):
     return folder / "out"
 
 
+def test_a_run_whose_texts_are_gone_is_neither_resumed_nor_merged(plain_run, tmp_path):
+    texts, options = plain_run.parent / "in.jsonl", ["--layers=0,2", "--search-texts=2"]
+    for shard in (0, 1):
+        subprocess.run([HEADSCOPE, "corpus", texts, "-o", tmp_path / str(shard), *options, "--shard", f"{shard}/2"], check=True, capture_output=True)
+    (tmp_path / "1" / "search.sqlite").unlink()
+    for arguments, says in ((["corpus", texts, "-o", tmp_path / "1", *options, "--shard", "1/2", "--resume"], "start again in another folder"),
+                            (["merge", "-o", tmp_path / "all", tmp_path / "0", tmp_path / "1"], "count this shard again")):
+        done = subprocess.run([HEADSCOPE, *arguments], capture_output=True, text=True)
+        assert done.returncode == 1 and f"{tmp_path}/1/search.sqlite' is missing: {says}" in done.stderr, done.stderr
+    assert not (tmp_path / "all" / "state").exists()
+
+
 def test_texts_without_parts_of_speech_are_not_searched_for_them(plain_run):
     """An empty answer would say that the head pairs no nouns."""
     for condition in ("pos=NOUN", "rel=nsubj,text=war"):

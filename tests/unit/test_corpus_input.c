@@ -235,6 +235,44 @@ START_TEST(a_line_end_at_the_bound_is_survived)
 }
 END_TEST
 
+/* ---- going on ---- */
+
+/* An input, and why a run that read "a", "b" and "c" of another one does not go on with it; NULL: it does. */
+static const struct {
+    const char *input, *refusal;
+} continued[] = {
+    {"a\nb\nc\nd\n", NULL},
+    {"a\nb\nc\n", NULL}, /* nothing is left */
+    {"a\nb\n", "it has fewer lines than were done"},
+    {"a\n\n\nb\n", "it has fewer lines than were done"},
+    {"a\nB\nc\nd\n", "the lines that were done read otherwise now"},
+    {"a\nB\nc\n", "the lines that were done read otherwise now"},
+    {"a\nbb\nc\nd\n", "the lines that were done read otherwise now"},
+};
+
+START_TEST(a_run_goes_on_with_the_same_input_only)
+{
+    const hs__input_format format = {.format = HS__FORMAT_TEXT};
+    const char *path = file_of("a\nb\nc\nd\n", 8);
+    hs__record_stream *stream = NULL;
+    hs__input_position done;
+    hs__record line;
+    hs_error err = {0};
+    ck_assert_int_eq(hs__record_stream_open(&path, 1, &format, NULL, &stream, &err), HS_OK);
+    for (size_t k = 0; k < 3; k++)
+        ck_assert_int_eq(hs__record_stream_next(stream, &line, &err), HS_OK);
+    hs__record_stream_position(stream, &done);
+    hs__record_stream_close(stream);
+    path = file_of(continued[_i].input, strlen(continued[_i].input));
+    ck_assert_int_eq(hs__record_stream_open(&path, 1, &format, NULL, &stream, &err), HS_OK);
+    const hs_status st = hs__record_stream_skip(stream, &done, &err);
+    ck_assert_int_eq(st, continued[_i].refusal ? HS_INVALID : HS_OK);
+    if (continued[_i].refusal)
+        ck_assert_msg(strstr(err.text, continued[_i].refusal), "%s", err.text);
+    hs__record_stream_close(stream);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus input");
@@ -245,6 +283,7 @@ int main(void)
     tcase_add_loop_test(tc, pieces_of_any_size_give_the_same_rows, 0, sizeof cases / sizeof *cases);
     tcase_add_test(tc, a_field_without_an_end_is_bounded);
     tcase_add_test(tc, a_line_end_at_the_bound_is_survived);
+    tcase_add_loop_test(tc, a_run_goes_on_with_the_same_input_only, 0, sizeof continued / sizeof *continued);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
 }
