@@ -832,6 +832,29 @@ out:
     return exit_code;
 }
 
+/* Refuses options that the format leaves without effect; returns HS_EXIT_DONE if there are none. */
+static int format_options_check(const hs_command *command, const analyze_options *options)
+{
+    const char *format = format_choose(options);
+    const bool is_binary = strcmp(format, "npz") == 0 || strcmp(format, "safetensors") == 0;
+    const bool is_figure = !is_binary && strcmp(format, "json") != 0;
+    const char *of_binary = options->names                              ? "names"
+                            : json_object_get(options->fields, "dtype") ? "dtype"
+                                                                        : NULL;
+    if (of_binary && !is_binary)
+        return hs__usage_error(
+            command,
+            "--%s is of binary arrays; add --format npz or safetensors, or -o with a file of that ending",
+            of_binary);
+    if (is_figure && !options->plots && json_object_get(options->fields, "outputs"))
+        return hs__usage_error(
+            command,
+            "--outputs is of arrays, and %s has a figure or its numbers: leave it out, and choose with "
+            "--figure",
+            format);
+    return HS_EXIT_DONE;
+}
+
 /* Checks the options that depend on each other; returns HS_EXIT_DONE if they agree. */
 static int formats_check(const hs_command *command, const analyze_options *options)
 {
@@ -845,12 +868,9 @@ static int formats_check(const hs_command *command, const analyze_options *optio
             options->plots ? ".svg, .pdf or .csv"
                            : ".json, .npz, .safetensors, .svg, .pdf or .csv, or choose with "
                              "--format");
-    if (options->names && strcmp(format_choose(options), "json") == 0)
-        return hs__usage_error(command, "--names are of binary arrays; add --format npz or safetensors, or "
-                                        "-o with a file of that ending");
     if (!is_text && !options->output && isatty(STDOUT_FILENO))
         return hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
-    return HS_EXIT_DONE;
+    return format_options_check(command, options);
 }
 
 static int main_of(const hs_command *command, int argc, char **argv, bool plots)

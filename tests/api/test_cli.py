@@ -157,6 +157,9 @@ def test_refused_values_are_named_once_and_by_their_option(arguments, says):
     (["help", "serve", "extra"], "there is nothing to do with 'extra'"),
     (["--help", "--man", "extra"], "there is nothing to do with 'extra'"),
     (["version", "extra"], "there is nothing to do with 'extra'"),
+    (["analyze", "--dtype", "f2"], "--dtype is of binary arrays; add --format npz"),
+    (["analyze", "--names", "hooks", "-o", "x.svg"], "--names is of binary arrays; add --format npz"),
+    (["analyze", "--outputs", "pairs", "-o", "x.pdf"], "--outputs is of arrays, and pdf has a figure or its numbers: leave it out"),
     (["analyze", "--figure", '{"kind": "none"}', "--format", "svg"], '--figure kind is "none"; it must be one of "head"'),
     (["plot", "a", "--kind", "none"], '--kind is "none"; it must be one of "head"'),
 ])
@@ -550,7 +553,7 @@ def test_analyze_passes_every_option_on():
     done = headscope("analyze", "--text-pair", "Another.", "--max-tokens", "12", "--layers=0,-1", "--heads", "3,5",
                      "--outputs", "attentions,similarities,pairs", "--normalize", "max", "--threshold", "0.2",
                      "--attention-threshold", "0.4", "--max-pairs", "3", "--special-tokens", "mask",
-                     "--split-special-tokens", "--digits", "3", "--dtype", "f4", "--reduce", "none",
+                     "--split-special-tokens", "--digits", "3", "--reduce", "none",
                      text=b"Paris is the [MASK] of France")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -758,9 +761,9 @@ def test_the_tokenizer_of_another_folder(tmp_path, no_tokenizer):
     snapshot.mkdir(parents=True)
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         (snapshot / name).symlink_to(Path(MINI) / name)
-    expected = headscope("analyze", "--outputs", "summary", "--format", "csv", text=b"The war.").stdout
+    expected = headscope("analyze", "--format", "csv", text=b"The war.").stdout
     for tokenizer in (MINI, "org/small"):
-        done = headscope("analyze", "--model", no_tokenizer, "--tokenizer", tokenizer, "--outputs", "summary", "--format", "csv",
+        done = headscope("analyze", "--model", no_tokenizer, "--tokenizer", tokenizer, "--format", "csv",
                          text=b"The war.", environment={"HF_HUB_CACHE": str(tmp_path / "hub")})
         assert done.returncode == 0 and done.stdout == expected, done.stderr
     done = headscope("models", "--model", no_tokenizer, "--tokenizer", MINI, "--model", "mini")
