@@ -1,4 +1,5 @@
 """Models by name while the server runs: fetched from a stand-in of the hub, loaded again, removed; and at the start."""
+import fcntl
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import HEADSCOPE, MINI, PATIENCE, occupied, until
-from hub import Hub
+from hub import Hub, etag
 
 FILES = {name: (Path(MINI) / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors")}
 NAME = "org/small-bert"
@@ -136,6 +137,20 @@ def test_a_hub_that_drips_can_be_left(start_server, place, hub):
         assert server.wait() == 0
     finally:
         hub.dripping.clear()
+
+
+def test_a_wait_for_the_download_of_another_program_can_be_left(server, place, hub):
+    cache = Path(place["HF_HUB_CACHE"])
+    blob = etag("model.safetensors", FILES["model.safetensors"])
+    lock = cache / ".locks" / "models--org--small-bert" / f"{blob}.lock"
+    lock.parent.mkdir(parents=True)
+    with open(lock, "w", encoding="ascii") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert server.post("/models", {"name": NAME}).status == 202
+        until(lambda: server.get("/pull").json().get("file") == "model.safetensors")
+        assert server.post("/pull/cancel", b"").status == 200
+        assert events(server)[-1]["state"] == "cancelled"
+    assert names(server) == ["mini"] and not list((cache / "models--org--small-bert" / "blobs").glob(f"{blob}*"))
 
 
 def test_a_stop_ends_the_download_of_the_start(place, hub):
