@@ -59,6 +59,7 @@ export interface Report {
   focal_share_sum: number[][][];
   attention_mass: number[][][];
   masked?: { tokens: number; accuracy: number | null; loss: number | null }; // if it was requested
+  syntax?: unknown; // of texts in CoNLL-U files
   profiles_entropy?: number[][]; // not in reports of earlier versions, as the profiles below
   normalized_hist: number[][][];
   column_hist: number[][][];

@@ -133,6 +133,8 @@ test("a typical text of a run is analysed with its stack, source and target, and
   assert.equal(source, "One house.");
   const has = (options, chosen = "pattern") => bysOf(report(options), chosen).includes("previous");
   assert.deepEqual([has({ stack: "cross" }), has({ stack: "decoder" }), has({ stack: "cross" }, "previous")], [false, true, true]);
+  const parses = (more, chosen = "pattern") => bysOf({ ...report({}), ...more }, chosen).includes("syntax_attention");
+  assert.deepEqual([parses({}), parses({ syntax: {} }), parses({}, "syntax_attention")], [false, true, true]);
 });
 
 test("over both texts, tokens of the target attend to those of the text", () => {

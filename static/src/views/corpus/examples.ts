@@ -18,9 +18,13 @@ export const isOfAttention = (by: By): boolean => OF_ATTENTION.includes(by);
 // Figures that compare a token with itself or its neighbours. Cross heads have none of them.
 const OF_ONE_TEXT: readonly TypicalBy[] = ["self", "previous", "next"];
 
-// Those to choose from, with the chosen one of a link.
-export const bysOf = ({ provenance }: Report, chosen: TypicalBy): readonly TypicalBy[] =>
-  TYPICAL_BYS.filter((by) => by === chosen || provenance.options.stack !== "cross" || !OF_ONE_TEXT.includes(by));
+const OF_SYNTAX: readonly TypicalBy[] = ["syntax_attention", "syntax_similarity"];
+
+// Those to choose from, with the chosen one of a link. The server refuses the others.
+export function bysOf({ provenance, syntax }: Report, chosen: TypicalBy): readonly TypicalBy[] {
+  const without = [...(provenance.options.stack === "cross" ? OF_ONE_TEXT : []), ...(syntax ? [] : OF_SYNTAX)];
+  return TYPICAL_BYS.filter((by) => by === chosen || !without.includes(by));
+}
 
 // The texts as the run took them. A decoder's examples have the target as their text.
 export function inputOf({ model = "" }: Run, { provenance }: Report, { body, source }: Example): Partial<State> {
