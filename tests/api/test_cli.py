@@ -463,6 +463,7 @@ def test_a_folder_is_no_input(tmp_path):
     (["models", "--model", "x=/nonexistent"], b"/nonexistent"),
     (["models", "/nonexistent"], b"/nonexistent"),
     (["serve", "--listen", "127.0.0.1:0", "--model", "noname"], b"there is no folder 'noname'"),
+    (["serve", "--listen", "127.0.0.1:0", "--model", f"x={MINI}", "--model", f"x={MINI}"], b"two models are named 'x': give one another name"),
     (["models", "--model", "x"], b"there is no folder 'x'"),
 
 ])

@@ -333,6 +333,7 @@ def test_refused_options(headscope, tmp_path, arguments):
     ("--max-tokens", "513", "is 513; it must be an integer from 2 to 512"),
     ("--max-tokens", "+8", 'is "+8"; expected an integer'),
     ("--sentence-ends", "the,nowordofit", 'is "nowordofit"; it must be a token of the model\'s vocabulary'),
+    ("--map-bins", "1", 'is "1"; it must be an integer from 2 to 4096'),
     ("--masked-share", "2", 'is "2"; it must be a number in [0, 1]'),
     ("--mask-seed", "-1", 'is "-1"; it must be an integer from 0 to 2^63 - 1'),
     ("--field", 1000 * "a", "it must be a name of less than"),

@@ -150,6 +150,16 @@ def test_refusals(served, model, fields, pointer, words):
     assert words in answer.json()["detail"]
 
 
+def test_keys_and_values_of_a_text_have_a_limit(start_server, tmp_path):
+    folder = family_gpt2.write_random(tmp_path / "model", n_layers=4, hidden=256)  # 8 KiB a token
+    server = start_server("--model", f"wide={folder}", "--max-maps", "1M")
+    fields = {"text": TEXT, "model": "wide", "outputs": []}
+    assert server.post("/analyze", {**fields, "max_new_tokens": 2}).status == 200
+    answer = server.post("/analyze", {**fields, "max_new_tokens": 128})
+    assert answer.status == 422 and answer.json()["pointer"] == "/max_new_tokens"
+    assert "the limit is 1.0 MB: send a shorter text or fewer new tokens; --max-maps raises the limit" in answer.json()["detail"]
+
+
 def test_positions_limit_ids(served, folders):
     n = next(m["max_tokens"] for m in served.get("/models").json()["models"] if m["name"] == "gpt2")
     answer = served.post("/analyze", {"model": "gpt2", "input_ids": [5] * (n - 2), "max_new_tokens": 3})

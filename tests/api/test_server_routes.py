@@ -303,6 +303,13 @@ def test_made_up_methods_and_names_of_models_make_no_odd_series(start_server):
     assert server.requests(model='a\\"b\\\\c', route="/tokenize", status="200") == 1
 
 
+def test_names_of_models_are_escaped_in_metrics(start_server):
+    name = 'a"\\\n}'
+    server = start_server("--model", f"{name}={MINI}")
+    assert server.post("/analyze", {"text": "a", "model": name}).status == 200
+    assert '{method="POST",route="/analyze",status="200",model="a\\"\\\\\\n}"} 1\n' in server.get("/metrics").body.decode()
+
+
 def test_histograms_add_up(server):
     metrics = server.metrics()
     name = "headscope_request_seconds"

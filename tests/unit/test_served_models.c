@@ -105,6 +105,39 @@ START_TEST(models_in_use_and_the_default_stay)
 }
 END_TEST
 
+START_TEST(an_api_without_models_says_so)
+{
+    hs_api *api = NULL;
+    hs_response response;
+    const hs_request request = api_request(HS_ANALYZE, "{\"text\":\"a\"}");
+    ck_assert_int_eq(hs_api_create(&(hs_api_options){0}, &api, NULL), HS_OK);
+    hs_api_handle(api, &request, &response);
+    ck_assert_int_eq(response.status, 404);
+    json_t *problem = api_json(&response);
+    ck_assert_str_eq(json_string_value(json_object_get(problem, "detail")),
+                     "no model is loaded: start the server with --model");
+    json_decref(problem);
+    hs_api_destroy(api);
+}
+END_TEST
+
+START_TEST(a_name_that_is_too_long_is_refused)
+{
+    api_fixture f;
+    atomic_int freed = 0;
+    hs_error err = {0};
+    char name[HS_MODEL_NAME_BYTES + 1] = "";
+    memset(name, 'a', HS_MODEL_NAME_BYTES);
+    api_open(&(hs_api_options){0}, &f);
+    ck_assert_int_eq(put(&f, name, &freed, &err), HS_INVALID);
+    ck_assert_str_eq(err.text, "a model's name has at most 255 bytes");
+    name[HS_MODEL_NAME_BYTES - 1] = '\0';
+    ck_assert_int_eq(put(&f, name, &freed, &err), HS_OK);
+    ck_assert_int_eq(hs_api_model_remove(f.api, name, NULL), HS_OK);
+    api_close(&f);
+}
+END_TEST
+
 /* Memory runs out in each of the allocations for three workers: the model from before is served as before. */
 START_TEST(a_change_that_fails_for_memory_changes_nothing)
 {
@@ -203,6 +236,8 @@ int main(void)
     tcase_add_test(tests, a_request_keeps_the_model_that_its_name_stood_for);
     tcase_add_test(tests, names_that_left_do_not_count);
     tcase_add_test(tests, models_in_use_and_the_default_stay);
+    tcase_add_test(tests, an_api_without_models_says_so);
+    tcase_add_test(tests, a_name_that_is_too_long_is_refused);
     tcase_add_test(tests, a_change_that_fails_for_memory_changes_nothing);
     tcase_add_test(tests, a_digest_that_failed_for_memory_is_tried_again);
     tcase_add_test(tests, models_change_while_threads_ask);
