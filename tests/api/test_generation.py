@@ -153,7 +153,7 @@ def test_refusals(served, model, fields, pointer, words):
 def test_keys_and_values_of_a_text_have_a_limit(start_server, tmp_path):
     folder = family_gpt2.write_random(tmp_path / "model", n_layers=4, hidden=256)  # 8 KiB a token
     server = start_server("--model", f"wide={folder}", "--max-maps", "1M")
-    fields = {"text": TEXT, "model": "wide", "outputs": []}
+    fields = {"text": TEXT, "model": "wide", "outputs": [], "max_tokens": 200}
     assert server.post("/analyze", {**fields, "max_new_tokens": 2}).status == 200
     answer = server.post("/analyze", {**fields, "max_new_tokens": 128})
     assert answer.status == 422 and answer.json()["pointer"] == "/max_new_tokens"
