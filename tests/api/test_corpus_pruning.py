@@ -253,3 +253,20 @@ def test_it_is_refused_without_a_loss(headscope, path, tmp_path):
     folder = family_llama.write_random(tmp_path / "x", headless=True)
     done = corpus(headscope, path, "-o", tmp_path / "out", "--model", folder, "--pruning-share", "0.5", small=False)
     assert done.returncode == 1 and "it must be 0: this model predicts no tokens, and there is no label_field" in done.stderr
+
+
+def test_too_few_texts_have_no_curve(headscope, path, tmp_path):
+    (tmp_path / "one.jsonl").write_text(path.read_text().partition("\n")[0] + "\n")
+    folder = family_gpt2.write_random(tmp_path / "model", n_layers=1)
+    done = corpus(headscope, tmp_path / "one.jsonl", "-o", tmp_path / "out", "--model", folder, "--max-tokens", WINDOW, "--pruning-share", "1", small=False)
+    assert done.returncode == 0, done.stderr
+    assert "pruning" not in report(tmp_path / "out") and not [name for name in arrays(tmp_path / "out") if name.startswith("pruning_")]
+    assert 'id="pruning"' not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_model_of_one_head_has_one_order(headscope, path, tmp_path):
+    folder = family_gpt2.write_random(tmp_path / "model", n_layers=1, n_heads=1)
+    said, data = run(headscope, path, tmp_path / "out", "--model", folder, "--pruning-share", "0.2")
+    assert said["heads"] == [0, 1] and said["orders"] == 1 and not data["pruning_rank"].any()
+    losses = data["pruning_loss_sum"]
+    assert (losses[:, 0] == losses[0, 0]).all() and losses[0, 0, 0] != losses[0, 0, 1]  # all orders are the same
