@@ -496,6 +496,8 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog_model *model
         return st;
     job->model = model->model;
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
+    if (!st && settings[hs__setting_find("mask_seed")] && !settings[hs__setting_find("masked_share")])
+        return hs_fail(err, HS_INVALID, "--mask-seed is of --masked-share; give the fraction of tokens, too");
     if (!st) {
         hs__corpus_stack_choose(job, model->engine, model->decoder);
         st = filter_read(o, job, filter, err);

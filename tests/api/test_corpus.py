@@ -336,6 +336,7 @@ def test_refused_options(headscope, tmp_path, arguments):
     ("--map-bins", "1", 'is "1"; it must be an integer from 2 to 4096'),
     ("--masked-share", "2", 'is "2"; it must be a number in [0, 1]'),
     ("--mask-seed", "-1", 'is "-1"; it must be an integer from 0 to 2^63 - 1'),
+    ("--mask-seed", "7", "is of --masked-share; give the fraction of tokens, too"),
     ("--field", 1000 * "a", "it must be a name of less than"),
 ])
 def test_a_refused_setting_is_quoted(headscope, tmp_path, option, value, why):

@@ -56,7 +56,7 @@ static void text_add(hs__text_index *index, const hs_tokenizer *tokenizer, size_
                                                         0.9f - 0.2f * (float)i};
         }
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++)
-        figures[k] = (float)(number + k % 7) / 10;
+        figures[k] = k % HS__TOP_FIGURES == HS__TOP_SYNTAX_SIMILARITY ? NAN : (float)(number + k % 7) / 10;
     const hs__indexed_text indexed = {.number = number,
                                       .line = number + 1,
                                       .file = "texts.conllu",
