@@ -48,12 +48,6 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
 int hs__http_status(hs_status status)
 {
     switch (status) {
-    case HS_OK:
-        return 200;
-    case HS_BAD_REQUEST:
-        return 400;
-    case HS_NOT_FOUND:
-        return 404;
     case HS_TOO_LARGE:
     case HS_INVALID:
         return 422;

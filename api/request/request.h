@@ -45,7 +45,7 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
     HS_PRINTF(4, 5);
 /* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
 int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);
-/* Returns the HTTP status for an error of the program. */
+/* Returns the HTTP status for what a job failed with. Its text is valid UTF-8, and its model is there. */
 int hs__http_status(hs_status status);
 
 /* Returns the length of the longest prefix of at most 64 bytes that cuts no UTF-8 character. For names in

@@ -261,7 +261,7 @@ void hs__trie_finish(hs__trie *trie);
 /* Walks from a node along a string. Returns the last node, or HS__TRIE_NONE. */
 uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
 
-/* Returns the id of a string, or -1. */
+/* Returns the id of a string in a trie that was built, or -1. */
 int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes);
 
 /* Returns the child of a node for one byte, or HS__TRIE_NONE. */

@@ -117,8 +117,6 @@ uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, s
 
 int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes)
 {
-    if (!trie->n_nodes)
-        return -1;
     const uint32_t node = hs__trie_walk(trie, HS__TRIE_ROOT, bytes, n_bytes);
     return node == HS__TRIE_NONE ? -1 : trie->nodes[node].id;
 }
