@@ -237,9 +237,8 @@ typedef struct hs__trie_node {
 } hs__trie_node;
 
 typedef struct hs__trie {
-    uint32_t n_nodes;     /* 0: empty, nothing matches */
-    hs__trie_node *nodes; /* [n_nodes + 1] */
-    uint8_t *label;       /* [n_nodes]: the byte that leads to a node, ascending among siblings */
+    hs__trie_node *nodes; /* the root, and behind all nodes one that ends the children of the last */
+    uint8_t *label;       /* the byte that leads to a node, ascending among siblings */
 } hs__trie;
 
 /* A vocabulary entry: a string and its id. Not NUL-terminated. */

@@ -94,7 +94,6 @@ hs_status hs__trie_build(hs__token_entry *entries, size_t n_entries, hs__trie *r
         n = expand(ret_trie, &r, entries, node, depth, n);
     }
     ret_trie->nodes[n_nodes] = (hs__trie_node){n, -1};
-    ret_trie->n_nodes = n;
 out:
     free(r.low);
     free(r.high);
