@@ -97,25 +97,61 @@ def test_a_failing_process_ends_the_others(data, tmp_path):
     assert done.returncode == 1
 
 
-def test_penalty_and_decay_hold_attention_logits_down(data, tmp_path):
-    """Trained on from the same weights, the mean square of attention logits ends lower with the penalty than without."""
+@pytest.mark.parametrize("which, without, with_it, most", [
+    (0, ("--penalty", 0, "--decay-query-key", 0), ("--penalty", 0.3, "--decay-query-key", 1), 0.7),
+    (1, ("--sparse", 0), ("--sparse", 3), 0.9),
+], ids=["attention logits", "spread of outputs"])
+def test_penalties_hold_down_what_they_name(data, tmp_path, which, without, with_it, most):
+    """Trained on from the same weights, logit_size and output_spread end lower with their penalty than without."""
     torch = pytest.importorskip("torch")
     python(RECIPE / "pretrain.py", data, tmp_path / "first", *SMALL, "--plan", "2:32:200", folder=tmp_path)
-    sizes = {}
+    sizes = []
     sys.path.insert(0, str(RECIPE))
     from network import load
     from pretrain import Data
     read = Data(str(data), "cpu")
-    for penalty, decay in ((0, 0), (0.3, 1)):
-        out = tmp_path / f"with-{penalty}"
-        python(RECIPE / "pretrain.py", data, out, *SMALL, "--from", tmp_path / "first", "--plan", "2:32:100",
-               "--penalty", penalty, "--decay-query-key", decay, folder=tmp_path)
+    for name, options in (("without", without), ("with", with_it)):
+        python(RECIPE / "pretrain.py", data, tmp_path / name, *SMALL, "--from", tmp_path / "first", "--plan", "2:32:100",
+               *options, folder=tmp_path)
         *inputs, _ = read.batch(64, 32, torch.Generator().manual_seed(3), 0.2)
         found = []
-        load(str(out))(*inputs, 0, found)
+        load(str(tmp_path / name))(*inputs, 0, found)
         assert len(found) == 2
-        sizes[penalty] = sum(size.item() for size in found)
-    assert 0 < sizes[0.3] < 0.7 * sizes[0]
+        sizes.append(sum(size[which].item() for size in found))
+    assert 0 < sizes[1] < most * sizes[0]
+
+
+def test_output_spread_is_1_if_all_tokens_get_as_much():
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(RECIPE))
+    from network import output_spread
+    special = torch.tensor([[True] + [False] * 16 + [True]])
+    even, one = torch.full((1, 1, 18, 4), 50.0), torch.zeros(1, 1, 18, 4)
+    even[0, 0, [0, -1]] = 0
+    assert output_spread(even, special) == pytest.approx(1, abs=1e-3)
+    one[0, 0, 5] = 1e3
+    assert output_spread(one, special) == pytest.approx(0.65, abs=1e-3)  # one of 16 tokens gets all: 1 / 4 is enough
+    one[0, 0, 0] = 1e3
+    assert output_spread(one, special) == pytest.approx(0.65 + 1 / 2, abs=1e-3)  # [CLS] gets as much as all others
+    half = even.clone()
+    half[0, 0, 1:9] = 0
+    assert output_spread(half, special) == pytest.approx(0.5 ** 0.5, abs=1e-3)
+
+
+def test_packed_windows_hold_sentences_from_anywhere(data):
+    """Every row is [CLS], text, [SEP]; most sentences do not follow the one before in the articles."""
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(RECIPE))
+    from pretrain import CLS, SEP, Data
+    n, T, read = 200, 60, Data(str(data), "cpu", packed=1.0)
+    ids, types, special = read.windows(n, T, torch.Generator().manual_seed(0), plain=False, held_out=False)
+    assert (types == 0).all() and (special.sum(1) == 2).all()
+    assert (ids[:, 0] == CLS).all() and (ids[:, -1] == SEP).all()
+    place = read.sentences(n, T, 0, read.split, torch.Generator().manual_seed(0))
+    steps = place[:, 2:] - place[:, 1:-1]
+    jumps = steps != 1
+    assert 1 <= jumps.sum(1).float().mean() <= 6 and torch.isin(place[:, 1], read.starts).float().mean() > 0.95
+    assert torch.isin(place[:, 2:][jumps], read.starts).float().mean() > 0.95
 
 
 def test_windows_are_as_berts(data):
