@@ -125,8 +125,9 @@ static int surplus(const char *argument)
 {
     hs__print(stderr,
               "headscope: there is nothing to do with '%s'; help takes one command, and version takes "
-              "nothing\nTry 'headscope --help'.\n",
+              "nothing\n",
               argument);
+    fputs("Try 'headscope --help'.\n", stderr);
     return HS_EXIT_USAGE;
 }
 
