@@ -100,9 +100,11 @@ def test_a_failing_process_ends_the_others(data, tmp_path):
 @pytest.mark.parametrize("which, without, with_it, most", [
     (0, ("--penalty", 0, "--decay-query-key", 0), ("--penalty", 0.3, "--decay-query-key", 1), 0.7),
     (1, ("--sparse", 0), ("--sparse", 3), 0.9),
-], ids=["attention logits", "spread of outputs"])
+    (2, ("--apart", 0), ("--apart", 3), 0.9),
+    (3, ("--rest", 0), ("--rest", 3), 0.5),
+], ids=["attention logits", "spread of outputs", "overlap of heads", "attention that misses separators"])
 def test_penalties_hold_down_what_they_name(data, tmp_path, which, without, with_it, most):
-    """Trained on from the same weights, logit_size and output_spread end lower with their penalty than without."""
+    """Trained on from the same weights, each measure ends lower with its penalty than without."""
     torch = pytest.importorskip("torch")
     python(RECIPE / "pretrain.py", data, tmp_path / "first", *SMALL, "--plan", "2:32:200", folder=tmp_path)
     sizes = []
@@ -114,44 +116,59 @@ def test_penalties_hold_down_what_they_name(data, tmp_path, which, without, with
         python(RECIPE / "pretrain.py", data, tmp_path / name, *SMALL, "--from", tmp_path / "first", "--plan", "2:32:100",
                *options, folder=tmp_path)
         *inputs, _ = read.batch(64, 32, torch.Generator().manual_seed(3), 0.2)
-        found = []
-        load(str(tmp_path / name))(*inputs, 0, found)
-        assert len(found) == 2
-        sizes.append(sum(size[which].item() for size in found))
+        _, penalties = load(str(tmp_path / name))(*inputs, 0, read.kinds[inputs[0]])
+        assert penalties.shape == (2, 4)
+        sizes.append(penalties[:, which].sum().item())
     assert 0 < sizes[1] < most * sizes[0]
 
 
-def test_output_spread_is_1_if_all_tokens_get_as_much():
+def test_output_spread_is_least_if_some_tokens_get_all():
     torch = pytest.importorskip("torch")
     sys.path.insert(0, str(RECIPE))
-    from network import output_spread
-    special = torch.tensor([[True] + [False] * 16 + [True]])
-    even, one = torch.full((1, 1, 18, 4), 50.0), torch.zeros(1, 1, 18, 4)
-    even[0, 0, [0, -1]] = 0
-    assert output_spread(even, special) == pytest.approx(1, abs=1e-3)
-    one[0, 0, 5] = 1e3
-    assert output_spread(one, special) == pytest.approx(0.65, abs=1e-3)  # one of 16 tokens gets all: 1 / 4 is enough
-    one[0, 0, 0] = 1e3
-    assert output_spread(one, special) == pytest.approx(0.65 + 1 / 2, abs=1e-3)  # [CLS] gets as much as all others
-    half = even.clone()
-    half[0, 0, 1:9] = 0
-    assert output_spread(half, special) == pytest.approx(0.5 ** 0.5, abs=1e-3)
+    from penalties import output_spread
+    text = torch.tensor([[False] + [True] * 16 + [False]])
+
+    def spread(where, norm=2.0):
+        squares = torch.zeros(1, 1, 18)
+        squares[0, 0, where] = norm ** 2
+        return output_spread(squares, text).item()
+
+    assert spread(range(1, 17)) == pytest.approx(1 - 0.75)
+    assert spread(range(1, 9)) == pytest.approx(0, abs=1e-6)  # half of the tokens: 0.71 is in the range
+    assert spread([5]) == pytest.approx(0.5 - 1 / 4)          # one of 16
+    assert spread([0, *range(1, 9)]) == pytest.approx(1 / 9)  # [CLS] gets a ninth
+    assert spread(range(1, 9), 4.0) == pytest.approx(8 / 18 / 2)  # each is 1 above the most
 
 
-def test_packed_windows_hold_sentences_from_anywhere(data):
-    """Every row is [CLS], text, [SEP]; most sentences do not follow the one before in the articles."""
+def test_head_overlap_is_the_cosine_between_profiles():
     torch = pytest.importorskip("torch")
     sys.path.insert(0, str(RECIPE))
-    from pretrain import CLS, SEP, Data
-    n, T, read = 200, 60, Data(str(data), "cpu", packed=1.0)
-    ids, types, special = read.windows(n, T, torch.Generator().manual_seed(0), plain=False, held_out=False)
-    assert (types == 0).all() and (special.sum(1) == 2).all()
-    assert (ids[:, 0] == CLS).all() and (ids[:, -1] == SEP).all()
-    place = read.sentences(n, T, 0, read.split, torch.Generator().manual_seed(0))
-    steps = place[:, 2:] - place[:, 1:-1]
-    jumps = steps != 1
-    assert 1 <= jumps.sum(1).float().mean() <= 6 and torch.isin(place[:, 1], read.starts).float().mean() > 0.95
-    assert torch.isin(place[:, 2:][jumps], read.starts).float().mean() > 0.95
+    from penalties import head_overlap
+    squares = torch.zeros(1, 2, 8)
+    squares[0, :, 1:5], text = torch.tensor([[9.0] * 4, [4.0] * 4]), torch.ones(1, 8, dtype=torch.bool)
+    assert head_overlap(squares, text).item() == pytest.approx(1)
+    squares[0, 1] = torch.tensor([0, 0, 0, 1.0, 1, 1, 1, 0])
+    assert head_overlap(squares, text).item() == pytest.approx(0.5)
+    squares[0, 1] = torch.tensor([0, 0, 0, 0, 0, 1.0, 1, 1])
+    assert head_overlap(squares, text).item() == pytest.approx(0.3)  # there is enough
+
+
+def test_separators_of_the_own_sentence_count_most():
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(RECIPE))
+    from penalties import kinds_of, separator_lack, separator_weights
+    vocab = ["[CLS]", "[SEP]", ".", ",", "word"]
+    kinds = kinds_of(vocab)[torch.tensor([[0, 4, 3, 4, 2, 4, 4, 2, 4, 1]])]
+    weights = separator_weights(kinds)
+    assert weights[0, 1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0.25, 0, 0.25]
+    assert weights[0, 5].tolist() == [0, 0, 0.25, 0, 1, 0, 0, 1, 0, 0.25]
+    assert weights[0, 8].tolist() == [0, 0, 0.25, 0, 0.25, 0, 0, 1, 0, 1]
+    even = torch.zeros(1, 1, 10, 10)
+    own = weights.sum(-1) / 10
+    assert separator_lack(even, weights).item() == pytest.approx((0.5 - own).mean().item())
+    column = even.clone()
+    column[..., 9] = 50  # all attention to [SEP]: too much, and too little to others' own
+    assert separator_lack(column, weights).item() == pytest.approx(0.25 + 0.25 * 0.8, abs=1e-4)
 
 
 def test_windows_are_as_berts(data):
