@@ -90,7 +90,8 @@ class Case:
         self.keep = ~self.special if masks or self.special.all() else np.ones(len(self.ids), bool)
         self.folder, self.model = folder, checkpoint.load(folder)
         self.heads, self.similarities = reference_heads(folder, tuple(self.ids), tuple(types))
-        self.centered = None  # outputs less their mean, if the answer has their similarities
+        self.vectors = self.heads.outputs  # what similarities are of, before centring
+        self.centered = None  # the vectors less their mean, if the answer has their similarities
         vocab = (folder / "vocab.txt").read_text().split("\n")
         self.ends = {vocab.index(token) for token in ".!?"}
         self.sentence_ids = analysis.sentences(self.ids, types, self.special, self.ends)
@@ -131,11 +132,11 @@ def check_maps(case):
 def scale(case, name, l, h, expected):
     """The largest value of a head's array. Two or three tokens have so few similarities that the terms of all may
     cancel. The largest squared norm of an output bounds them (Cauchy-Schwarz), so it is their scale."""
-    longest = np.sqrt(np.square(case.heads.outputs[l, h]).sum(-1).max())
+    longest = np.sqrt(np.square(case.vectors[l][h]).sum(-1).max())
     if name == "similarities" and len(case.ids) <= 3:
         return longest**2
-    if name == "similarities" and case.centered is not None:  # O is as exact as its length allows, whatever is taken away
-        return max(np.abs(expected[l, h]).max(), longest * np.sqrt(np.square(case.centered[l, h]).sum(-1).max()))
+    if name == "similarities" and case.centered is not None:  # vectors are as exact as their length lets them be
+        return max(np.abs(expected[l, h]).max(), longest * np.sqrt(np.square(case.centered[l][h]).sum(-1).max()))
     return np.abs(expected[l, h]).max()
 
 
@@ -203,7 +204,7 @@ def check_pairs(case, tau=0.3):
         i, j = columns["i"][mine], columns["j"][mine]
         differs = listed_pairs(case, l, h) != analysis.high_elements(n, case.keep, tau)
         assert (np.abs(n[differs] - tau) <= NEAR).all()
-        largest = max(abs(m), scale(case, "similarities", l, h, case.similarities)) if len(case.ids) <= 3 else abs(m)
+        largest = max(abs(m), scale(case, "similarities", l, h, case.similarities))
         assert_close(columns["similarity"][mine], s[i, j], 1e-5 * max(largest, 1e-30))
         assert_close(columns["normalized"][mine], n[i, j], 2e-5)
 
@@ -223,7 +224,7 @@ def check_regions(case, tau=0.3):
         np.testing.assert_array_equal(slices("high_attention", l * n_heads + h), high)
         np.testing.assert_array_equal(slices("runs", l * n_heads + h), runs)
         means = analysis.region_means(s, case.keep, runs)
-        assert_close(slices("means", l * n_heads + h), means.ravel(), 2e-5 * np.abs(s).max())
+        assert_close(slices("means", l * n_heads + h), means.ravel(), 2e-5 * scale(case, "similarities", l, h, case.similarities))
 
 
 def check_segments(case, tau=0.3):
@@ -343,7 +344,11 @@ def test_centred_similarity(analyze, folders, model, text, space):
     """Similarities of outputs less their mean over the text, in either space, and all that is made of them."""
     case = Case(folders[model], analyze(model, text, "--center", "text", "--similarity-space", space))
     plain, outputs = case.similarities, case.heads.outputs - case.heads.outputs.mean(-2, keepdims=True)
-    case.centered = outputs if space == "head" else None
+    if space == "residual":
+        case.vectors, case.centered = ([experiments.written(case.model, l, one) for l, one in enumerate(of)]
+                                       for of in (case.heads.outputs, outputs))
+    else:
+        case.centered = outputs
     case.similarities = (analysis.similarity(outputs) if space == "head" else
                          np.array([experiments.residual_similarity(case.model, l, one) for l, one in enumerate(outputs)]))
     # head_outputs too, which stay as they are. Those of "deep" are nearly all mean: what is left of float32 has too few

@@ -73,11 +73,16 @@ def value_norms(model, number, values):
     return np.linalg.norm(np.einsum("htd,ohd->hto", values, parts), axis=-1)
 
 
+def written(model, number, outputs):
+    """[h][T][hidden]: what the heads write into the residual stream."""
+    weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
+    return np.einsum("htd,ohd->hto", outputs, weight.reshape(len(weight), len(outputs), -1))
+
+
 def residual_similarity(model, number, outputs):
     """[h][T][T] of what the heads write, diagonal 0."""
-    weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
-    written = np.einsum("htd,ohd->hto", outputs, weight.reshape(len(weight), len(outputs), -1))
-    similarity = written @ written.transpose(0, 2, 1)
+    written_by = written(model, number, outputs)
+    similarity = written_by @ written_by.transpose(0, 2, 1)
     return similarity * (1 - np.eye(outputs.shape[1]))
 
 
