@@ -42,13 +42,13 @@ test("similarities below 0 have colours of their own, and every bar says its sca
   home,
   request,
 }) => {
-  // A head whose most negative similarity is its largest in size and not the only one, most others well above 0.
+  // A head whose most negative similarity is its largest in size and not the only one, most others above 0.
   const { similarities } = await firstText(request, home, { outputs: ["similarities"], digits: 4 });
   const least = (map: number[][]): number => Math.min(...map.flat());
   const below = (map: number[][]): number => {
     const [all, range] = [map.flat(), -least(map)];
     const part = (is: (value: number) => boolean): number => all.filter(is).length / all.length;
-    return Math.max(...all) < range && part((v) => v > range / 8) > 0.5 ? part((v) => v < -range / 4) : 0;
+    return Math.max(...all) < range && part((v) => v > range / 20) > 0.5 ? part((v) => v < -range / 4) : 0;
   };
   const [{ layer, head, value }] = ranked(similarities as number[][][][], below) as [Place];
   expect(value).toBeGreaterThan(0.01);
