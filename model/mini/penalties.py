@@ -1,9 +1,9 @@
-"""The penalties of the recipe, beside the loss: small attention logits, and heads that show something.
+"""The penalties of the recipe, beside the loss: small attention logits, and heads that differ.
 
 Heads of a small BERT write nearly the same to all tokens, so their similarity O O^T is large everywhere. output_spread
-and head_overlap let each head write to some tokens, and to others than its neighbours. separator_lack lets attention
-that finds nothing rest on separators, as in a large BERT. All stop where there is enough: beyond, outputs and maps hang
-on the last bits of float32.
+and head_overlap let each head write to some tokens, and to others than the layer's other heads. separator_lack lets
+attention rest on separators, as in a large BERT. Each has a limit beyond which there is nothing to gain: there outputs
+and maps would depend on the last bits of float32.
 """
 import math
 
@@ -57,14 +57,14 @@ def output_spread(squares, text):
     The first part is how far A / (B sqrt(n)) is outside SPREAD_LEAST to SPREAD_MOST. A is the sum of the norms at the n
     tokens of the text and B^2 the sum of their squares. A / (B sqrt(n)) is 1 if all tokens get as much, and
     1 / sqrt(n) if one gets all (Hoyer 2004, arXiv cs/0408058). The second part is C / (B^2 + C), C the sum of the
-    squares at [CLS] and [SEP]. The third is half the mean square of what norms are above NORM_MOST: heads for repeated
-    tokens that shout at each other amplify rounding."""
+    squares at [CLS] and [SEP]. The third is half the mean square of what norms are above NORM_MOST: large outputs
+    of heads for repeated tokens amplify rounding."""
     text = text.unsqueeze(1)
     of_text, of_special = (squares * text).sum(-1), (squares * ~text).sum(-1)
     spread = (squares.sqrt() * text).sum(-1) / (of_text * text.sum(-1)).sqrt()
     outside = (spread - SPREAD_MOST).clamp(min=0) + (SPREAD_LEAST - spread).clamp(min=0)
-    loud = 0.5 * (squares.sqrt() - NORM_MOST).clamp(min=0).square().mean(-1)
-    return (outside + of_special / (of_text + of_special) + loud).mean()
+    excess = 0.5 * (squares.sqrt() - NORM_MOST).clamp(min=0).square().mean(-1)
+    return (outside + of_special / (of_text + of_special) + excess).mean()
 
 
 def head_overlap(squares, text):
@@ -73,16 +73,17 @@ def head_overlap(squares, text):
     norms = squares.sqrt() * text.unsqueeze(1)
     profiles = norms / norms.square().sum(-1, keepdim=True).sqrt()
     heads = squares.shape[1]
-    cosines = (profiles.sum(1).square().sum(-1) - heads) / (heads * (heads - 1))
+    cosines = (profiles.sum(1).square().sum(-1) - heads) / max(1, heads * (heads - 1))  # one head overlaps with none
     return cosines.clamp(min=OVERLAP_MOST).mean()
 
 
-def measure(q, k, o, kinds, rests):
-    """The penalties [4] of a layer: logit_size, output_spread, head_overlap and separator_lack, the last one 0 unless
-    attention of the layer `rests`. q, k, o are [B][heads][T][head width]; `kinds` [B][T] are those of the tokens."""
+def measure(q, k, o, kinds, weights):
+    """The penalties [4] of a layer: logit_size, output_spread, head_overlap and separator_lack. q, k, o are
+    [B][heads][T][head width], `kinds` [B][T] those of the tokens, `weights` their separator_weights. The last penalty is
+    0 without these, in layers whose attention need not rest."""
     logits = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
     squares = o.float().square().sum(-1) + 1e-4
     text = (kinds != FIRST) & (kinds != SEP_END)
     size = logit_size(logits)
-    lack = separator_lack(logits, separator_weights(kinds)) if rests else torch.zeros_like(size)
+    lack = torch.zeros_like(size) if weights is None else separator_lack(logits, weights)
     return torch.stack([size, output_spread(squares, text), head_overlap(squares, text), lack])

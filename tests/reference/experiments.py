@@ -68,21 +68,19 @@ def forward(model, ids, types, interventions):
 
 def value_norms(model, number, values):
     """[h][T]: of f(x) = v W_O of each head."""
-    weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
-    parts = weight.reshape(len(weight), len(values), -1)
-    return np.linalg.norm(np.einsum("htd,ohd->hto", values, parts), axis=-1)
+    return np.linalg.norm(written(model, number, values), axis=-1)
 
 
-def written(model, number, outputs):
-    """[h][T][hidden]: what the heads write into the residual stream."""
+def written(model, number, vectors):
+    """[h][T][hidden]: the heads' outputs or values times each head's part of W_O."""
     weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
-    return np.einsum("htd,ohd->hto", outputs, weight.reshape(len(weight), len(outputs), -1))
+    return np.einsum("htd,ohd->hto", vectors, weight.reshape(len(weight), len(vectors), -1))
 
 
 def residual_similarity(model, number, outputs):
     """[h][T][T] of what the heads write, diagonal 0."""
-    written_by = written(model, number, outputs)
-    similarity = written_by @ written_by.transpose(0, 2, 1)
+    vectors = written(model, number, outputs)
+    similarity = vectors @ vectors.transpose(0, 2, 1)
     return similarity * (1 - np.eye(outputs.shape[1]))
 
 
