@@ -114,19 +114,6 @@ def test_asyncio_gets_the_same_answers(answer, server):
         assert line["input_ids"] == one.input_ids.tolist()
 
 
-def test_a_cancelled_coroutine_returns_and_the_client_goes_on(server):
-    async def ask():
-        async with package.AsyncClient(server.url, parallel=1) as client:
-            waiting = asyncio.ensure_future(client.analyze("never read"))
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            return len(await client.analyze("a b"))
-
-    assert asyncio.run(ask()) == 4
-
-
 @pytest.mark.slow
 def test_forms_for_packages_of_pypi(tmp_path):
     """The tests that need pandas, anywidget or xarray, none of them skipped. Those for PyTorch are left out: PyPI's has gigabytes."""

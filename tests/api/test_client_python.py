@@ -356,7 +356,7 @@ def test_a_kept_connection_that_was_closed_is_no_error(start_server):
     server = start_server()
     with package.Client(server.url) as client:
         client.models()
-        client._local.connection.sock.shutdown(2)
+        client._connections._kept[1][0].sock.shutdown(2)
         assert client.models()
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import threading
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,13 +32,19 @@ class AsyncClient:
     url, token, timeout, server, public_url  as of Client, which is `client.blocking`
     parallel  requests that are under way at a time; others wait for their turn
 
-    A coroutine that is cancelled returns at once. Its request ends by itself, in its thread.
+    A coroutine that is cancelled returns at once. Its request ends by itself, in its thread. Event loops, threads and
+    processes may share a client, as they may share a Client.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, timeout: float = 120,
                  server: Server | None = None, public_url: str | None = None, parallel: int = 8):
         self.blocking = Client(url, token, timeout, server, public_url)
-        self._threads = ThreadPoolExecutor(parallel, "headscope")
+        self._parallel = parallel
+        self._threads: tuple[int, ThreadPoolExecutor] | None = None  # and the process that they run in
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        maker, arguments = self.blocking.__reduce__()
+        return type(self), (*arguments, self._parallel)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -49,13 +56,26 @@ class AsyncClient:
         return f"headscope.AsyncClient({self.blocking.url!r})"
 
     async def close(self) -> None:
-        """Waits for requests that are under way, closes the connections and stops the client's own server."""
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
-        self.blocking.close()
+        """Waits for requests that are under way, closes the connections and stops the client's own server. A client of
+        another server can be used again."""
+        threads, self._threads = self._threads, None
+
+        def end() -> None:
+            if threads and threads[0] == os.getpid():
+                threads[1].shutdown()
+            self.blocking.close()
+
+        await asyncio.get_running_loop().run_in_executor(None, end)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of this process: those of the process that forked it do not run here."""
+        if self._threads is None or self._threads[0] != os.getpid():
+            self._threads = (os.getpid(), ThreadPoolExecutor(self._parallel, "headscope"))
+        return self._threads[1]
 
     async def _call(self, function: Callable[..., T], *arguments: Any, **fields: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(function, *arguments, **fields))
+            self._pool(), functools.partial(function, *arguments, **fields))
 
     async def analyze(self, text: str | None = None, **fields: Unpack[AnalyzeFields]) -> Analysis:
         """One text analysed, as Client.analyze."""
@@ -102,7 +122,8 @@ class AsyncClient:
         return self._each(self.blocking.analyze_batch(texts, progress, **fields))
 
     async def _each(self, answers: Generator[T, None, None]) -> AsyncIterator[T]:
-        """Yields what a generator of Client gives. Its steps run in threads, one at a time."""
+        """Yields what a generator of Client gives. Its steps run in threads, one at a time. Nobody waits for its end: a
+        step that is under way when the coroutine is cancelled may last."""
         step = threading.Lock()  # a step that nobody awaits any more may still run when the generator is closed
         end = object()
 
@@ -114,4 +135,4 @@ class AsyncClient:
             while (answer := await self._call(locked, next, answers, end)) is not end:
                 yield answer
         finally:
-            await self._call(locked, answers.close)
+            self._pool().submit(locked, answers.close)

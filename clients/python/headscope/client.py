@@ -1,4 +1,4 @@
-"""The HTTP side: requests out, answers and errors back. One connection a thread, kept alive."""
+"""The HTTP side: requests out, answers and errors back, on connections that are kept alive."""
 from __future__ import annotations
 
 import http.client
@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import numpy as np
 
 from .answer import Analysis, Figure, Tokens, check_answer, read_arrays
+from .connections import Connections
 from .errors import HeadscopeError, instance, read_answer
 from .runs import Run
 from .server import Server
@@ -47,6 +48,9 @@ class Client:
     server   a server to use in place of url; close() stops it
     public_url  the address by which a browser reaches the service, where that is another one than Python's: behind the
              proxy of JupyterHub, Colab or a remote editor. Frames of the viewer use it
+
+    Threads may share a client. Processes may, too, forked or with a pickled copy: each has connections of its own.
+    The server that a client started ends with that client, in the process that started it, never with a copy.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, timeout: float = 120,
@@ -65,9 +69,10 @@ class Client:
         self._prefix = parts.path.rstrip("/")
         self.token = token or (server.token if server else None)
         self._timeout = timeout
-        self._local = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
-        self._lock = threading.Lock()
+        self._connections = Connections()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url, self.token, self._timeout, None, self.public_url)
 
     def __enter__(self) -> Client:
         return self
@@ -80,10 +85,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections and stops the client's own server. A client of another server can be used again."""
-        with self._lock:
-            connections, self._connections = self._connections, []
-        for connection in connections:
-            connection.close()
+        self._connections.close()
         if self._server:
             self._server.stop()
 
@@ -177,24 +179,27 @@ class Client:
         total = len(texts) if isinstance(texts, Sequence) else None
         source = iter(_several(texts))
         over = threading.Event()
-        with ThreadPoolExecutor(parallel) as pool:
-            def submit(n: int) -> list[Future[Analysis]]:
-                return [pool.submit(self._analyze_when_free, over, text, fields) for _, text in zip(range(n), source)]
+        process = os.getpid()
+        pool = ThreadPoolExecutor(parallel)
 
+        def submit(n: int) -> list[Future[Analysis]]:
+            return [pool.submit(self._analyze_when_free, over, text, fields) for _, text in zip(range(n), source)]
+
+        try:
             waiting = submit(2 * parallel)
             done = 0
-            try:
-                while waiting:
-                    answer = _result(waiting.pop(0), errors)
-                    waiting += submit(1)
-                    done += 1
-                    if progress:
-                        progress(done, total)
-                    yield answer
-            finally:  # nobody wants more
+            while waiting:
+                answer = _result(waiting.pop(0), errors)
+                waiting += submit(1)
+                done += 1
+                if progress:
+                    progress(done, total)
+                yield answer
+                _check_process(process)
+        finally:  # nobody wants more; the garbage collector may say so in a thread of the pool, which cannot wait for itself
+            if process == os.getpid():
                 over.set()
-                for one in waiting:
-                    one.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _analyze_when_free(self, over: threading.Event, text: str, fields: AnalyzeFields) -> Analysis:
         """analyze(), again and again while the service is busy, until `over` is set."""
@@ -317,6 +322,7 @@ class Client:
     def _lines(self, body: bytes) -> Iterator[bytes]:
         """A connection of its own, closed when nobody wants more: the server ends what it computes ahead."""
         connection = self._open(self._timeout)
+        process = os.getpid()
         headers = {"Content-Type": "application/x-ndjson",
                    **({"Authorization": f"Bearer {self.token}"} if self.token else {})}
         try:
@@ -326,29 +332,42 @@ class Client:
                 raise HeadscopeError.from_answer(response.status, response.read(), response.headers)
             while line := response.readline():
                 yield line
+                _check_process(process)
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
             connection.close()
 
     def _exchange(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes, Any]:
-        """A kept connection may have been closed since; what can be sent twice is tried once more on a new one."""
-        for fresh in (False, True):
-            connection, used = self._connection(fresh)
-            try:
-                if hasattr(body, "seek"):
-                    body.seek(0)
-                connection.request(method, path, body, dict(headers))
-                response = connection.getresponse()
-                return response.status, response.read(), response.headers
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
-                connection.close()
-                if fresh or not used:
-                    raise self._unreachable(error) from error
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                raise self._unreachable(error) from error
-        raise AssertionError("the second try returns or raises")
+        """A kept connection may have been closed meanwhile: the request is then sent again on a new one. A request that
+        starts or changes a run is sent once, for the server may have done it already."""
+        repeatable = method == "GET" or not path.startswith(self._prefix + "/corpora")
+        try:
+            kept = self._connections.take() if repeatable else None
+            if kept:
+                try:
+                    return self._answer(kept, method, path, body, headers)
+                except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                    pass
+            return self._answer(self._open(self._timeout), method, path, body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+
+    def _answer(self, connection: http.client.HTTPConnection, method: str, path: str, body: Any,
+                headers: Mapping[str, str]) -> tuple[int, bytes, Any]:
+        """One exchange on a connection, which is kept only if the answer was read to its end."""
+        process = os.getpid()
+        try:
+            if hasattr(body, "seek"):
+                body.seek(0)
+            connection.request(method, path, body, dict(headers))
+            response = connection.getresponse()
+            data = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._connections.put(connection, process)
+        return response.status, data, response.headers
 
     def _open(self, timeout: float) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
@@ -356,17 +375,6 @@ class Client:
 
     def _unreachable(self, error: Exception) -> HeadscopeError:
         return HeadscopeError(0, f"no answer from {self.url} ({error}): is `headscope serve` running there?")
-
-    def _connection(self, fresh: bool) -> tuple[http.client.HTTPConnection, bool]:
-        """This thread's connection, and whether it was used before."""
-        kept = getattr(self._local, "connection", None)
-        if kept is not None and kept.sock is not None and not fresh:
-            return kept, True
-        connection = self._open(self._timeout)
-        with self._lock:
-            self._connections = [c for c in self._connections if c.sock is not None] + [connection]
-        self._local.connection = connection
-        return connection, False
 
 
 def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bool = True) -> Client:
@@ -379,6 +387,13 @@ def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bo
     token=False it wants none, and notebooks can show its viewer.
     """
     return Client(server=Server(*options, binary=binary, token=token))
+
+
+def _check_process(process: int) -> None:
+    """Refuses to go on in a forked process with answers that another process reads."""
+    if process != os.getpid():
+        raise RuntimeError(f"these answers belong to process {process}, which sent the texts, not to {os.getpid()}, which was "
+                           "forked since: send texts in the process that reads their answers")
 
 
 def _result(one: Future[Analysis], errors: str) -> Analysis | HeadscopeError:

@@ -1,12 +1,13 @@
 """A server of the client's own, which ends with the client or with Python."""
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import secrets
 import subprocess
 import tempfile
+import weakref
+from typing import IO
 
 from .errors import HeadscopeError
 from .program import find_program
@@ -19,6 +20,9 @@ class Server:
     binary   the program; the default is find_program()
     token    whether the server gets a token of its own, `self.token`; not if options name a --token-file. All users of
              this machine reach a port of 127.0.0.1.
+
+    The server ends with stop(), with this object or with Python, whichever comes first. A forked process has a copy of
+    the object and does not end it.
     """
 
     def __init__(self, *options: str, binary: str | os.PathLike[str] | None = None, token: bool = True):
@@ -40,21 +44,30 @@ class Server:
                                                 stdout=subprocess.PIPE, stderr=log, text=True)
             except OSError as error:
                 raise HeadscopeError(0, f"cannot start {program}: {error.strerror}") from error
-            assert self.process.stdout is not None
-            ready = re.search(r"http://\S+", self.process.stdout.readline())
-            if not ready:
-                self.process.wait()
-                self.process.stdout.close()
-                log.seek(0)
-                raise HeadscopeError(0, f"{program} ended before it was ready: {log.read().strip()[-2000:]}")
-        self.url = ready.group()
-        atexit.register(self.stop)
+            # Ends it, once: at the latest when Python does, or if ^C comes while the server starts.
+            self.stop = weakref.finalize(self, _end, self.process, os.getpid())
+            try:
+                self.url = self._address(program, log)
+            except BaseException:
+                self.stop()
+                raise
 
-    def stop(self) -> None:
-        """Ends the server and waits for it; stopping it again does nothing."""
-        atexit.unregister(self.stop)
-        if self.process.poll() is None:
-            self.process.terminate()
+    def _address(self, program: str, log: IO[str]) -> str:
+        """Waits until the server is ready and returns its address."""
+        assert self.process.stdout is not None
+        ready = re.search(r"http://\S+", self.process.stdout.readline())
+        if not ready:
             self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
+            log.seek(0)
+            raise HeadscopeError(0, f"{program} ended before it was ready: {log.read().strip()[-2000:]}")
+        return ready.group()
+
+
+def _end(process: subprocess.Popen[str], starter: int) -> None:
+    """Ends the server of a process and waits for it."""
+    if starter != os.getpid():
+        return
+    process.terminate()
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
