@@ -63,8 +63,11 @@ static int man_print(void)
            HS_VERSION);
     for (const hs_command *const *command = commands; *command; command++)
         help_of(*command, "--help=man");
-    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 130 ended by ^C.\n"
-           ".SH SEE ALSO\nThe interface over HTTP is described at /openapi.json of a running server.\n");
+    printf(
+        ".SH ENVIRONMENT\nEach option of a command can also be set in the environment, \\-\\-max\\-body as "
+        "HEADSCOPE_MAX_BODY, a flag as 1 or 0. The command line wins.\n"
+        ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 130 ended by ^C.\n"
+        ".SH SEE ALSO\nThe interface over HTTP is described at /openapi.json of a running server.\n");
     return HS_EXIT_DONE;
 }
 
@@ -189,5 +192,6 @@ int main(int argc, char **argv)
     if (is_one_of(name, "version", "--version", "-V"))
         return argc > 2 ? surplus(argv[2]) : written(version_print());
     const hs_command *command = command_find(name);
+    hs__options_share(&hs__command_serve);
     return command ? written(command->main(command, argc - 1, argv + 1)) : unknown(name);
 }

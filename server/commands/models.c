@@ -133,6 +133,7 @@ const hs_command hs__command_models = {
     .name = "models",
     .operands = "[[NAME=]DIR...]",
     .operand_words = "dir|folder|path",
+    .operand_option = "model",
     .operand_help = "name folders without an option",
     .summary = "Lists models: type, tokenizer, layers, heads, sizes",
     .options = models_table,

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- nearest ----
  *
@@ -131,6 +132,19 @@ const char *hs__nearest(const char *word, const char *const *words)
     return is_known(word) ? find_synonym(word, words) : hs_spelled_like(word, words);
 }
 
+/* ---- environment ---- */
+
+#define PREFIX "HEADSCOPE_"
+
+/* "max-body" -> "HEADSCOPE_MAX_BODY" */
+static const char *environment_name(const hs_option *option, char ret_name[64])
+{
+    int n = snprintf(ret_name, 64, PREFIX "%s", option->name);
+    for (int i = 0; i < n; i++)
+        ret_name[i] = (char)(ret_name[i] == '-' ? '_' : toupper((unsigned char)ret_name[i]));
+    return ret_name;
+}
+
 /* ---- help ----
  *
  * A command's table of options as a page, as a section of the manual and as a branch of the shell's
@@ -162,9 +176,10 @@ static void print_text(const hs_command *command)
         printf("  %-34s %s\n", left, o->help);
     }
     printf("  %-34s %s\n", "-h, --help", "this page");
-    if (command->environment)
-        printf("\nEach option can also be set in the environment, --max-body as HEADSCOPE_MAX_BODY;"
-               " the command line wins.\n");
+    char name[64];
+    if (command->n_options > 0)
+        printf("\nEach option can also be set in the environment, --%s as %s; the command line wins.\n",
+               command->options[0].name, environment_name(&command->options[0], name));
     if (command->details)
         printf("\n%s\n", command->details);
 }
@@ -204,11 +219,6 @@ static void print_man(const hs_command *command)
     fputs(".\n", stdout);
     for (size_t i = 0; i < command->n_options; i++)
         man_option(&command->options[i]);
-    if (command->environment)
-        fputs(".PP\nEach option can also be set in the environment, \\-\\-max\\-body as HEADSCOPE_MAX_BODY; "
-              "the command "
-              "line wins.\n",
-              stdout);
     if (command->details) {
         fputs(".PP\n", stdout);
         man_text(command->details);
@@ -397,13 +407,45 @@ void hs__option_add_field(hs__option_table *table, const hs_field *field, hs_opt
 
 /* ---- reading ---- */
 
-/* "max-body" -> "HEADSCOPE_MAX_BODY" */
-static const char *environment_name(const hs_option *option, char ret_name[64])
+/* Options that belong to another one. If the command line gives that one, the environment's do not count. */
+static const struct {
+    const char *name, *of;
+} parts[] = {{"tokenizer", "model"}, {"format", "output"}};
+
+/* Returns the index of an option, or n_options if the command has none of this name. */
+static size_t option_index(const hs_command *command, const char *name)
 {
-    int n = snprintf(ret_name, 64, "HEADSCOPE_%s", option->name);
-    for (int i = 0; i < n; i++)
-        ret_name[i] = (char)(ret_name[i] == '-' ? '_' : toupper((unsigned char)ret_name[i]));
-    return ret_name;
+    size_t i = 0;
+    while (i < command->n_options && strcmp(command->options[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Marks the options of which the command line says enough for the environment not to count. */
+static void parts_mark(const hs_command *command, bool has_operands, bool *given)
+{
+    if (has_operands && command->operand_option)
+        given[option_index(command, command->operand_option)] = true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const size_t part = option_index(command, parts[i].name), of = option_index(command, parts[i].of);
+        given[part] = given[part] || given[of];
+    }
+}
+
+/* Reads the value of a flag in the environment. Returns false if it is neither yes nor no. */
+static bool flag_read(const char *value, bool *ret_set)
+{
+    const ptrdiff_t found = hs_choice_find("1|true|yes|on|0|false|no|off", value, strlen(value));
+    *ret_set = found >= 0 && found < 4;
+    return found >= 0;
+}
+
+static hs_status variable_store(const hs_option *option, const char *value, void *ret_options, hs_error *err)
+{
+    bool set = true;
+    if (!option->argument && !flag_read(value, &set))
+        return hs_fail(err, HS_INVALID, "expected 1, true, yes or on, or 0, false, no or off");
+    return set ? option->set(option, option->argument ? value : "1", ret_options, err) : HS_OK;
 }
 
 static bool environment_read(const hs_command *command, const bool *given, void *ret_options)
@@ -414,12 +456,57 @@ static bool environment_read(const hs_command *command, const bool *given, void 
         hs_error err = {0};
         if (given[i] || !value || !*value)
             continue;
-        if (command->options[i].set(&command->options[i], value, ret_options, &err)) {
+        if (variable_store(&command->options[i], value, ret_options, &err)) {
             hs__usage_error(command, "%s='%s': %s", name, value, err.text);
             return false;
         }
     }
     return true;
+}
+
+/* Variables of tests and measurements, which kernels.h and team.h read. */
+static const char no_options[] = "KERNELS|CACHES";
+
+/* The command whose variables are set for a whole machine or container. */
+static const hs_command *service;
+
+void hs__options_share(const hs_command *command)
+{
+    service = command;
+}
+
+/* "HEADSCOPE_MAX_BODY=1M" -> "max-body". False if it is no variable of ours, or too long for one. */
+static bool variable_word(const char *variable, char ret_word[64])
+{
+    const size_t n_prefix = strlen(PREFIX), n = strcspn(variable, "=");
+    if (strncmp(variable, PREFIX, n_prefix) != 0 || n - n_prefix >= 64)
+        return false;
+    snprintf(ret_word, 64, "%.*s", (int)(n - n_prefix), variable + n_prefix);
+    if (hs_choice_find(no_options, ret_word, strlen(ret_word)) >= 0)
+        return false;
+    for (char *c = ret_word; *c; c++)
+        *c = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
+    return true;
+}
+
+/* Warns of variables that this command does not read. Those of the service are meant for others. */
+static void environment_check(const hs_command *command)
+{
+    const char *names[HS_OPTIONS_MAX + 1] = {NULL};
+    for (size_t i = 0; i < command->n_options; i++)
+        names[i] = command->options[i].name;
+    for (char *const *variable = environ; *variable; variable++) {
+        char word[64], name[64];
+        if (!variable_word(*variable, word) || find(word, names) ||
+            (service && option_index(service, word) < service->n_options))
+            continue;
+        const char *nearest = hs__nearest(word, names);
+        const hs_option *meant = nearest ? &command->options[option_index(command, nearest)] : NULL;
+        hs__print(stderr, "headscope %s: ignored %.*s: this command has no option --%s%s%s%s\n",
+                  command->name, (int)strcspn(*variable, "="), *variable, word,
+                  meant ? "; did you mean " : "", meant ? environment_name(meant, name) : "",
+                  meant ? "?" : "");
+    }
 }
 
 /* getopt's two tables, made from ours. */
@@ -515,7 +602,7 @@ bool hs__options_parse(const hs_command *command, int argc, char **argv, void *r
 {
     struct option longs[HS_OPTIONS_MAX + 2] = {0};
     char letters[2 * HS_OPTIONS_MAX + 3] = ":"; /* missing arguments have their own code */
-    bool given[HS_OPTIONS_MAX] = {0};
+    bool given[HS_OPTIONS_MAX + 1] = {0};       /* the last for options that the command does not have */
     *ret_exit = HS_EXIT_USAGE;
     getopt_tables(command, longs, letters + 1);
     optind = 1;
@@ -541,5 +628,7 @@ bool hs__options_parse(const hs_command *command, int argc, char **argv, void *r
         given[option - command->options] = true;
     }
     *ret_operand = optind;
-    return !command->environment || environment_read(command, given, ret_options);
+    parts_mark(command, optind < argc, given);
+    environment_check(command);
+    return environment_read(command, given, ret_options);
 }

@@ -64,7 +64,7 @@ typedef struct hs_command {
     const char *details;       /* paragraphs under the options, or NULL */
     const hs_option *options;
     size_t n_options;
-    bool environment; /* each option also as HEADSCOPE_NAME; the command line wins */
+    const char *operand_option; /* "model": the option in whose place an operand stands, or NULL */
     int (*main)(const struct hs_command *command, int argc, char **argv);
 } hs_command;
 
@@ -85,9 +85,14 @@ const char *hs__name_with(const char *name, char from, char to, char ret_name[64
 /* Exit codes of the program. */
 enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2, HS_EXIT_SIGNAL = 128 /* + its number */ };
 
-/* Reads argv, and the environment for what argv does not give. Returns true when the command should run, with
- * *ret_operand the index of its first operand; otherwise everything was said and *ret_exit is the program's
- * exit code. */
+/* Names the command whose variables of the environment the others leave alone without a warning: they are set
+ * for a whole machine or container. */
+void hs__options_share(const hs_command *command);
+
+/* Reads argv, and the environment for what argv does not give: each option also as HEADSCOPE_NAME, a flag as
+ * 1 or 0. Warns of variables of this form that the command does not read. Returns true when the command
+ * should run, with *ret_operand the index of its first operand; otherwise everything was said and *ret_exit
+ * is the program's exit code. */
 bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
                        int *ret_exit);
 

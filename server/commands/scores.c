@@ -264,6 +264,7 @@ const hs_command hs__command_scores = {
     .name = "scores",
     .operands = "[[NAME=]DIR]",
     .operand_words = "dir|folder|path",
+    .operand_option = "model",
     .operand_help = "name the folder without an option",
     .summary = "Induction, duplicate-token and previous-token heads",
     .details = "A random sequence of tokens is repeated once. The scores are a head's mean attention:\n"

@@ -311,7 +311,6 @@ const hs_command hs__command_serve = {
     .details = "SIGTERM or ^C finishes what was begun and stops; a second one stops at once.",
     .options = serve_options,
     .n_options = sizeof serve_options / sizeof *serve_options,
-    .environment = true,
     .main = serve_main,
 };
 
@@ -377,6 +376,5 @@ const hs_command hs__command_view = {
         "head_outputs. Prints the address of the page that shows it. All options are those of serve.",
     .options = serve_options,
     .n_options = sizeof serve_options / sizeof *serve_options,
-    .environment = true,
     .main = view_main,
 };

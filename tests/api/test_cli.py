@@ -515,6 +515,50 @@ def test_wrong_environment():
     assert b"HEADSCOPE_QUEUE" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["analyze", "plot", "corpus", "models", "scores", "bench", "serve", "view"])
+def test_every_command_takes_its_model_from_the_environment(command, tmp_path):
+    """None computes with another model than the one that is named."""
+    (tmp_path / "in").write_text("a text\n")
+    numpy.savez(tmp_path / "in.npz", attentions=numpy.full((1, 1, 2, 2), 0.5), tokens=numpy.array(["a", "b"]))
+    operands = {"corpus": [tmp_path / "in", "-o", tmp_path / "out"], "analyze": [tmp_path / "in"], "plot": ["a text"],
+                "view": [tmp_path / "in.npz"]}
+    done = headscope(command, *operands.get(command, ()), environment={"HEADSCOPE_MODEL": "/no/such"})
+    assert done.returncode == 1 and b"/no/such" in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_options_of_commands_from_the_environment(tmp_path):
+    (tmp_path / "in").write_text("a text of words\n")
+    answer = headscope("analyze", tmp_path / "in", environment={"HEADSCOPE_MAX_TOKENS": "4", "HEADSCOPE_LAYERS": "all",
+                                                                "HEADSCOPE_SPLIT_SPECIAL_TOKENS": "no"})
+    assert len(json.loads(answer.stdout)["tokens"]) == 4 and not answer.stderr
+    assert len(json.loads(answer.stdout)["layers"]) == 12
+    answer = headscope("analyze", tmp_path / "in", "--max-tokens", "5", environment={"HEADSCOPE_MAX_TOKENS": "4"})
+    assert len(json.loads(answer.stdout)["tokens"]) == 5
+    done = headscope("corpus", tmp_path / "in", "-o", tmp_path / "out", environment={"HEADSCOPE_RESTART": "1", "HEADSCOPE_RESUME": "1"})
+    assert done.returncode == 2 and b"--resume continues a run and --restart begins it anew" in done.stderr
+    done = headscope("corpus", tmp_path / "in", "-o", tmp_path / "out", environment={"HEADSCOPE_STRICT": "perhaps"})
+    assert done.returncode == 2 and b"HEADSCOPE_STRICT='perhaps': expected 1, true, yes or on" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["models", "scores"])
+def test_an_operand_wins_over_the_environment(command):
+    environment = {"HEADSCOPE_MODEL": "/no/such", "HEADSCOPE_TOKENIZER": "/no/such/either"}
+    for words in ((MINI,), ("--model", MINI)):
+        assert headscope(command, *words, environment=environment).returncode == 0
+    assert b"/no/such" in headscope(command, environment=environment).stderr
+
+
+def test_variables_that_are_no_options_are_warned_of(tmp_path):
+    (tmp_path / "in").write_text("a text\n")
+    done = headscope("corpus", tmp_path / "in", "-o", tmp_path / "out", environment={
+        "HEADSCOPE_MODLE": "bert", "HEADSCOPE_THRESHOLD": "0.5", "HEADSCOPE_\x1b[2J": "x", "HEADSCOPE_LISTEN": "127.0.0.1:0",
+        "HEADSCOPE_KERNELS": "base", "HEADSCOPE": "x"})
+    lines = [line for line in done.stderr.decode().splitlines() if "ignored" in line]
+    assert done.returncode == 0 and len(lines) == 3 and "\x1b" not in done.stderr.decode()
+    assert "headscope corpus: ignored HEADSCOPE_MODLE: this command has no option --modle; did you mean HEADSCOPE_MODEL?" in lines
+    assert any("HEADSCOPE_THRESHOLDS?" in line for line in lines)
+
+
 def test_several_models(start_server, tmp_path):
     mini = tmp_path / "copy"
     mini.symlink_to(os.path.join(os.path.dirname(__file__), "../../model/mini"))

@@ -960,18 +960,36 @@ def test_kubernetes_job_counts_every_shard_once(headscope, tmp_path):
     assert_same(tmp_path / "one", tmp_path / "report")
 
 
+def slurm_script(headscope, folder, *arguments, **more):
+    (folder / "srun").write_text('#!/bin/sh\nexec "$@"\n')
+    (folder / "srun").chmod(0o755)
+    return subprocess.run([DEPLOY / "corpus-slurm.sh", *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HEADSCOPE": headscope, **more})
+
+
 def test_slurm_script(headscope, tmp_path):
     ndjson(tmp_path / "in", texts(60, seed=10))
-    (tmp_path / "srun").write_text('#!/bin/sh\nexec "$@" ' + " ".join(SMALL) + "\n")
-    (tmp_path / "srun").chmod(0o755)
     for task in ("4", "5"):
-        done = subprocess.run([DEPLOY / "corpus-slurm.sh", tmp_path / "in", tmp_path / "out"], capture_output=True, text=True,
-                              check=False, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HEADSCOPE": headscope,
-                                                "SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_MIN": "4", "SLURM_ARRAY_TASK_COUNT": "2"})
+        done = slurm_script(headscope, tmp_path, tmp_path / "in", tmp_path / "out", *SMALL,
+                            SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_TASK_MIN="4", SLURM_ARRAY_TASK_COUNT="2")
         assert done.returncode == 0, done.stderr
     done = merge(headscope, tmp_path / "out" / "shard-0-of-2", tmp_path / "out" / "shard-1-of-2", "-o", tmp_path / "all")
     assert done.returncode == 0, done.stderr
     assert report(tmp_path / "all")["texts"] == 60
+
+
+def test_slurm_script_passes_options_on(headscope, tmp_path):
+    """The model that is named is analysed, or the job fails."""
+    ndjson(tmp_path / "in", texts(5, seed=10))
+    done = slurm_script(headscope, tmp_path, tmp_path / "in", tmp_path / "out", "--model", "/no/such")
+    assert done.returncode == 1 and "/no/such" in done.stderr and not (tmp_path / "out" / "report.json").exists()
+    done = slurm_script(headscope, tmp_path, tmp_path / "in", tmp_path / "out", "--model", "other=mini", "--max-tokens", "9")
+    assert done.returncode == 0, done.stderr
+    options = report(tmp_path / "out")["provenance"]["options"]
+    assert options["max_tokens"] == 9 and report(tmp_path / "out")["provenance"]["model"]["name"] == "other"
+    for wrong in ((), ("in",), ("--model", "x", "in", "out"), ("in", "-o", "out")):
+        done = slurm_script(headscope, tmp_path, *wrong)
+        assert done.returncode == 2 and "TEXTS FOLDER [OPTION" in done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="openmpi-bin is not installed")
