@@ -1,10 +1,10 @@
 # Three stages: the libraries that the program loads, what `make` builds anywhere, and both together.
-#     docker build -t headscope . && docker run --rm -p 8080:8080 headscope
-# A release names its base by digest (docker buildx imagetools inspect debian:12-slim), so that it can be built again:
-#     docker build -t headscope --build-arg BASE=debian:12-slim@sha256:... .
+#     docker build -t headscope . && docker run --rm -p 127.0.0.1:8080:8080 headscope
+# A release names its base by digest (docker buildx imagetools inspect debian:13-slim), so that it can be built again:
+#     docker build -t headscope --build-arg BASE=debian:13-slim@sha256:... .
 # Where a proxy signs for the package registries, with its certificate:
 #     docker build -t headscope --secret id=ca,src=proxy.pem .
-ARG BASE=debian:12-slim
+ARG BASE=debian:13-slim
 FROM ${BASE} AS libraries
 RUN --mount=type=bind,source=deploy/packages.sh,target=/packages.sh \
     sh /packages.sh runtime \

@@ -76,7 +76,7 @@ test: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@$(MAKE) --no-print-directory check
 
-PACKAGE_SETS := $(addprefix packages-,build test lint coverage wheel)
+PACKAGE_SETS := $(addprefix packages-,build test lint coverage mutants deb wheel wheel-aarch64)
 .PHONY: $(PACKAGE_SETS)
 $(PACKAGE_SETS): packages-%:
 	@deploy/packages.sh $*

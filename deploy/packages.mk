@@ -26,7 +26,7 @@ dist: all deb wheel $(MACHINES:%=tarball-%)
 sign:
 	ssh-keygen -q -Y sign -f $(KEY) -n headscope dist/SHA256SUMS
 ## make deb             a Debian package of it in dist/
-deb: all
+deb: all packages-deb
 	deploy/debian-package.sh dist
 
 ## make wheel           dist/: Python packages that hold the program, for x86-64 and arm64; MACHINES=x86_64: for that only
@@ -38,6 +38,7 @@ $(MACHINES:%=tarball-%): tarball-%: portable-%
 	@mkdir -p dist
 	$(DIST_TAR) --transform 's,^\.,headscope-$(VERSION)-linux-$*,S' -C build/portable/$* -c . | \
 	    gzip -9n > dist/headscope-$(VERSION)-linux-$*.tar.gz
+portable-aarch64: | packages-wheel-aarch64
 $(MACHINES:%=portable-%): portable-%: build/viewer_files.c | packages-wheel
 	deploy/portable.sh $*
 ## make wheel-test      the wheels, and the program unpacked, on bare Debian 11, 12, 13 and sid (needs root)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a group of make targets needs, and only those that are missing.
-#     deploy/packages.sh build|test|lint|coverage|wheel|runtime|arm64
+#     deploy/packages.sh build|test|lint|coverage|mutants|deb|wheel|wheel-aarch64|runtime|arm64
 #     deploy/packages.sh list runtime       only their names
 set -eu
 
@@ -11,14 +11,18 @@ test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-js
       python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-dev python3-venv"
 coverage="gcovr"
+# For make mutants, which works in a clone; for make deb.
+mutants="git"
+deb="dpkg-dev"
 # For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
 arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
        libmicrohttpd-dev:arm64 libjansson-dev:arm64 libopenblas-dev:arm64 libuv1-dev:arm64
        libsqlite3-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 nettle-dev:arm64 libcurl4-openssl-dev:arm64 libhpdf-dev:arm64
        fonts-dejavu-core check:arm64"
 # For Python packages that hold the program (deploy/portable.sh), and for tests of them.
-wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring gcc-aarch64-linux-gnu python3 python3-setuptools
-       python3-wheel python3-numpy debootstrap qemu-user fonts-dejavu-core"
+wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring python3 python3-setuptools python3-wheel python3-numpy
+       debootstrap fonts-dejavu-core"
+wheel_aarch64="gcc-aarch64-linux-gnu qemu-user"
 # The program loads these: an image has to hold them. Debian 13 renamed packages, for 64-bit time_t.
 runtime="libmicrohttpd12t64|libmicrohttpd12 libjansson4 libopenblas0-pthread libuv1t64|libuv1 libsqlite3-0
          zlib1g libzstd1 libnettle8t64|libnettle8 libhpdf-2.3.0 libcurl4t64|libcurl4 ca-certificates"
@@ -52,10 +56,13 @@ build) packages=$build why="to build headscope" ;;
 test) packages=$test why="to run its tests" ;;
 lint) packages=$lint why="to check its sources" ;;
 coverage) packages=$coverage why="to count the lines that tests reach" ;;
+mutants) packages=$mutants why="to change its sources in a copy" ;;
+deb) packages=$deb why="to make a Debian package" ;;
 wheel) packages=$wheel why="to build Python packages" ;;
+wheel-aarch64) packages=$wheel_aarch64 why="to build Python packages for arm64" ;;
 runtime) packages=$runtime why="to run headscope" ;;
 arm64) packages=$arm64 why="to build and run it for arm64" ;;
-*) echo "usage: $0 [list] build|test|lint|coverage|wheel|runtime|arm64" >&2; exit 2 ;;
+*) echo "usage: $0 [list] build|test|lint|coverage|mutants|deb|wheel|wheel-aarch64|runtime|arm64" >&2; exit 2 ;;
 esac
 if [ "$only_list" ]; then
     # shellcheck disable=SC2086 # a list of words

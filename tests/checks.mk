@@ -40,7 +40,7 @@ viewer-coverage: $(BINARY) static/node_modules/.package-lock.json
 FOLDER ?= engine/statistics
 SAMPLE ?= 30
 .PHONY: mutants
-mutants: packages-test $(BINARY) test-programs
+mutants: packages-test packages-mutants $(BINARY) test-programs
 	$(PYTHON) tests/mutants/mutants.py $(FOLDER) --sample $(SAMPLE)
 
 ## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients

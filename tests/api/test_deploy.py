@@ -185,12 +185,30 @@ def test_components_are_those_of_what_is_delivered(portable, tmp_path):
     assert all(licences for _, licences in found["here"].values())
 
 
+@pytest.fixture(scope="module")
+def debian_package(tmp_path_factory):
+    if not shutil.which("dpkg-shlibdeps"):
+        pytest.skip("no dpkg-dev here")
+    folder = tmp_path_factory.mktemp("package")
+    subprocess.run([ROOT / "deploy" / "debian-package.sh", folder], check=True, capture_output=True)
+    package, = folder.glob("*.deb")
+    return package
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="no dpkg-deb here")
-def test_the_debian_package_names_what_is_linked_in(tmp_path):
-    subprocess.run([ROOT / "deploy" / "debian-package.sh", tmp_path], check=True, capture_output=True)
-    package, = tmp_path.glob("*.deb")
-    subprocess.run(["dpkg-deb", "-x", package, tmp_path / "tree"], check=True)
+def test_the_debian_package_leaves_the_mode_of_folders_and_names_versions(debian_package, tmp_path):
+    subprocess.run(["dpkg-deb", "-x", debian_package, tmp_path / "tree"], check=True)
+    for folder in [tmp_path / "tree", *(path for path in (tmp_path / "tree").rglob("*") if path.is_dir())]:
+        assert folder.stat().st_mode & 0o777 == 0o755, folder
+    needed = subprocess.run(["dpkg-deb", "-f", debian_package, "Depends"], check=True, capture_output=True, text=True).stdout
+    for library in ("libc6", "libjansson4", "libmicrohttpd12", "libsqlite3-0"):
+        assert re.search(rf"\b{library}(t64)? \(>= [\d.]+", needed), needed
+    assert re.search(r"\blibopenblas0-pthread\b", needed) and re.search(r"\blibcurl4", needed)
+
+
+@pytest.mark.slow
+def test_the_debian_package_names_what_is_linked_in(debian_package, tmp_path):
+    subprocess.run(["dpkg-deb", "-x", debian_package, tmp_path / "tree"], check=True)
     text = (tmp_path / "tree/usr/share/doc/headscope/copyright").read_text()
     assert all(line.strip() for line in text.split("\n") if line.startswith(" "))
     for name in ("preact", "ibm-plex-mono", "ibm-plex-sans", "DejaVuSans.ttf"):
@@ -242,6 +260,33 @@ def test_alerts_and_dashboard_name_metrics_that_there_are(scraped, expression):
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not here")
-def test_promtool_takes_the_metrics_and_the_alerts(scraped):
+def test_promtool_takes_the_metrics_the_alerts_and_the_configuration(scraped, tmp_path):
     subprocess.run(["promtool", "check", "metrics"], input=scraped, check=True)
     subprocess.run(["promtool", "test", "rules", ROOT / "tests" / "deploy" / "alerts-test.yaml"], check=True)
+    (tmp_path / "token").write_text("0123456789abcdef")
+    shutil.copy(ROOT / "deploy" / "alerts.yaml", tmp_path)
+    configuration, = documents("prometheus.yaml")
+    job, = configuration["scrape_configs"]
+    job["authorization"]["credentials_file"] = str(tmp_path / "token")
+    del job["kubernetes_sd_configs"]  # Debian's promtool does not know it
+    job["static_configs"] = [{"targets": ["127.0.0.1:8080"]}]
+    (tmp_path / "prometheus.yaml").write_text(yaml.dump(configuration))
+    subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yaml"], check=True)
+
+
+def test_prometheus_sends_the_token_to_the_pods_that_there_are(start_server, tmp_path):
+    job, = documents("prometheus.yaml")[0]["scrape_configs"]
+    keep, = (rule for rule in job["relabel_configs"] if rule.get("action") == "keep")
+    for workload, _ in pods():
+        template = workload["spec"]["template"]
+        container, = template["spec"]["containers"]
+        assert "annotations" not in template["metadata"]  # they would be scraped without a token
+        name = template["metadata"]["labels"]["app.kubernetes.io/name"]
+        assert re.fullmatch(keep["regex"], f"{name};{container['ports'][0]['name']}")
+        assert job["authorization"]["credentials_file"] in container["args"]
+    (tmp_path / "token").write_text("0123456789abcdef" * 4 + "\n")
+    (tmp_path / "token").chmod(0o600)
+    server = start_server("--token-file", tmp_path / "token")
+    path = job.get("metrics_path", "/metrics")
+    assert server.get(path).status == 401
+    assert server.get(path, {"Authorization": "Bearer " + "0123456789abcdef" * 4}).status == 200

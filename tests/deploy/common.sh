@@ -50,10 +50,11 @@ sys.exit(f"differ: {differ}" if differ or set(one) != set(other) else 0)
 END
 }
 
-# A bare Debian 12 in $1; the rest are packages beyond what it has by itself.
+# debian SUITE FOLDER PACKAGES...: a bare Debian in a folder, with packages beyond what it has by itself.
 debian() {
-    folder=$1
-    shift
-    debootstrap --variant=minbase --include="$(echo "$@" | tr -s ' \n' ,)" bookworm "$folder" >"$work/debootstrap.log" 2>&1 ||
+    suite=$1
+    folder=$2
+    shift 2
+    debootstrap --variant=minbase --include="$(echo "$@" | tr -s ' \n' ,)" "$suite" "$folder" >"$work/debootstrap.log" 2>&1 ||
         skip "no Debian could be fetched: $(tail -n 1 "$work/debootstrap.log")"
 }

@@ -18,12 +18,12 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-debian "$work/base" ca-certificates
+debian trixie "$work/base" ca-certificates
 # shellcheck disable=SC2086
 {
     base=$(buildah $store from scratch)
     buildah $store add --quiet "$base" "$work/base" / >/dev/null
-    buildah $store commit --quiet "$base" docker.io/library/debian:12-slim >/dev/null
+    buildah $store commit --quiet "$base" docker.io/library/debian:13-slim >/dev/null
     buildah $store rm "$base" >/dev/null
     buildah $store build --pull-never --network host --secret "id=ca,src=$ca" --tag headscope "$root" >"$work/build.log" 2>&1 ||
         fail "$(tail -n 20 "$work/build.log")"

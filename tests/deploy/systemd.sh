@@ -7,7 +7,7 @@ needs_root
 
 machine=$work/machine
 # shellcheck disable=SC2046 # a list of words
-debian "$machine" systemd dbus curl $("$root/deploy/packages.sh" list runtime)
+debian bookworm "$machine" systemd dbus curl $("$root/deploy/packages.sh" list runtime)
 install -m 755 "$headscope" "$machine/usr/local/bin/headscope"
 install -m 644 "$root/deploy/headscope.service" "$machine/etc/systemd/system/"
 token=0123456789abcdef0123456789abcdef

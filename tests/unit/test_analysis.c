@@ -865,7 +865,6 @@ int main(void)
 {
     Suite *suite = suite_create("analysis");
     TCase *tc = tcase_create("analysis");
-    tcase_set_timeout(tc, 120);
     LOOP(sentences_follow_the_rules, sentence_cases);
     tcase_add_test(tc, a_written_sep_is_a_word);
     tcase_add_test(tc, repeats_are_first_positions);

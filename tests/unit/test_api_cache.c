@@ -331,7 +331,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("cache");
-    tcase_set_timeout(cases, 60);
     tcase_add_test(cases, cache_finds_what_covers_the_selection);
     tcase_add_test(cases, cache_tells_models_types_and_lengths_apart);
     tcase_add_test(cases, cache_tells_interventions_apart);

@@ -84,7 +84,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("convert");
-    tcase_set_timeout(cases, 60);
     tcase_add_test(cases, f2_rounds_to_the_nearest_half_over_all_of_float);
     tcase_add_test(cases, f2_rounds_ties_to_even_between_all_halves);
     tcase_add_test(cases, u1_rounds_and_clips);

@@ -424,7 +424,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("jobs");
-    tcase_set_timeout(cases, 120);
     tcase_add_unchecked_fixture(cases, open_fixture, close_fixture);
     tcase_add_test(cases, jobs_in_one_pass_answer_as_alone);
     tcase_add_test(cases, only_short_texts_of_the_same_layers_share_a_pass);

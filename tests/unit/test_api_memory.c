@@ -348,7 +348,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("memory");
-    tcase_set_timeout(cases, 120);
     tcase_add_test(cases, a_job_beside_others_does_not_wait);
     tcase_add_test(cases, lines_are_answered_as_far_as_memory_goes);
     tcase_add_test(cases, a_job_waits_for_memory);

@@ -96,7 +96,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("npz");
-    tcase_set_timeout(cases, 120);
     tcase_add_test(cases, numpy_reads_what_is_written);
     tcase_add_test(cases, numpy_reads_zip64);
     tcase_add_test(cases, a_full_disk_is_reported);

@@ -239,7 +239,6 @@ END_TEST
 int main(void)
 {
     TCase *numbers = tcase_create("numbers");
-    tcase_set_timeout(numbers, 120);
     tcase_add_test(numbers, float_print_rounds_as_printf_over_all_of_float);
     tcase_add_test(numbers, float_print_rounds_as_printf_where_maps_live);
     tcase_add_test(numbers, float_print_rounds_ties_to_even_and_carries);

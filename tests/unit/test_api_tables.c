@@ -306,7 +306,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("tables");
-    tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, open_document, close_document);
     tcase_add_test(cases, every_field_is_documented);
     tcase_add_test(cases, every_member_of_a_figure_is_documented);

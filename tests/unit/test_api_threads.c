@@ -156,7 +156,6 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("threads");
-    tcase_set_timeout(cases, 600);
     tcase_add_test(cases, threads_write_the_same_bytes);
     tcase_add_test(cases, a_kept_body_shows_nothing_of_the_one_before);
     tcase_add_test(cases, a_client_that_left_ends_all_threads);

@@ -1563,7 +1563,6 @@ int main(void)
 {
     Suite *suite = suite_create("architectures");
     TCase *cases = tcase_create("against doubles");
-    tcase_set_timeout(cases, 300);
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_loop_test(cases, architectures_agree_with_doubles, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_ARCHITECTURES);

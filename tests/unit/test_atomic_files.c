@@ -375,7 +375,6 @@ int main(void)
     Suite *suite = suite_create("atomic_files");
     TCase *tests = tcase_create("atomic_files");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 0); /* a disk may take its time */
     tcase_add_loop_test(tests, a_file_is_replaced_or_stays, 0, 2 * N_WAYS * N_REASONS);
     tcase_add_test(tests, a_device_is_written_directly);
     tcase_add_test(tests, folders_are_made_or_the_reason_is_said);

@@ -322,7 +322,6 @@ int main(void)
 {
     Suite *suite = suite_create("blocks");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     tcase_add_test(tc, blocks_do_not_depend_on_order_or_shards);
     tcase_add_test(tc, any_number_has_a_block);

@@ -353,7 +353,6 @@ int main(void)
 {
     TCase *tests = tcase_create("chaos");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, runtime_create_survives_every_refused_allocation);
     tcase_add_loop_test(tests, engine_create_survives_every_refused_allocation, 0,
                         sizeof engines / sizeof *engines);

@@ -171,7 +171,6 @@ int main(void)
     Suite *suite = suite_create("commands");
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_unchecked_fixture(chaos, setup, teardown);
-    tcase_set_timeout(chaos, 600);
     tcase_add_loop_test(chaos, a_command_does_everything_or_fails, 0, N_LINES);
     tcase_add_loop_test(chaos, a_page_is_whole_or_refused, 0, N_PAGES);
     suite_add_tcase(suite, chaos);

@@ -1273,7 +1273,6 @@ int main(void)
     Suite *suite = suite_create("corpus");
     TCase *tc = tcase_create("corpus");
     tcase_add_checked_fixture(tc, setup, teardown); /* some tests break what they are given */
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
     tcase_add_test(tc, long_texts_are_counted);

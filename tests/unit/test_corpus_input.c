@@ -277,7 +277,6 @@ int main(void)
 {
     Suite *suite = suite_create("corpus input");
     TCase *tc = tcase_create("corpus input");
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_broken_field_costs_its_own_line, 0, sizeof cases / sizeof *cases);
     tcase_add_loop_test(tc, objects_hold_texts_or_words, 0, sizeof objects / sizeof *objects);
     tcase_add_loop_test(tc, pieces_of_any_size_give_the_same_rows, 0, sizeof cases / sizeof *cases);

@@ -177,7 +177,6 @@ int main(void)
 {
     Suite *suite = suite_create("corpus_needs");
     TCase *tests = tcase_create("all");
-    tcase_set_timeout(tests, 0);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, a_run_takes_no_more_than_it_is_said_to_need, 0,
                         (int)(sizeof sizes / sizeof *sizes));

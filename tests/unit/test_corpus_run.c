@@ -654,7 +654,6 @@ int main(void)
     Suite *suite = suite_create("corpus run");
     TCase *tc = tcase_create("corpus run");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_stop_before_the_first_text_is_counted_is_no_empty_input);
     tcase_add_test(tc, an_input_without_a_text_fails);
     tcase_add_test(tc, a_stream_skips_to_the_end_of_its_input);
@@ -667,13 +666,11 @@ int main(void)
     suite_add_tcase(suite, tc);
     TCase *damaged = tcase_create("damaged states");
     tcase_add_checked_fixture(damaged, small_setup, small_teardown);
-    tcase_set_timeout(damaged, 120);
     tcase_add_loop_test(damaged, damaged_counts_are_refused, 0, N_DAMAGES);
     tcase_add_test(damaged, positions_below_zero_are_refused);
     suite_add_tcase(suite, damaged);
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_checked_fixture(chaos, small_setup, small_teardown);
-    tcase_set_timeout(chaos, 600);
     tcase_add_loop_test(chaos, a_run_survives_every_refused_allocation, 0, N_CHAOS_CASES);
     tcase_add_test(chaos, no_part_of_a_report_is_left_out_silently);
     suite_add_tcase(suite, chaos);

@@ -262,7 +262,6 @@ int main(void)
     Suite *suite = suite_create("deadlines");
     TCase *tests = tcase_create("deadlines");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 0);
     tcase_add_test(tests, a_phase_ends_at_its_deadline);
     tcase_add_test(tests, a_phase_replaces_the_one_before);
     tcase_add_test(tests, work_is_ended_and_the_connection_stays);

@@ -800,7 +800,6 @@ int main(void)
 {
     Suite *suite = suite_create("engine");
     TCase *tcase = tcase_create("passes");
-    tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, runtime_setup, runtime_teardown);
     tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);

@@ -450,7 +450,6 @@ int main(void)
 {
     Suite *suite = suite_create("flows");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 120);
     LOOP(effective_attention_is_a_projection, value_cases);
     tcase_add_test(tc, effective_attention_of_full_and_empty_values);
     tcase_add_test(tc, short_columns_count_by_their_length);

@@ -285,7 +285,6 @@ int main(void)
     TCase *tcase = tcase_create("against a reference");
     if (!hs__int8_kernels_select())
         printf("this CPU multiplies no bytes: nothing is tested\n");
-    tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, products_have_the_bits_of_the_reference);
     tcase_add_test(tcase, rows_on_one_side_of_zero_use_all_steps);
     tcase_add_test(tcase, the_longest_sums_do_not_overflow);

@@ -632,7 +632,6 @@ int main(void)
 {
     Suite *suite = suite_create("kernels");
     TCase *tcase = tcase_create("against doubles");
-    tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, product_agrees_with_doubles);
     tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
     tcase_add_test(tcase, dots_agree_with_doubles);

@@ -189,7 +189,6 @@ int main(void)
 {
     Suite *suite = suite_create("linear");
     TCase *tcase = tcase_create("what the machine decides");
-    tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, no_bit_depends_on_caches_or_threads);
     tcase_add_test(tcase, small_caches_cut_rows);
     tcase_add_test(tcase, every_task_has_rows);

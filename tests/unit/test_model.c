@@ -724,7 +724,6 @@ int main(void)
     const int n_layouts = sizeof layouts / sizeof *layouts;
     const int n_files = sizeof file_names / sizeof *file_names;
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, every_layout_gives_every_weight, 0, n_layouts);
     tcase_add_test(tests, released_pages_come_back);
     tcase_add_loop_test(tests, every_missing_tensor_is_named, 0, n_layouts);

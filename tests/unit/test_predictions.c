@@ -549,7 +549,6 @@ int main(void)
     tcase_add_test(tc, changes_are_relative);
     suite_add_tcase(suite, tc);
     tc = tcase_create("models");
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
     LOOP(targets_are_those_of_their_rows, targets);
     LOOP(effects_are_those_of_changed_passes, kinds);

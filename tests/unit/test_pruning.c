@@ -356,7 +356,6 @@ int main(void)
     Suite *suite = suite_create("pruning curve");
     TCase *tc = tcase_create("pruning curve");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_checkpoint_between_texts_changes_nothing);
     tcase_add_test(tc, a_checkpoint_keeps_the_choice_of_texts);
     tcase_add_test(tc, a_stop_leaves_the_passes_to_the_next_session);

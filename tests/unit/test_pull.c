@@ -195,7 +195,6 @@ int main(void)
     Suite *suite = suite_create("pull");
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_checked_fixture(chaos, setup, teardown);
-    tcase_set_timeout(chaos, 600);
     tcase_add_test(chaos, a_model_is_complete_or_completed_later);
     tcase_add_test(chaos, a_call_that_fails_is_reported_and_made_again);
     suite_add_tcase(suite, chaos);

@@ -840,7 +840,6 @@ int main(void)
     TCase *const all[] = {states, uploads, restarts, chaos};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         tcase_add_checked_fixture(all[k], setup, teardown);
-        tcase_set_timeout(all[k], 0);
         suite_add_tcase(suite, all[k]);
     }
     tcase_add_test(states, an_upload_is_queued_runs_and_is_done);

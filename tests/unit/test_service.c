@@ -264,7 +264,6 @@ int main(void)
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_checked_fixture(chaos, setup, teardown);
     tcase_add_test(chaos, it_starts_or_ends_with_an_error);
-    tcase_set_timeout(chaos, 600);
     tcase_add_test(chaos, answers_are_whole_or_errors_and_the_service_goes_on);
     suite_add_tcase(suite, chaos);
     return tests_run(suite);

@@ -414,7 +414,6 @@ int main(void)
 {
     Suite *suite = suite_create("snr");
     TCase *tc = tcase_create("all");
-    tcase_set_timeout(tc, 0);
     suite_add_tcase(suite, tc);
     tcase_add_test(tc, sums_are_those_of_plain_loops);
     tcase_add_test(tc, nothing_to_explain_gives_no_pairs);

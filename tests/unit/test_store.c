@@ -188,7 +188,6 @@ int main(void)
     Suite *suite = suite_create("store");
     TCase *tests = tcase_create("store");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 0);
     tcase_add_test(tests, a_store_keeps_what_was_committed);
     tcase_add_test(tests, the_first_failure_is_the_outcome_and_ends_all_writing);
     tcase_add_test(tests, queries_read_rows_until_the_last);

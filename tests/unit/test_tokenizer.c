@@ -1141,7 +1141,6 @@ int main(void)
     tcase_add_loop_test(reading, refuses_other_pipelines, 0, COUNT(refused_json));
     suite_add_tcase(suite, reading);
     TCase *hostility = tcase_create("hostile");
-    tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
     tcase_add_test(hostility, line_ends_become_spaces_and_spaces_one);
     tcase_add_test(hostility, a_table_that_leads_in_a_circle_has_short_keys);

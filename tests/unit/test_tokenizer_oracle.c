@@ -413,7 +413,6 @@ int main(void)
 {
     Suite *suite = suite_create("tokenizer_oracle");
     TCase *oracle = tcase_create("oracle");
-    tcase_set_timeout(oracle, 300);
     tcase_add_test(oracle, every_case_of_the_oracle);
     tcase_add_test(oracle, every_case_of_byte_pairs);
     tcase_add_test(oracle, every_case_of_causal_models);

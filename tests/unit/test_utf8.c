@@ -103,7 +103,6 @@ int main(void)
 {
     Suite *suite = suite_create("utf8");
     TCase *tc = tcase_create("utf8");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, every_code_point_is_read_as_written);
     tcase_add_test(tc, no_other_bytes_are_valid);
     tcase_add_test(tc, what_is_no_character_is_replaced_byte_by_byte);

@@ -390,8 +390,6 @@ int main(void)
     tcase_add_loop_test(queue, random_orders_lose_nothing, 0, 4);
     tcase_add_test(disk, disk_calls_leave_a_thread_to_others_and_end_early);
     tcase_add_test(disk, a_running_disk_call_sees_that_it_is_cancelled);
-    tcase_set_timeout(queue, 60);
-    tcase_set_timeout(disk, 60);
     suite_add_tcase(suite, queue);
     suite_add_tcase(suite, disk);
     return tests_run(suite);
