@@ -4,8 +4,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* Gives each test ten minutes, before any case is made: only a test that hangs takes as long. Check's own limit
- * of four seconds fails healthy tests on a busy machine. */
+/* Gives each test ten minutes, before any case is made: only a test that hangs takes as long. Check's own
+ * limit of four seconds fails healthy tests on a busy machine. */
 __attribute__((constructor)) static void timeout_set(void)
 {
     setenv("CK_DEFAULT_TIMEOUT", "600", 0);
