@@ -69,6 +69,16 @@ def test_xarray_names_every_axis(answer, server):
         assert client.analyze("a b", reduce="sum").to_xarray().attentions.dims == ("layer", "query", "key")
 
 
+def test_an_xarray_is_saved_as_netcdf(answer, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("netCDF4")
+    data = answer.to_xarray()
+    data.to_netcdf(tmp_path / "a.nc")
+    again = xarray.open_dataset(tmp_path / "a.nc")
+    np.testing.assert_array_equal(again.attentions, data.attentions)
+    assert again.attrs["truncated"] == 0 and again.attrs["model"] == "mini"
+
+
 def test_axes_are_those_of_the_contract():
     from headscope.labelled import _AXES
 

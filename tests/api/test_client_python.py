@@ -1,5 +1,6 @@
 """clients/python against the real server, and against the libraries that it hands its answers to, where they are
 installed."""
+import base64
 import copy
 import html
 import http.server
@@ -321,6 +322,24 @@ def test_a_figure_in_a_notebook_runs_no_script(other, monkeypatch):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("figure", outputs=[shown])])
     page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
     assert "alert(" not in page and 'src="data:image/svg+xml;base64,' in page
+
+
+def test_a_figure_is_shown_in_a_notebook_that_becomes_latex(server):
+    """nbconvert takes what IPython's own display formatter keeps of it."""
+    formatters, nbformat = pytest.importorskip("IPython.core.formatters"), pytest.importorskip("nbformat")
+    nbconvert = pytest.importorskip("nbconvert")
+    with package.Client(server.url) as client:
+        figure = client.figure(TEXT, "layer", layers=[1])
+        data, _ = formatters.DisplayFormatter().format(figure)
+    assert data["application/pdf"].startswith(b"%PDF-") and "<img" in data["text/html"]
+    data["application/pdf"] = base64.b64encode(data["application/pdf"]).decode()  # as the kernel sends it
+    shown = nbformat.v4.new_output("display_data", data)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("figure", outputs=[shown])])
+    text, resources = nbconvert.LatexExporter().from_notebook_node(notebook)
+    (name, drawn), = resources["outputs"].items()
+    assert drawn.startswith(b"%PDF-") and name in text and "headscope.answer.Figure" not in text
+    figure._client = package.Client("http://127.0.0.1:1")  # its server is gone
+    assert figure._repr_pdf_() is None
 
 
 def test_without_an_address_it_starts_a_server(headscope, monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import UNREADABLE, instance, not_ours
+from .errors import UNREADABLE, HeadscopeError, instance, not_ours
 from .view import VIEWS, View, state_of
 
 if TYPE_CHECKING:
@@ -83,6 +83,13 @@ class Figure:
         if self.format != "svg":
             return None
         return f'<img alt="figure of headscope" src="data:image/svg+xml;base64,{base64.b64encode(self.data).decode()}">'
+
+    def _repr_pdf_(self) -> bytes | None:
+        """The same figure for notebooks that are exported to LaTeX and PDF; None once the server is gone."""
+        try:
+            return self.data if self.format == "pdf" else self._client.draw(self._request, "pdf")
+        except HeadscopeError:
+            return None
 
 
 class Analysis(AnswerArrays):

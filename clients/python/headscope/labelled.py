@@ -40,7 +40,8 @@ _OF_HEADS = ("summary_", "profiles_", "effects_", "head_scores_")
 
 def dataset_of(answer: Analysis) -> xarray.Dataset:
     """Returns the arrays of an answer under their names. layer and head are coordinates with the model's own numbers;
-    token, query and key are positions, with the tokens beside them. One number, and the request, are attributes."""
+    token, query and key are positions, with the tokens beside them. One number, and the request, are attributes, which
+    netCDF can hold: true is 1."""
     import xarray
     arrays = answer.arrays
     n_heads = len(arrays["heads"])
@@ -49,7 +50,7 @@ def dataset_of(answer: Analysis) -> xarray.Dataset:
     attributes: dict[str, Any] = {}
     for name, array in arrays.items():
         if array.ndim == 0:
-            attributes[name] = array.item()
+            attributes[name] = int(array) if array.dtype == bool else array.item()
         elif name not in ("layers", "heads"):
             axes = crossed.get(name) or _axes(name, array)
             if axes[:2] == ("layer", "head") and array.shape[1] != n_heads:  # summed up by the request
