@@ -42,8 +42,13 @@ HS_MUST_USE hs_status hs_engine_measure(hs_runtime *runtime, const hs_architectu
                                         const hs_engine_options *options, size_t tokens_max,
                                         size_t *ret_engine_bytes, size_t *ret_workspace_bytes, hs_error *err);
 
-/* Returns the instruction set of this CPU's native kernels, and writes the library behind HS_PRODUCTS_CBLAS
- * with its version and kernel to ret_cblas, or why it cannot be used. Loads the library. */
+/* Prepares the environment for the library behind HS_PRODUCTS_CBLAS, which reads it when it is loaded. Call
+ * it before threads begin. */
+void hs_products_prepare(void);
+
+/* Returns the instruction set of this CPU's native kernels, or "none" if the environment names one that it
+ * lacks. Writes the library behind HS_PRODUCTS_CBLAS with its version and kernel to ret_cblas, or why it
+ * cannot be used. Loads the library. */
 const char *hs_products_describe(char *ret_cblas, size_t n_bytes);
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine);

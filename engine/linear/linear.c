@@ -357,6 +357,18 @@ typedef struct cblas_linear {
     float *bias;   /* [n_out] */
 } cblas_linear;
 
+void hs__cblas_prepare(const hs__kernels *kernels)
+{
+    static const struct {
+        const char *instructions, *core;
+    } list[] = {{"avx512", "SKYLAKEX"}, {"avx2", "HASWELL"}};
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    const char *chosen = getenv("OPENBLAS_CORETYPE");
+    for (size_t i = 0; kernels && !(chosen && *chosen) && i < sizeof list / sizeof *list; i++)
+        if (strcmp(kernels->name, list[i].instructions) == 0)
+            setenv("OPENBLAS_CORETYPE", list[i].core, 1);
+}
+
 /* Loads the library, which stays until the program ends. HS_UNSUPPORTED says what to do. */
 static hs_status library_load(openblas *ret, hs_error *err)
 {

@@ -88,5 +88,10 @@ static inline size_t hs__chunk_start(size_t n, size_t n_chunks, size_t index)
     return n / n_chunks * index + (n % n_chunks < index ? n % n_chunks : index);
 }
 
+/* Forbids OpenBLAS threads, and names its kernels after this instruction set unless OPENBLAS_CORETYPE is set:
+ * a version older than the CPU would take its oldest ones. Changes the environment, so no thread may run.
+ * NULL stands for an unknown instruction set. */
+void hs__cblas_prepare(const hs__kernels *kernels);
+
 /* Writes OpenBLAS's version and kernel, or why it cannot be used. Loads it. */
 void hs__cblas_describe(char *ret_text, size_t n_bytes);

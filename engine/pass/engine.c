@@ -43,10 +43,16 @@ static hs_status products_choose(hs_engine *engine, const hs_engine_options *opt
     return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
 }
 
+void hs_products_prepare(void)
+{
+    hs__cblas_prepare(hs__kernels_select());
+}
+
 const char *hs_products_describe(char *ret_cblas, size_t n_bytes)
 {
     hs__cblas_describe(ret_cblas, n_bytes);
-    return hs__kernels_select()->name;
+    const hs__kernels *kernels = hs__kernels_select();
+    return kernels ? kernels->name : "none";
 }
 
 void hs_engine_destroy(hs_engine *engine)

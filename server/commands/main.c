@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 {
     if (!standard_descriptors_open())
         return HS_EXIT_FAILED;
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* so OpenBLAS, if it is loaded, starts no threads */
+    hs_products_prepare();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         help_print(stderr);

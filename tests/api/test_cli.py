@@ -95,6 +95,28 @@ def test_version(name):
     assert b"compiler" in done.stdout and re.search(rb"products  native \((avx512|avx2|base|neon)\), cblas \(OpenBLAS [0-9.]+\S*, \w+\)", done.stdout)
 
 
+def products(**environment):
+    """(native kernels, OpenBLAS's kernels) as `version` names them."""
+    done = subprocess.run([HEADSCOPE, "version"], env={**os.environ, "OPENBLAS_CORETYPE": "", **environment}, capture_output=True,
+                          text=True, check=True, timeout=PATIENCE)
+    return re.search(r"native \((\w+)\), cblas \(OpenBLAS \S+, (\w+)\)", done.stdout).groups()
+
+
+def test_openblas_takes_kernels_of_the_same_instructions():
+    """Versions older than a CPU would take their oldest kernels."""
+    cores = {"avx512": "SkylakeX", "avx2": "Haswell"}
+    best, core = products()
+    assert core == cores.get(best, core)
+    if best == "avx512":
+        assert products(HEADSCOPE_KERNELS="avx2") == ("avx2", "Haswell")
+    if best in cores:
+        assert products(OPENBLAS_CORETYPE="Prescott") == (best, "Prescott"), "the user's choice stays"
+
+
+def test_version_without_kernels():
+    assert products(HEADSCOPE_KERNELS="sse9")[0] == "none"
+
+
 @pytest.mark.parametrize("arguments,says", [
     (["serv"], b"did you mean serve?"), (["anlyze"], b"did you mean analyze?"), (["hlep"], b"did you mean help?"),
     (["serve", "--quue", "3"], b"did you mean --queue?"), (["analyze", "--max-token5=3"], b"did you mean --max-tokens?"),

@@ -105,6 +105,7 @@ int main(int argc, char **argv)
         options.products = products_of(argv[3]);
     if (argc > 4)
         options.precision = precision_of(argv[4]);
+    hs_products_prepare();
     must(hs_model_open(argv[1], NULL, &model, &err), &err);
     must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
     must(hs_engine_create(runtime, hs_model_architecture(model), &options, &engine, &err), &err);
