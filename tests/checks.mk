@@ -54,6 +54,8 @@ overload: packages-test $(BINARY) build/bench/load
 
 ## make bench           speed beside what the machine could do, into docs/explanation/performance.md; QUICK=1: a few minutes, printed
 QUICK ?=
+# Quick figures are printed from a folder of their own, and change no document.
+FIGURES := build$(if $(QUICK),/quick)
 build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)
 	$(say) CC $<
@@ -67,29 +69,34 @@ $(PASSES): $(PASSES_OBJECTS) $(LIBRARY)
 	$(say) LINK $@
 	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 bench: packages-test $(BINARY) $(PASSES) build/bench/load
-	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) $(PASSES) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
+	@mkdir -p $(FIGURES)
+	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) $(PASSES) build/bench/load --json $(FIGURES)/bench.json \
 	    $(if $(QUICK),--quick)
-	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/explanation/performance.md)
+	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(QUICK),,docs/explanation/performance.md)
 
-## make bench-peers     beside ONNX Runtime (npm), OpenVINO and PyTorch (PyPI), in one run; BUSY=1: in CPU time of one core
+## make bench-peers     beside ONNX Runtime (npm), OpenVINO and PyTorch (PyPI), in one run; BUSY=1: in CPU time of one core; QUICK=1: one round, printed
 BUSY ?=
 PEERS := tests/bench/peers
 $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
 	cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 # PyPI's torch brings gigabytes for GPUs; PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu has a small one.
+# One round takes the programs of PyPI only if an earlier run installed them.
 build/peers/installed: $(PEERS)/requirements.txt
 	$(PYTHON) -m venv build/peers && build/peers/bin/pip install --quiet -r $< && touch $@
 build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -o $@ $^ $(LIBS)
-bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
-	@$(MAKE) --no-print-directory build/peers/installed || \
+bench-peers: packages-test $(BINARY) build/bench/engine_peer
+	@$(MAKE) --no-print-directory $(PEERS)/node_modules/.package-lock.json || \
+	    echo 'bench-peers: ONNX Runtime cannot be installed from npm here, so it is left out'
+	@$(if $(QUICK),true,$(MAKE) --no-print-directory build/peers/installed) || \
 	    echo 'bench-peers: OpenVINO and PyTorch cannot be installed from PyPI here, so they are left out'
-	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json \
-	    $$([ ! -e build/peers/installed ] || echo --python $(CURDIR)/build/peers/bin/python) $(if $(BUSY),--cpu-time)
-	$(PYTHON) tests/bench/report.py build docs/explanation/performance.md
+	@mkdir -p $(FIGURES)
+	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json $(FIGURES)/bench-peers.json \
+	    $$([ ! -e build/peers/installed ] || echo --python $(CURDIR)/build/peers/bin/python) $(if $(BUSY),--cpu-time) $(if $(QUICK),--quick)
+	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(QUICK),,docs/explanation/performance.md)
 
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell find $(FOLDERS) tests -name '*.[ch]' -not -path '*/node_modules/*')

@@ -57,13 +57,14 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
-## make test-slow       tests that take minutes: kill at every call, all backends, notebooks, a soak
+## make test-slow       tests that take minutes: kill at every call, all backends, notebooks, quick benchmarks, a soak
 .PHONY: test-slow
 SOAK_MINUTES ?= 1
 test-slow: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(PASSES)
 	$(PYTEST) -m slow || $(AGAIN)
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser-slow
+	$(MAKE) --no-print-directory QUICK=1 bench bench-peers
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
 
 ## make notebooks       executes the notebooks of examples/ and writes their outputs in place (why-this-class needs PyTorch)

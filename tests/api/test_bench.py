@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import HEADSCOPE, PATIENCE
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("reference", "bench")]
 import checkpoint  # noqa: E402
+import families  # noqa: E402
 
 STEPS = ("products", "plain", "capture", "analysis")
 
@@ -92,6 +93,13 @@ def test_experiments_with_predictions(tmp_path):
     assert done.returncode == 0, done.stderr
     experiments = json.loads((tmp_path / "figures.json").read_text())["experiments"]
     assert 0 < experiments["predictions"] and 0 < experiments["lens"]
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_every_family_is_measured(tmp_path, monkeypatch, family):
+    monkeypatch.setitem(families.SHAPES["mini"], "n_layers", 2)
+    row = families.measure(PASSES, families.write(family, tmp_path / family, "mini"))
+    assert row["floor_ms"] > 0 and all(row[step] > 0 for step in families.STEPS)
 
 
 def test_wrong_options_of_passes():

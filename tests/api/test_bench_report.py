@@ -90,7 +90,7 @@ def test_the_document_has_every_place(tmp_path):
     others = {f"{name} {part}": 0.01 for name in ("base", "mini", "minilm", "families") for part in ("passes", "throughput")}
     (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "minilm": one, "families": {},
                                                      "others": others | {"base passes": 0.034}}))
-    compared = {"machine": XEON, "engines": engines(),
+    compared = {"machine": XEON, "cblas": "OpenBLAS 0.3.21, SkylakeX", "engines": engines(),
                 "request": {"headscope_ms": 150, "python_ms": 2700, "ratio": 18, "others": 0.05}}
     document = tmp_path / "performance.md"
     document.write_text(text)
@@ -99,15 +99,16 @@ def test_the_document_has_every_place(tmp_path):
         subprocess.run([sys.executable, ROOT / "tests/bench/report.py", tmp_path, document], check=True)
     written = document.read_text()
     assert written.count("**, 2026-01-02 03:04 UTC; other programs took at most 3 % of the machine\n") >= 3
+    assert written.count("**, 2026-01-02 03:04 UTC; cblas is OpenBLAS 0.3.21, SkylakeX\n") == 2
     places = re.findall(r"<!-- bench: (.*?) -->", text)
     assert len(places) == len(set(places)) == text.count("<!-- end -->") == written.count("**Xeon (family 6, model 85)")
     assert re.sub(r"(?ms)^\*\*Xeon \(family 6.*?(?=<!-- end -->)", "", written) == text
 
 
 @pytest.mark.parametrize("name,figures", [
-    ("bench-peers.json", {"cpu_time": False, "engines": [], "request": None}),
+    ("bench-peers.json", {"cpu_time": False, "cblas": "", "engines": [], "request": None}),
+    ("bench-peers.json", {"cpu_time": True, "cblas": "", "engines": engines(), "request": None}),
     ("bench-peers.json", {"cpu_time": True, "engines": engines(), "request": None}),
-    ("bench-peers.json", {"engines": engines(), "request": None}),
     ("bench.json", {"base": {}, "mini": {}}),
 ], ids=["all rounds disturbed", "no OpenVINO", "peers of an earlier version", "bench of an earlier version"])
 def test_tables_that_lack_rows_are_left_out(tmp_path, monkeypatch, name, figures):

@@ -40,12 +40,11 @@ def measure(passes, folder):
 
 def write(family, folder, shape):
     """Writes a random checkpoint of a shape: with heads that share the hidden size, and 514 positions where a family has
-    a table of them."""
+    a table of them. A family without `ffn` has four times the hidden size, as both shapes have."""
     write_random, width = FAMILIES[family].write_random, SHAPES[shape]["hidden"] // SHAPES[shape]["n_heads"]
-    more = {"positions": 514, "head_dim": width, "d_kv": width}
+    sizes = {"vocab": 1000, "positions": 514, "head_dim": width, "d_kv": width, **SHAPES[shape], **PUBLISHED.get(family, {})}
     known = inspect.signature(write_random).parameters
-    return write_random(folder, vocab=1000, **SHAPES[shape], **PUBLISHED.get(family, {}),
-                        **{key: value for key, value in more.items() if key in known})
+    return write_random(folder, **{name: size for name, size in sizes.items() if name in known})
 
 
 def compare(passes, shape, rounds, families=tuple(FAMILIES)):

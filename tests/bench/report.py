@@ -214,10 +214,10 @@ def measured(folder):
     if figures := read(folder / "bench.json", "others"):
         found += [(place, figures["machine"], made, taken(figures["others"], parts))
                   for place, (parts, made) in of_bench(figures).items()]
-    if figures := read(folder / "bench-peers.json", "cpu_time"):
+    if figures := read(folder / "bench-peers.json", "cblas"):
         place = "peers in CPU time" if figures["cpu_time"] else "peers"
         if figures["engines"]:  # none: all rounds were disturbed
-            found.append((place, figures["machine"], peers(figures), ""))
+            found.append((place, figures["machine"], peers(figures), f"cblas is {figures['cblas']}"))
         if figures["request"]:
             found.append(("whole request", figures["machine"], request(figures["request"]),
                           taken({"": figures["request"]["others"]}, "")))

@@ -12,6 +12,7 @@ weights in the cache. A pause before the first lets the threads of the one befor
 of theirs / ours. A round beside which other programs took more than machine.LIMIT of the machine is thrown away. The
 figures say how much others took beside the rounds that are left. --cpu-time is for a machine in use. It measures one
 core, in CPU time in place of the clock, so that a program does not pay for those that it waits for. It keeps all rounds.
+--quick runs one round and keeps it.
 
 Last the whole request, layers: "all" as JSON, against python_server.py, on texts never seen before.
 
@@ -23,6 +24,7 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -132,7 +134,7 @@ def measure_rounds(peers, tokens, args):
         runs = {peer.name: peer.run(tokens, args.cpu_time) for peer in peers}
         times = {name: ms for name, (ms, _, _) in runs.items()}
         others = max(0.0, sum(taken for _, taken, _ in runs.values()) / sum(seconds for _, _, seconds in runs.values()))
-        if args.cpu_time or others <= machine.LIMIT:
+        if args.cpu_time or args.quick or others <= machine.LIMIT:
             kept.append((times, others))
         if len(kept) == args.rounds:
             break
@@ -190,6 +192,12 @@ def measure_shape(shape, args):
         print(f"\n{shape}\ncores tokens   program                  median      best theirs / ours, / ours in int8")
         return [{"model": shape, **row} for cores in ([CORES[:1], CORES] if len(CORES) > 1 and not args.cpu_time else [CORES[:1]])
                 for row in measure_engines(folder, graphs, args, cores, lengths)]
+
+
+def openblas(headscope):
+    """OpenBLAS's version and kernels, as `headscope version` names them."""
+    said = subprocess.run([headscope, "version"], check=True, capture_output=True, text=True).stdout
+    return re.search(r"cblas \((.*)\)$", said, re.M)[1]
 
 
 def post(url, body):
@@ -255,20 +263,24 @@ def main():
     parser.add_argument("--shapes", type=lambda s: s.split(","), default=list(models.SHAPES))
     parser.add_argument("--tokens", type=lambda s: [int(t) for t in s.split(",")], default=[32, 128, 512])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round, disturbed or not")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has OpenVINO and PyTorch")
     parser.add_argument("--cpu-time", action="store_true", help="for a machine in use: CPU time of one core")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()
+    if args.quick:
+        args.rounds = 1
     print("load average before:", *os.getloadavg())
+    figures = {"machine": machine.describe(len(CORES)), "cpu_time": args.cpu_time, "cblas": openblas(args.headscope)}
+    print(figures["cblas"])
     engines = [row for shape in args.shapes for row in measure_shape(shape, args)]
     base = models.random_checkpoint(args.models / "base").resolve()
-    request, others = (None, 0) if args.cpu_time else machine.undisturbed(lambda: measure_request(base, args))
-    if others > machine.LIMIT:
+    request, others = (None, 0) if args.cpu_time else machine.undisturbed(lambda: measure_request(base, args), 1 if args.quick else 3)
+    if others > machine.LIMIT and not args.quick:
         print("the whole request is left out: it was disturbed every time")
         request = None
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine.describe(len(CORES)), "cpu_time": args.cpu_time, "engines": engines,
-                                         "request": request and {**request, "others": others}}, indent=1))
+        args.json.write_text(json.dumps({**figures, "engines": engines, "request": request and {**request, "others": others}}, indent=1))
     if not all(row["same_result"] for row in engines):
         sys.exit("results differ")
 
