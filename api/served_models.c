@@ -418,13 +418,14 @@ static void write_model(hs_buffer *b, const hs__served_model *served, bool is_de
              "\"hidden_size\":%zu,"
              "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
              "\"max_tokens\":%zu,\"mlm\":%s,\"causal\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\","
-             "\"precision\":\"%s\"",
+             "\"precision\":\"%s\",\"kernels\":\"%s\"",
              is_default ? "true" : "false", hs_model_architecture(model)->family,
              hs_tokenizer_kind(hs_model_tokenizer(model)), s->n_layers, s->n_heads, hs_shape_kv_heads(s),
              s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
              hs_model_predicts_masks(model) ? "true" : "false",
              hs_model_architecture(model)->causal ? "true" : "false", hs_model_bytes(model),
-             hs_engine_products(served->engine), hs_engine_precision(served->engine));
+             hs_engine_products(served->engine), hs_engine_precision(served->engine),
+             hs_engine_kernels(served->engine));
     hs_buffer_text(b, text);
     write_stacks(b, served);
     write_languages(b, model);

@@ -46,16 +46,20 @@ HS_MUST_USE hs_status hs_engine_measure(hs_runtime *runtime, const hs_architectu
  * it before threads begin. */
 void hs_products_prepare(void);
 
-/* Returns the instruction set of this CPU's native kernels, or "none" if the environment names one that it
- * lacks. Writes the library behind HS_PRODUCTS_CBLAS with its version and kernel to ret_cblas, or why it
- * cannot be used. Loads the library. */
-const char *hs_products_describe(char *ret_cblas, size_t n_bytes);
+/* Writes the library behind HS_PRODUCTS_CBLAS with its version and kernel, or why it cannot be used. Loads
+ * the library. */
+void hs_cblas_describe(char *ret_text, size_t n_bytes);
+
+/* Writes the instruction sets of native products on this CPU, as in "avx512, bf16 by amx, int8 by amx". */
+void hs_kernels_describe(char *ret_text, size_t n_bytes);
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
 const hs_architecture *hs_engine_architecture(const hs_engine *engine);
 const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's */
 const char *hs_engine_products(const hs_engine *engine);  /* "native", or the library of CBLAS: "openblas" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
+/* Returns the instruction set of the engine's matrix products with weights: one of hs_kernels_describe. */
+const char *hs_engine_kernels(const hs_engine *engine);
 
 /* Creates scratch memory for passes of up to tokens_max tokens, summed over the sequences of a plan. A
  * decoder's memories may have as many in sum.

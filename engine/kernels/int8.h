@@ -1,4 +1,4 @@
-/* int8.h - matrix products of 8-bit integers (VNNI): y = x W' + b with W and x quantised.
+/* int8.h - matrix products of 8-bit integers (VNNI, AMX): y = x W' + b with W and x quantised.
  *
  * A weight is scale * w, w in -127 .. 127, with one scale for each output column (symmetric, per
  * channel). An activation is scale * (u - zero), u in 0 .. 255, with one scale and zero point for each
@@ -9,9 +9,9 @@
  *
  * is multiplied by both scales, and the bias is added, in that order, with one fused multiply-add.
  *
- * A row of x is hs__int8_words(n) words of 4 bytes: the numbers, padded with bytes that meet zeros, then
- * the scale's bits and the zero point. The scale is NaN if a number or the range is not finite, and so
- * are all results. It is 0 for a row whose range is too small to divide by 255. */
+ * A row of x is conversion.words(n) words of 4 bytes: depth(n) words of numbers, padded with bytes that meet
+ * zeros, then the scale's bits and the zero point. The scale is NaN if a number or the range is not finite,
+ * and so are all results. It is 0 for a row whose range is too small to divide by 255. */
 #pragma once
 
 #include "engine/kernels/kernels.h"
@@ -19,37 +19,28 @@
 /* The longest sum that fits 32 bits: a product is at most 255 * 127. */
 enum { HS_INT8_DEPTH_MAX = INT32_MAX / (255 * 127) };
 
-/* Kernels of 8-bit products. Panels are as in kernels.h, in words: [K / 4 rounded up][columns]. */
+/* Kernels of 8-bit products. Panels are as in kernels.h, in words: [depth(K)][columns]. */
 typedef struct hs__int8_kernels {
-    const char *name; /* "avx512_vnni" or "avx_vnni" */
+    const char *name; /* "amx", "avx512_vnni" or "avx_vnni" */
     size_t panel, lanes, tile_rows;
+    size_t (*depth)(size_t K); /* words of a column */
+    bool divides_rows;         /* products outrun the third-level cache: x should be in the second */
 
-    hs__conversion conversion; /* words: hs__int8_words */
+    hs__conversion conversion;
 
-    /* Multiplies by one panel: y[i][c] of n_columns columns; a row of x has n_words words of numbers.
-     * scales, sums (of each column's weights) and bias are read up to the rounded number of columns; next
-     * as in kernels.h. */
-    void (*product)(size_t n_rows, size_t n_words, const uint32_t *x, const uint32_t *panel, size_t n_columns,
-                    const float *scales, const int32_t *sums, const float *bias, const uint32_t *next,
-                    float *y, size_t ldy);
+    /* Multiplies by one panel: y[i][c] of n_columns columns; rows of x [n_rows][ldx] have n_words words of
+     * numbers. scales, sums (of each column's weights) and bias are read up to the rounded number of columns;
+     * next as in kernels.h. */
+    void (*product)(size_t n_rows, size_t n_words, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                    size_t n_columns, const float *scales, const int32_t *sums, const float *bias,
+                    const uint32_t *next, float *y, size_t ldy);
 } hs__int8_kernels;
 
-/* Returns NULL if the CPU has neither AVX512_VNNI nor AVX-VNNI. */
+/* Returns the fastest set of this CPU, or NULL if it has neither AVX512_VNNI nor AVX-VNNI. */
 const hs__int8_kernels *hs__int8_kernels_select(void);
 
 /* Returns each set that this CPU has, for the tests; NULL from index n on. */
 const hs__int8_kernels *hs__int8_kernels_at(size_t index);
-
-/* Returns the words of numbers in a row, and all words of a row. */
-static inline size_t hs__int8_depth(size_t n)
-{
-    return (n + 3) / 4;
-}
-
-static inline size_t hs__int8_words(size_t n)
-{
-    return hs__int8_depth(n) + 2;
-}
 
 /* Packs one panel, with scales and sums of its columns, from n_columns rows of floats, source
  * [n_columns][K]. Columns after the last are 0. */

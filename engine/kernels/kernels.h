@@ -98,18 +98,26 @@ typedef struct hs__conversion {
 } hs__conversion;
 
 /* Products of bfloat16, two at a time; sums, bias and y are floats. Panels are as above, of pairs:
- * [K/2][columns], with K rounded up to be even with a zero. Rows of x are padded alike, and all sizes
- * count pairs. For kernels with the same panel, lanes and tile_rows. */
+ * [depth(K)][columns], with zeros behind the last k. A row of x begins with as many pairs, and all sizes
+ * count pairs. For kernels with the same panel and lanes. */
 typedef struct hs__bf16_kernels {
+    const char *name; /* "amx" or "avx512_bf16" */
+    size_t tile_rows; /* rows that a product computes at once */
+    size_t (*depth)(size_t K);
     hs__conversion conversion; /* rounds to nearest even */
-    void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
-                 uint32_t *panels);
     void (*product)(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panels,
                     size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy);
 } hs__bf16_kernels;
 
-/* Returns NULL if the CPU lacks AVX512_BF16. */
+/* Returns the fastest set of this CPU, or NULL if it lacks AVX512_BF16. */
 const hs__bf16_kernels *hs__bf16_kernels_select(void);
+
+/* Returns each set that this CPU has, for the tests; NULL from index n on. */
+const hs__bf16_kernels *hs__bf16_kernels_at(size_t index);
+
+/* Packs B[k][c] = source[c][k], source [n_columns][K], into panels of `width` columns or fewer. */
+void hs__bf16_pack(const hs__bf16_kernels *bf16, const hs__kernels *kernels, size_t K, size_t n_columns,
+                   const float *source, uint32_t *panels);
 
 /* Returns the floats that K x n_columns take in panels. */
 static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, size_t n_columns)
@@ -117,12 +125,19 @@ static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, siz
     return K * ((n_columns + kernels->lanes - 1) / kernels->lanes * kernels->lanes);
 }
 
-/* Environment variable that names the set to use, for tests and measurements. */
+/* Environment variable that names the set to use, for tests and measurements. "amx" is the set "avx512" with
+ * products of bf16 and int8 by AMX; "avx512" forbids AMX. */
 #define HS_KERNELS_VARIABLE "HEADSCOPE_KERNELS"
 
 /* Returns the fastest set of this CPU, or the one that the environment names; NULL if the CPU lacks that
  * set. */
 const hs__kernels *hs__kernels_select(void);
+
+/* Returns true if products may use AMX's tiles: the CPU has them, the environment does not forbid them, and
+ * the system permits them. The system saves 8 KiB more for each thread that uses tiles, so it wants to be
+ * asked. Systems before Linux 5.16, filters of system calls and signal stacks that are too small refuse.
+ * Threads inherit the permission: call it before threads begin. Later calls return the same. */
+bool hs__amx_permitted(void);
 
 /* Returns each set that this CPU has, for the tests; NULL from index n on. */
 const hs__kernels *hs__kernels_at(size_t index);

@@ -31,5 +31,7 @@ static INLINE void store_bytes(uint8_t *p, ivec v)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
 }
 
+#include "engine/kernels/int8_rows.h"
+
 #include "engine/kernels/int8_body.h"
 #endif

@@ -34,5 +34,7 @@ static INLINE void store_bytes(uint8_t *p, ivec v)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
 }
 
+#include "engine/kernels/int8_rows.h"
+
 #include "engine/kernels/int8_body.h"
 #endif

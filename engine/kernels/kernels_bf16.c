@@ -56,22 +56,11 @@ static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
     }
 }
 
-static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
-                 uint32_t *panels)
-{
-    for (size_t first = 0; first < n_columns; first += PANEL) {
-        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
-        const size_t width = (n + LANES - 1) / LANES * LANES;
-        for (size_t k = 0; k < K; k += 2, panels += width) {
-            const float *even = source + k * step_k + first * step_column;
-            for (size_t j = 0; j < n; j++)
-                panels[j] = bf16_of(even[j * step_column]) |
-                            (k + 1 < K ? bf16_of(even[j * step_column + step_k]) << 16 : 0);
-            memset(panels + n, 0, (width - n) * sizeof *panels);
-        }
-    }
-}
-
-const hs__bf16_kernels hs__kernels_bf16 = {
-    .conversion = {words, convert}, .pack = pack, .product = multiply_panels};
+const hs__bf16_kernels hs__bf16_avx512 = {
+    .name = "avx512_bf16",
+    .tile_rows = TILE_ROWS,
+    .depth = words,
+    .conversion = {words, convert},
+    .product = multiply_panels,
+};
 #endif

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+enum { CACHE_BYTES = 512 << 10 }; /* of a second-level cache of unknown size */
+
 /* ---- all kinds ----
  *
  * Functions that all implementations share: reading weights from the model's file. */
@@ -100,6 +102,28 @@ static hs__linear_split linear_split_panels(size_t n_out, size_t panel, size_t t
                               .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
 }
 
+static size_t divide_up(size_t n, size_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Divides rows further if they exceed the cache: row_bytes for a row of x or a column of B. Rows of x that
+ * are not in the cache would be fetched again for each panel, so as many rows as fit beside two panels go
+ * through all of them. If only a few rows fit, all rows go together, because panels would be fetched too
+ * often otherwise. */
+static hs__linear_split linear_split_rows(hs__linear_split split, size_t panel, size_t row_bytes,
+                                          size_t cache_bytes, size_t n_rows, size_t n_threads)
+{
+    enum { ROWS_MIN = 64 };
+    const size_t n_fitting = cache_bytes / 4 * 3 / row_bytes; /* rows of x and columns of B */
+    if (n_fitting < 2 * panel + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * panel)
+        return split;
+    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * panel);
+    split.rows_outside = true;
+    split.n_ahead = n_threads;
+    return split;
+}
+
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads)
 {
     const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
@@ -133,7 +157,7 @@ void hs__linear_destroy(hs__linear *linear)
 typedef struct native_linear {
     hs__linear base;
     const hs__bf16_kernels *bf16; /* NULL: fp32 */
-    size_t depth;                 /* operands in a column: n_in, or half of it in pairs */
+    size_t depth;                 /* operands in a column: n_in, or pairs */
     void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
     float *bias;                  /* [n_out], zeros up to the last panel's end */
     size_t cache_bytes;           /* of the second level */
@@ -156,7 +180,8 @@ static void native_fill(hs__linear *base, const hs__linear_source *source, float
         const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
         linear_read_weights(source, first, n, rows);
         if (linear->bf16) /* B = W' */
-            linear->bf16->pack(K, n, rows, 1, K, (uint32_t *)linear->panels + first * linear->depth);
+            hs__bf16_pack(linear->bf16, kernels, K, n, rows,
+                          (uint32_t *)linear->panels + first * linear->depth);
         else
             kernels->pack(K, n, rows, 1, K, (float *)linear->panels + first * linear->depth);
     }
@@ -171,35 +196,23 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
     native_linear plan = {0};
     linear_init(&plan.base, &hs__linear_native, source, kernels);
     plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
-    plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
-    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : 512 << 10;
-    plan.x_step = source->x_step > 0 ? source->x_step : plan.depth;
+    plan.depth = plan.bf16 ? plan.bf16->depth(plan.base.n_in) : plan.base.n_in;
+    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : CACHE_BYTES;
+    plan.x_step = source->x_step > 0 ? source->x_step : plan.base.n_in;
+    if (plan.bf16)
+        plan.x_step = plan.bf16->conversion.words(plan.base.n_in);
     plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
     return linear_build(&plan.base, kernels->panel, source, ret_linear, err);
 }
 
-static size_t divide_up(size_t n, size_t by)
-{
-    return (n + by - 1) / by;
-}
-
-/* Divides a product into one panel a task. Rows of x that are not in the cache would be fetched again for
- * each panel, so as many rows as fit beside two panels go through all of them. If only a few rows fit,
- * all rows go together, because panels would be fetched too often otherwise. */
 static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size_t n_threads)
 {
-    enum { ROWS_MIN = 64 };
     const native_linear *linear = (const native_linear *)base;
-    const size_t panel = base->kernels->panel, row_bytes = linear->depth * sizeof(float);
-    const size_t n_fitting = linear->cache_bytes / 4 * 3 / row_bytes; /* rows of x and columns of B */
-    hs__linear_split split =
-        linear_split_panels(base->n_out, panel, base->kernels->tile_rows, n_rows, n_threads);
-    if (n_fitting < 2 * panel + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * panel)
-        return split;
-    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * panel);
-    split.rows_outside = true;
-    split.n_ahead = n_threads;
-    return split;
+    const size_t panel = base->kernels->panel;
+    const size_t tile_rows = linear->bf16 ? linear->bf16->tile_rows : base->kernels->tile_rows;
+    const hs__linear_split split = linear_split_panels(base->n_out, panel, tile_rows, n_rows, n_threads);
+    return linear_split_rows(split, panel, linear->depth * sizeof(float), linear->cache_bytes, n_rows,
+                             n_threads);
 }
 
 static void native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
@@ -218,8 +231,8 @@ static void native_run(const hs__linear *base, hs__linear_split split, size_t n_
 
     if (linear->bf16) {
         const uint32_t *panels = linear->panels;
-        linear->bf16->product(rows, K, (const uint32_t *)x + row * K, K, panels + at, n, bias, panels + next,
-                              out, linear->y_step);
+        linear->bf16->product(rows, K, (const uint32_t *)x + row * linear->x_step, linear->x_step,
+                              panels + at, n, bias, panels + next, out, linear->y_step);
     } else {
         const float *panels = linear->panels;
         kernels->product(rows, K, (const float *)x + row * linear->x_step, linear->x_step, panels + at, n,
@@ -250,10 +263,12 @@ typedef struct int8_linear {
     hs__linear base;
     const hs__int8_kernels *int8;
     size_t depth;     /* words of a column */
+    size_t x_step;    /* words from a row of x to the next */
     uint32_t *panels; /* as in int8.h, one after the other */
     float *scales;    /* [n_out], these three with zeros up to the last panel's end */
     float *bias;
     int32_t *sums;
+    size_t cache_bytes; /* of the second level */
 } int8_linear;
 
 /* Returns n_out rounded up to whole vectors: the end of the last panel. */
@@ -294,7 +309,9 @@ static hs_status int8_create(const hs__linear_source *source, const hs__kernels 
     (void)precision; /* always int8 here */
     int8_linear plan = {.int8 = hs__int8_kernels_select()};
     linear_init(&plan.base, &hs__linear_int8, source, kernels);
-    plan.depth = hs__int8_depth(plan.base.n_in);
+    plan.depth = plan.int8->depth(plan.base.n_in);
+    plan.x_step = plan.int8->conversion.words(plan.base.n_in);
+    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : CACHE_BYTES;
     if (plan.base.n_in > HS_INT8_DEPTH_MAX)
         return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for int8: use fp32",
                        plan.base.n_in);
@@ -303,8 +320,14 @@ static hs_status int8_create(const hs__linear_source *source, const hs__kernels 
 
 static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t n_threads)
 {
-    const hs__int8_kernels *int8 = ((const int8_linear *)base)->int8;
-    return linear_split_panels(base->n_out, int8->panel, int8->tile_rows, n_rows, n_threads);
+    const int8_linear *linear = (const int8_linear *)base;
+    const hs__int8_kernels *int8 = linear->int8;
+    const hs__linear_split split =
+        linear_split_panels(base->n_out, int8->panel, int8->tile_rows, n_rows, n_threads);
+    if (!int8->divides_rows)
+        return split;
+    return linear_split_rows(split, int8->panel, linear->depth * sizeof(uint32_t), linear->cache_bytes,
+                             n_rows, n_threads);
 }
 
 static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
@@ -318,7 +341,7 @@ static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_ro
     const size_t next = column + split.n_ahead * panel;
     float *out = y + row * n_out + column;
 
-    linear->int8->product(rows, linear->depth, (const uint32_t *)x + row * hs__int8_words(base->n_in),
+    linear->int8->product(rows, linear->depth, (const uint32_t *)x + row * linear->x_step, linear->x_step,
                           linear->panels + column * linear->depth, n, linear->scales + column,
                           linear->sums + column, linear->bias + column,
                           next < n_out ? linear->panels + next * linear->depth : NULL, out, n_out);

@@ -74,12 +74,6 @@ static inline size_t hs__row_step(size_t n)
     return n % 1024 == 0 ? n + 16 : n;
 }
 
-/* Returns the width of a row of bfloat16, which are multiplied in pairs. */
-static inline size_t hs__bf16_width(size_t n)
-{
-    return (n + 1) / 2 * 2;
-}
-
 void hs__linear_destroy(hs__linear *linear); /* NULL is fine */
 /* Returns the first item of chunk `index` of n items cut into n_chunks nearly equal ones; n for index
  * n_chunks. */

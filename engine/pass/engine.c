@@ -5,6 +5,7 @@
 #include "engine/pass/pass.h"
 #include "engine/pass/team.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static hs_status bf16_choose(hs_engine *engine, hs_error *err)
@@ -15,6 +16,7 @@ static hs_status bf16_choose(hs_engine *engine, hs_error *err)
     if (engine->linear == &hs__linear_cblas)
         return hs_fail(err, HS_UNSUPPORTED, "the cblas backend computes in fp32 only: use native");
     engine->conversion = &bf16->conversion;
+    engine->products_by = bf16->name;
     return HS_OK;
 }
 
@@ -31,6 +33,7 @@ static hs_status int8_choose(hs_engine *engine, hs_error *err)
                        engine->linear->name);
     engine->linear = &hs__linear_int8;
     engine->conversion = &int8->conversion;
+    engine->products_by = int8->name;
     return HS_OK;
 }
 
@@ -38,6 +41,7 @@ static hs_status products_choose(hs_engine *engine, const hs_engine_options *opt
 {
     engine->linear = options->products == HS_PRODUCTS_CBLAS ? &hs__linear_cblas : &hs__linear_native;
     engine->products = engine->linear->name;
+    engine->products_by = engine->kernels->name;
     if (options->precision == HS_PRECISION_BF16)
         return bf16_choose(engine, err);
     return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
@@ -48,11 +52,23 @@ void hs_products_prepare(void)
     hs__cblas_prepare(hs__kernels_select());
 }
 
-const char *hs_products_describe(char *ret_cblas, size_t n_bytes)
+void hs_cblas_describe(char *ret_text, size_t n_bytes)
 {
-    hs__cblas_describe(ret_cblas, n_bytes);
+    hs__cblas_describe(ret_text, n_bytes);
+}
+
+void hs_kernels_describe(char *ret_text, size_t n_bytes)
+{
     const hs__kernels *kernels = hs__kernels_select();
-    return kernels ? kernels->name : "none";
+    const hs__bf16_kernels *bf16 = hs__bf16_kernels_select();
+    const hs__int8_kernels *int8 = hs__int8_kernels_select();
+    snprintf(ret_text, n_bytes, "%s%s%s%s%s", kernels ? kernels->name : "none", bf16 ? ", bf16 by " : "",
+             bf16 ? bf16->name : "", int8 ? ", int8 by " : "", int8 ? int8->name : "");
+}
+
+const char *hs_engine_kernels(const hs_engine *engine)
+{
+    return engine->products_by;
 }
 
 void hs_engine_destroy(hs_engine *engine)

@@ -83,7 +83,7 @@ struct hs_engine {
     hs_runtime *runtime;
     const hs_architecture *architecture;
     hs_precision precision;
-    const char *products; /* as hs_engine_products says */
+    const char *products, *products_by; /* as hs_engine_products and hs_engine_kernels say */
     hs_shape shape;
     size_t n_threads; /* the most that a pass may use */
     const hs__linear_kind *linear;

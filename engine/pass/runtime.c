@@ -523,12 +523,13 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
         return hs_fail(
             err, HS_UNSUPPORTED,
             HS_KERNELS_VARIABLE
-            " names kernels that this CPU does not have: use avx512, avx2 or base, or leave it unset");
+            " names kernels that this CPU does not have: use amx, avx512, avx2 or base, or leave it unset");
     hs_caches caches;
     if (!hs__caches_read(&caches))
         return hs_fail(err, HS_UNSUPPORTED,
                        HS_CACHES_VARIABLE
                        " is not three sizes as in 32K,1M,16M: write it so, or leave it unset");
+    hs__amx_permitted(); /* asks the system before threads begin */
     hs_runtime *runtime = calloc(1, sizeof *runtime);
     hs__thread_pool *threads = thread_pool_create(n_cores > 0 ? n_cores : cores_allowed());
     if (!runtime || !threads) {

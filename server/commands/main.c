@@ -99,8 +99,9 @@ static int completion_print(void)
 
 static int version_print(void)
 {
-    char library[128];
-    const char *kernels = hs_products_describe(library, sizeof library);
+    char library[128], kernels[96];
+    hs_cblas_describe(library, sizeof library);
+    hs_kernels_describe(kernels, sizeof kernels);
     printf("headscope %s\ncompiler  %s %s\nproducts  native (%s), cblas (%s)\n", HS_VERSION,
 #if defined __clang__
            "clang", __clang_version__,

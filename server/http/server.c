@@ -469,7 +469,8 @@ static void on_signal(uv_signal_t *signal, int number)
 static void start_log(const hs_server *server)
 {
     const hs_server_options *o = server->options;
-    char models[1024] = "";
+    char models[1024] = "", kernels[96];
+    hs_kernels_describe(kernels, sizeof kernels);
     for (size_t i = 0, used = 0; i < hs__catalog_places(&o->catalog) && used < sizeof models; i++) {
         const hs_model_place *place = hs__catalog_place(&o->catalog, i);
         used += (size_t)snprintf(models + used, sizeof models - used, "%s%s", i ? "," : "", place->name);
@@ -479,6 +480,7 @@ static void start_log(const hs_server *server)
                                    {"models", models, 0},
                                    {"token", server->tokens ? "required" : "none", 0},
                                    {"state", o->state_dir ? o->state_dir : "none", 0},
+                                   {"kernels", kernels, 0},
                                    {"cores", NULL, (double)server->n_cores},
                                    {"workers", NULL, (double)o->n_workers},
                                    {"queue", NULL, (double)o->queue_max},

@@ -24,13 +24,14 @@ ROUNDED = {"bf16": ": weights and activations rounded to bfloat16, good for expl
            "int8": ": weights and activations rounded to bytes, good for exploring, not for figures"}
 
 
-def headscope(*arguments, text=TEXT):
+def headscope(*arguments, text=TEXT, kernels=""):
     return subprocess.run([HEADSCOPE, *map(str, arguments)], input=text, capture_output=True, check=False,
+                          env={**os.environ, "HEADSCOPE_KERNELS": kernels or os.environ.get("HEADSCOPE_KERNELS", "")},
                           timeout=PATIENCE)
 
 
-def maps(precision, model="mini"):
-    done = headscope("analyze", "--model", model, "--precision", precision, "--layers", "all", "--format", "npz")
+def maps(precision, model="mini", kernels=""):
+    done = headscope("analyze", "--model", model, "--precision", precision, "--layers", "all", "--format", "npz", kernels=kernels)
     if precision in NEEDS and done.returncode == 1 and NEEDS[precision] in done.stderr:
         pytest.skip(NEEDS[precision].decode())
     assert done.returncode == 0, done.stderr
@@ -83,7 +84,23 @@ def test_openblas_is_loaded_when_it_is_used(tmp_path, backend, code, said):
 def test_models_tell_it(start_server, precision):
     maps(precision)
     server = start_server("--precision", precision)
-    assert [model["precision"] for model in server.get("/models").json()["models"]] == [precision]
+    model, = server.get("/models").json()["models"]
+    assert model["precision"] == precision
+    assert f"{precision} by {model['kernels']}".encode() in headscope("version").stdout
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_amx_may_be_forbidden(precision):
+    """int8 has exact sums: the same bits by any instructions. bf16 adds in another order."""
+    taken = maps(precision)
+    if f"{precision} by amx".encode() not in headscope("version").stdout:
+        assert b"leave it unset" in headscope("analyze", kernels="amx").stderr
+        pytest.skip("this machine has no AMX")
+    other = maps(precision, kernels="avx512")
+    assert b"by amx" not in headscope("version", kernels="avx512").stdout
+    assert f"{precision} by amx".encode() in headscope("version", kernels="amx").stdout
+    difference = numpy.abs(taken["attentions"] - other["attentions"]).max()
+    assert difference == 0 if precision == "int8" else 0 < difference < 0.05
 
 
 @pytest.mark.slow

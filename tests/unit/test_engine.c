@@ -408,16 +408,14 @@ START_TEST(int8_is_close_or_refused)
 }
 END_TEST
 
-/* Rounded by its own row, a text has the same bits in any company and on any number of threads. */
-START_TEST(int8_has_the_same_bits_in_a_batch)
+static void check_batch(const hs_shape *shape, hs_precision precision)
 {
-    const hs_architecture model = make_model(&shapes[_i]);
-    const hs_engine_options options = {.precision = HS_PRECISION_INT8};
+    const hs_architecture model = make_model(shape);
+    const hs_engine_options options = {.precision = precision};
     hs_engine *engine = NULL;
     texts together, alone;
-    if (hs_engine_create(runtime, &model, &options, &engine, NULL)) {
+    if (hs_engine_create(runtime, &model, &options, &engine, NULL))
         return;
-    }
     texts_make(engine, &together);
     texts_make(engine, &alone);
     run(engine, together.sequences, TEXTS, 2);
@@ -428,6 +426,13 @@ START_TEST(int8_has_the_same_bits_in_a_batch)
     texts_free(&together);
     texts_free(&alone);
     hs_engine_destroy(engine);
+}
+
+/* Rounded by its own row, a text has the same bits in any company and on any number of threads. */
+START_TEST(precisions_have_the_same_bits_in_a_batch)
+{
+    check_batch(&shapes[_i], HS_PRECISION_BF16);
+    check_batch(&shapes[_i], HS_PRECISION_INT8);
 }
 END_TEST
 
@@ -808,7 +813,7 @@ int main(void)
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, int8_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, an_engine_takes_what_was_measured, 0, N_SHAPES);
-    tcase_add_loop_test(tcase, int8_has_the_same_bits_in_a_batch, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, precisions_have_the_same_bits_in_a_batch, 0, N_SHAPES);
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
     tcase_add_test(tcase, large_captures_are_used_again);

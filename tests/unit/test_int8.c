@@ -114,9 +114,10 @@ enum { BESIDE = 3 }; /* numbers beside a row of y, which stay as they were */
 /* y [n_rows][n + BESIDE] */
 static float *multiply(const hs__int8_kernels *kernels, const problem *p)
 {
-    const size_t depth = hs__int8_depth(p->K), end = rounded_up(kernels, p->n), ldy = p->n + BESIDE;
+    const size_t depth = kernels->depth(p->K), step = kernels->conversion.words(p->K),
+                 end = rounded_up(kernels, p->n), ldy = p->n + BESIDE;
     uint32_t *panels = make(depth * end, sizeof *panels);
-    uint32_t *x = make(p->n_rows * hs__int8_words(p->K), sizeof *x);
+    uint32_t *x = aligned_alloc(64, (p->n_rows * step * sizeof *x + 63) / 64 * 64);
     int32_t *sums = make(end, sizeof *sums);
     float *scales = make(end, sizeof *scales), *y = make(p->n_rows * ldy, sizeof *y);
     for (size_t i = 0; i < p->n_rows * ldy; i++)
@@ -125,8 +126,8 @@ static float *multiply(const hs__int8_kernels *kernels, const problem *p)
     for (size_t c = 0; c < p->n; c += kernels->panel) {
         const size_t width = p->n - c < kernels->panel ? p->n - c : kernels->panel;
         hs__int8_pack(kernels, p->K, width, p->w + c * p->K, panels + c * depth, scales + c, sums + c);
-        kernels->product(p->n_rows, depth, x, panels + c * depth, width, scales + c, sums + c, p->bias + c,
-                         c ? panels : NULL, y + c, ldy);
+        kernels->product(p->n_rows, depth, x, step, panels + c * depth, width, scales + c, sums + c,
+                         p->bias + c, c ? panels : NULL, y + c, ldy);
     }
     free(panels), free(x), free(sums), free(scales);
     return y;

@@ -1,0 +1,285 @@
+/* amx_body.h - products by tiles (AMX), for bfloat16 and bytes. Tests compile it a second time, with emulated
+ * tiles. Includers define what amx_tiles.h and int8_rows.h have, and
+ *
+ *     store_bf16(p, v)      LANES floats rounded to bfloat16, to nearest even
+ *     AMX_BF16, AMX_INT8    names of the tables
+ *
+ * A block of sums is 2 tiles of rows by 3 of columns; tiles 6 and 7 take x and B in turn. A step multiplies
+ * 64 bytes of each row: 32 bfloat16 or 64 bytes. Panels as kernels.h describes them are what the instructions
+ * want (Intel calls it VNNI): a tile of B is 16 of their rows. All parts of one tile have 16 rows or, if
+ * there are fewer rows of x, fewer. Blocks overlap where rows are left over, so no row outside of x is read,
+ * and a row's bits do not depend on its block.
+ *
+ * A row of x is an odd number of cache lines. A tile's row across two lines loads six times as slowly, and
+ * rows 4 KiB apart evict each other. */
+
+enum { AMX_LANES = 16, AMX_PANEL = 48, AMX_ROWS = 32 };
+
+/* Returns the steps of a sum of n, `in_word` numbers in a word. */
+static size_t steps_of(size_t n, size_t in_word)
+{
+    return (n + 16 * in_word - 1) / (16 * in_word);
+}
+
+/* ---- conversion ---- */
+
+static size_t bf16_depth(size_t n)
+{
+    return 16 * steps_of(n, 2);
+}
+
+static size_t bf16_words(size_t n)
+{
+    return 16 * (steps_of(n, 2) | 1);
+}
+
+static void bf16_convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+{
+    const size_t step = bf16_words(n), whole = n / LANES * LANES, end = 2 * bf16_depth(n);
+    for (size_t i = 0; i < n_rows; i++, x += n, y += step) {
+        uint16_t *to = (uint16_t *)y;
+        for (size_t k = 0; k < whole; k += LANES)
+            store_bf16(to + k, load(x + k));
+        if (whole < end)
+            memset(to + whole, 0, (end - whole) * sizeof *to);
+        if (whole < n) {
+            uint16_t last[LANES];
+            store_bf16(last, load_part(x + whole, n - whole, 0));
+            memcpy(to + whole, last, (n - whole) * sizeof *to);
+        }
+    }
+}
+
+static size_t int8_depth(size_t n)
+{
+    return 16 * steps_of(n, 4);
+}
+
+static size_t int8_words(size_t n)
+{
+    return 16 * ((steps_of(n, 4) + 1) | 1);
+}
+
+static void int8_convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        convert_row(n, int8_depth(n), x + i * n, y + i * int8_words(n));
+}
+
+/* ---- products ---- */
+
+typedef enum dot { DOT_BF16, DOT_U8S8 } dot;
+
+/* The product of rows of x with a panel of `tiles` tiles of columns. Rows are divided into n_groups groups of
+ * n_rows; one or two groups are a block. */
+typedef struct amx_work {
+    const uint32_t *x, *panel;
+    size_t ldx, steps, tiles;
+    size_t n_groups, n_rows, last; /* last: the first row of the last group */
+    const char *ahead;             /* to prefetch, n_lines at each step */
+    size_t n_lines;
+} amx_work;
+
+static amx_work work_of(size_t n_rows, size_t n_words, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                        size_t n_columns, const uint32_t *next)
+{
+    const size_t n_blocks = (n_rows + AMX_ROWS - 1) / AMX_ROWS;
+    amx_work w = {.x = x, .panel = panel, .ldx = ldx, .steps = n_words / 16, .ahead = (const char *)next};
+    w.tiles = (n_columns + AMX_LANES - 1) / AMX_LANES;
+    w.n_groups = n_rows <= 16 ? 1 : 2 * n_blocks;
+    w.n_rows = (n_rows + w.n_groups - 1) / w.n_groups;
+    w.last = n_rows - w.n_rows;
+    if (next)
+        w.n_lines = (w.tiles * 16 + n_blocks - 1) / n_blocks;
+    return w;
+}
+
+/* Returns the first row of a group. */
+static size_t group_row(const amx_work *w, size_t group)
+{
+    return group * w->n_rows < w->last ? group * w->n_rows : w->last;
+}
+
+/* Adds the products of a tile of x, tile 6, with the tiles of B at b. */
+#define ADD_PRODUCTS(T0, T1, T2)                                                                             \
+    do {                                                                                                     \
+        TILE_LOAD(7, b, b_step);                                                                             \
+        if (kind == DOT_BF16)                                                                                \
+            TILE_BF16(T0, 6, 7);                                                                             \
+        else                                                                                                 \
+            TILE_U8S8(T0, 6, 7);                                                                             \
+        if (tiles > 1) {                                                                                     \
+            TILE_LOAD(7, b + 16, b_step);                                                                    \
+            if (kind == DOT_BF16)                                                                            \
+                TILE_BF16(T1, 6, 7);                                                                         \
+            else                                                                                             \
+                TILE_U8S8(T1, 6, 7);                                                                         \
+        }                                                                                                    \
+        if (tiles > 2) {                                                                                     \
+            TILE_LOAD(7, b + 32, b_step);                                                                    \
+            if (kind == DOT_BF16)                                                                            \
+                TILE_BF16(T2, 6, 7);                                                                         \
+            else                                                                                             \
+                TILE_U8S8(T2, 6, 7);                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+/* Adds x B of a block to tiles 0 .. 2 and, of its second group, 3 .. 5. kind, tiles and groups are constants
+ * after inlining. */
+static INLINE void add_block(dot kind, size_t tiles, size_t groups, const amx_work *work, size_t group)
+{
+    const amx_work w = *work;
+    const uint32_t *first = w.x + group_row(&w, group) * w.ldx;
+    const uint32_t *second = w.x + group_row(&w, group + 1) * w.ldx, *b = w.panel;
+    const size_t x_step = w.ldx * sizeof *w.x, b_step = tiles * 64;
+    const char *ahead = w.ahead + group / 2 * w.steps * w.n_lines * 64;
+    for (size_t s = 0; s < w.steps; s++, b += tiles * 256) {
+        for (size_t l = 0; l < w.n_lines; l++, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+        TILE_LOAD(6, first + 16 * s, x_step);
+        ADD_PRODUCTS(0, 1, 2);
+        if (groups > 1) {
+            TILE_LOAD(6, second + 16 * s, x_step);
+            ADD_PRODUCTS(3, 4, 5);
+        }
+    }
+}
+
+static INLINE void add_any_block(dot kind, const amx_work *w, size_t group)
+{
+    if (w->n_groups > 1 && w->tiles == 3)
+        add_block(kind, 3, 2, w, group);
+    else if (w->n_groups > 1)
+        add_block(kind, w->tiles, 2, w, group);
+    else
+        add_block(kind, w->tiles, 1, w, group);
+}
+
+/* Stores the sums of a block: those of each group to `first` and `second`, rows `step` bytes apart. Tiles of
+ * columns behind the last are stored only to scratch, which has 48 columns. */
+static INLINE void store_block(size_t tiles, size_t groups, void *first, void *second, size_t step)
+{
+    char *p = first, *q = second;
+    TILE_STORE(0, p, step);
+    if (tiles > 1)
+        TILE_STORE(1, p + 64, step);
+    if (tiles > 2)
+        TILE_STORE(2, p + 128, step);
+    if (groups == 1)
+        return;
+    TILE_STORE(3, q, step);
+    if (tiles > 1)
+        TILE_STORE(4, q + 64, step);
+    if (tiles > 2)
+        TILE_STORE(5, q + 128, step);
+}
+
+/* Begins all sums with the bias, a row of `tiles` tiles. */
+static INLINE void begin_with(size_t tiles, const float *bias)
+{
+    TILE_LOAD(0, bias, 0);
+    TILE_LOAD(3, bias, 0);
+    if (tiles > 1) {
+        TILE_LOAD(1, bias + 16, 0);
+        TILE_LOAD(4, bias + 16, 0);
+    }
+    if (tiles > 2) {
+        TILE_LOAD(2, bias + 32, 0);
+        TILE_LOAD(5, bias + 32, 0);
+    }
+}
+
+static void bf16_panel(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                       size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy)
+{
+    static const float zeros[AMX_PANEL];
+    _Alignas(64) float sums[AMX_ROWS][AMX_PANEL];
+    const amx_work w = work_of(n_rows, n_pairs, x, ldx, panel, n_columns, next);
+    const bool whole = n_columns == w.tiles * AMX_LANES;
+    const size_t groups = w.n_groups > 1 ? 2 : 1;
+    for (size_t g = 0; g < w.n_groups; g += 2) {
+        float *first = y + group_row(&w, g) * ldy, *second = y + group_row(&w, g + 1) * ldy;
+        begin_with(w.tiles, bias ? bias : zeros);
+        add_any_block(DOT_BF16, &w, g);
+        if (whole)
+            store_block(w.tiles, groups, first, second, ldy * sizeof *y);
+        else
+            store_block(w.tiles, groups, sums[0], sums[16], sizeof sums[0]);
+        for (size_t i = 0; i < w.n_rows && !whole; i++) {
+            memcpy(first + i * ldy, sums[i], n_columns * sizeof *y);
+            if (groups > 1)
+                memcpy(second + i * ldy, sums[16 + i], n_columns * sizeof *y);
+        }
+    }
+}
+
+static void bf16_product(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panels,
+                         size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy)
+{
+    tiles_begin(work_of(n_rows, n_pairs, x, ldx, panels, n_columns, NULL).n_rows);
+    for (size_t c = 0; c < n_columns; c += AMX_PANEL) {
+        const size_t n = n_columns - c < AMX_PANEL ? n_columns - c : AMX_PANEL;
+        const uint32_t *panel = panels + n_pairs * c;
+        const uint32_t *following = n_columns - c > AMX_PANEL ? panel + n_pairs * AMX_PANEL : next;
+        bf16_panel(n_rows, n_pairs, x, ldx, panel, n, bias ? bias + c : NULL, following, y + c, ldy);
+    }
+    tiles_end();
+}
+
+/* Stores a row: y = (sum - zero * sum of weights) * scales + bias. x is the row behind its numbers. */
+static INLINE void store_row(size_t n, const uint32_t *x, const int32_t *row, const float *scales,
+                             const int32_t *sums, const float *bias, float *y)
+{
+    const int32_t zero = (int32_t)x[1];
+    float scale;
+    memcpy(&scale, x, sizeof scale);
+    for (size_t j = 0; j < n; j += LANES) {
+        const ivec sum = load_ints(row + j) - load_ints(sums + j) * zero;
+        const vec factor = load(scales + j) * scale;
+        const vec v = fused(__builtin_convertvector(sum, vec), factor, load(bias + j));
+        if (n - j >= LANES)
+            store(y + j, v);
+        else
+            store_part(y + j, n - j, v);
+    }
+}
+
+static void int8_product(size_t n_rows, size_t n_words, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                         size_t n_columns, const float *scales, const int32_t *sums, const float *bias,
+                         const uint32_t *next, float *y, size_t ldy)
+{
+    _Alignas(64) int32_t block[AMX_ROWS][AMX_PANEL];
+    const amx_work w = work_of(n_rows, n_words, x, ldx, panel, n_columns, next);
+    const size_t groups = w.n_groups > 1 ? 2 : 1;
+    for (size_t g = 0; g < w.n_groups; g += 2) {
+        tiles_begin(w.n_rows); /* all sums are 0 */
+        add_any_block(DOT_U8S8, &w, g);
+        store_block(w.tiles, groups, block[0], block[16], sizeof block[0]);
+        for (size_t h = 0; h < groups; h++)
+            for (size_t i = 0; i < w.n_rows; i++) {
+                const size_t row = group_row(&w, g + h) + i;
+                store_row(n_columns, x + row * ldx + n_words, block[16 * h + i], scales, sums, bias,
+                          y + row * ldy);
+            }
+    }
+    tiles_end();
+}
+
+const hs__bf16_kernels AMX_BF16 = {
+    .name = "amx",
+    .tile_rows = AMX_ROWS,
+    .depth = bf16_depth,
+    .conversion = {bf16_words, bf16_convert},
+    .product = bf16_product,
+};
+
+const hs__int8_kernels AMX_INT8 = {
+    .name = "amx",
+    .panel = AMX_PANEL,
+    .lanes = AMX_LANES,
+    .tile_rows = AMX_ROWS,
+    .depth = int8_depth,
+    .divides_rows = true,
+    .conversion = {int8_words, int8_convert},
+    .product = int8_product,
+};
