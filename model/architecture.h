@@ -138,15 +138,16 @@ typedef struct hs_embedding {
 } hs_embedding;
 
 /* A bias that T5 and MPNet add to the scores of every layer, by head and by bucket of the distance n = j - i
- * from query to key. Encoders have B = n_buckets / 2 buckets for n <= 0 and B more for n > 0. Causal models
- * have B = n_buckets for n <= 0.
+ * from query to key. Encoders have B = n_buckets / 2 buckets for n <= 0 and B more for n > 0. If it is
+ * one_sided, as in decoders, B is n_buckets, and all n > 0 are in bucket 0.
  *
  * With m = |n| and e = B / 2, rounded down, each m below e has its own bucket. Other distances take
  * min(B - 1, e + floor(ln(m / e) / ln(n_distances / e) (B - e))), in float32 as in HuggingFace's models. B is
- * added if n > 0. */
+ * added if n > 0, unless it is one_sided. */
 typedef struct hs_score_bias {
     hs_tensor table; /* [n_buckets][n_heads]; NULL: none */
     size_t n_buckets, n_distances;
+    bool one_sided;
 } hs_score_bias;
 
 typedef struct hs_layer {
@@ -212,9 +213,12 @@ typedef struct hs_predictor {
     bool untied;       /* the config says that the decoder is not the word embedding (tie_word_embeddings:
                         * false) */
     bool tied;         /* the config says that it is */
-    bool next;         /* the logits at a position are of the token that follows it */
-    double scale;      /* of what the decoder reads; 0: none */
-    double cap;        /* c: logits l become c tanh(l / c) (Gemma); 0: none */
+    char missing[100]; /* a tensor that the decoder needs because the config does not tie it, and that the
+                        * checkpoint lacks; "": none. With a name, decoder is NULL */
+    bool dense_unbiased, unbiased; /* the config says that dense or the decoder has no bias */
+    bool next;                     /* the logits at a position are of the token that follows it */
+    double scale;                  /* of what the decoder reads; 0: none */
+    double cap;                    /* c: logits l become c tanh(l / c) (Gemma); 0: none */
 } hs_predictor;
 
 /* The task of a fine-tuned checkpoint's head. */

@@ -151,7 +151,8 @@ static void generation_build(hs_architecture *architecture, const model_files *f
 static hs_status decoder_build(hs_model *model, const hs__family *family, const model_files *files,
                                hs_error *err)
 {
-    if (!family->decoder || !hs__weights_exist(&model->shards, family->decoder))
+    if (!family->decoder ||
+        !hs__weights_exist(&model->shards, family->decoder, &model->architecture.predictor))
         return HS_OK;
     const hs_status st = hs__decoder_configure(&files->config, family->decoder, &model->decoder, err);
     if (st)

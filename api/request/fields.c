@@ -78,6 +78,12 @@ static int refuse_head(const hs__reading *r, size_t i, const char *output)
                       r->model->name, output, task ? task : "none", r->model->list_command);
 }
 
+static int refuse_loss(const hs__reading *r, size_t i, const char *output)
+{
+    return *r->model->architecture->predictor.missing ? refuse_predictor(r, i, output)
+                                                      : refuse_head(r, i, output);
+}
+
 const char *const hs__output_names[HS__OUTPUTS_COUNT] = {
 #define NAME(name) [HS__OUTPUT_##name] = #name,
     HS__OUTPUT_NAMES(NAME)
@@ -95,7 +101,7 @@ static const struct {
     [HS__OUTPUT_classes] = {.has = has_classes, .refuse = refuse_head},
     [HS__OUTPUT_next_sentence] = {.has = has_next_sentence, .refuse = refuse_head},
     [HS__OUTPUT_answer] = {.has = has_answer, .refuse = refuse_head},
-    [HS__OUTPUT_loss] = {.has = has_loss, .refuse = refuse_head},
+    [HS__OUTPUT_loss] = {.has = has_loss, .refuse = refuse_loss},
     [HS__OUTPUT_predictions] = {.has = has_predictor, .refuse = refuse_predictor},
 };
 

@@ -116,6 +116,12 @@ int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__
 {
     if (model->architecture->predictor.decoder.data)
         return 0;
+    if (*model->architecture->predictor.missing)
+        return hs__refuse(
+            problem, 422, pointer,
+            "the checkpoint of %s has no tensor %s, and its config.json does not tie it to another "
+            "one: predictions need it",
+            model->name, model->architecture->predictor.missing);
     if (model->decoder)
         return hs__refuse(problem, 422, pointer,
                           "the encoder of %s predicts no tokens: send stack \"decoder\" or \"cross\" with "

@@ -232,10 +232,12 @@ static void sinusoids_fill(const hs_architecture *architecture, float *rows)
 }
 
 /* Returns the bucket of a distance m, as architecture.h says; ahead: the key comes after the query. */
-static size_t distance_bucket(const hs_score_bias *bias, bool causal, size_t m, bool ahead)
+static size_t distance_bucket(const hs_score_bias *bias, size_t m, bool ahead)
 {
-    const size_t n = causal ? bias->n_buckets : bias->n_buckets / 2, exact = n / 2;
+    const size_t n = bias->one_sided ? bias->n_buckets : bias->n_buckets / 2, exact = n / 2;
     const size_t side = ahead ? n : 0;
+    if (ahead && bias->one_sided)
+        return 0;
     if (m < exact)
         return side + m;
     const float far = (float)log((double)((float)m / (float)exact));
@@ -272,10 +274,9 @@ static void score_bias_fill(const hs_architecture *architecture, float *bias)
     for (size_t k = 0; k <= 2 * last; k++) { /* distance k - last */
         const size_t m = k > last ? k - last : last - k;
         const bool ahead = k > last;
-        if (architecture->score_bias.table.data && !(ahead && architecture->causal))
+        if (architecture->score_bias.table.data)
             hs_tensor_read(&architecture->score_bias.table,
-                           distance_bucket(&architecture->score_bias, architecture->causal, m, ahead), 1,
-                           row);
+                           distance_bucket(&architecture->score_bias, m, ahead), 1, row);
         for (size_t h = 0; h < n_heads; h++) {
             const double alibi = architecture->alibi ? alibi_slope(h, n_heads) * (double)m : 0;
             bias[h * (2 * last + 1) + k] = (float)((row[h] - alibi) * factor);

@@ -45,7 +45,7 @@ static const hs__predictor_names predictor = {
     .dense = "predictions.dense",
     .norm = "predictions.LayerNorm",
     .decoder = "predictions.decoder",
-    .biases = {"predictions", "predictions.decoder"},
+    .biases = {"predictions.decoder", "predictions"},
 };
 
 static const hs__head_names sequence = {

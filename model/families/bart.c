@@ -33,12 +33,9 @@ static const hs__module modules[] = {ATTENTION("self_attn", false), FEED(false),
 static const hs__module decoder_modules[] = {
     ATTENTION("self_attn", false), ATTENTION("encoder_attn", true), FEED(true), {0}};
 
-/* With tie_word_embeddings false, transformers 5 takes a table of each stack and leaves `shared` unread. */
 static void configure(hs__config *config, bool scaled, hs_activation activation,
                       hs_architecture *architecture)
 {
-    if (!hs__config_flag_or(config, "tie_word_embeddings", true))
-        hs__config_refuse(config, "tie_word_embeddings must be true");
     architecture->norm_eps = 1e-5F;
     architecture->activation = hs__config_activation(config, "activation_function", activation);
     if (hs__config_flag_or(config, "scale_embedding", scaled))
@@ -120,21 +117,23 @@ static void configure_pegasus(hs__config *config, hs_architecture *architecture)
 
 /* clang-format off */
 
-/* The tables of a stack: with the word embedding of both stacks, or its own. */
-#define LAYOUT(embedding, stack, its_modules, ...)                                                           \
-    {.word = (embedding), .layer = stack ".layers.", .below = ".", .layers = (its_modules), __VA_ARGS__}
+/* The tables of a stack. */
+#define LAYOUT(stack, its_modules, ...)                                                                      \
+    {.word = stack ".embed_tokens", .layer = stack ".layers.", .below = ".", .layers = (its_modules),        \
+     __VA_ARGS__}
 #define STACK(name, stack, its_modules, ...)                                                                 \
-    static const hs__layout name##_shared = LAYOUT("shared", stack, its_modules, __VA_ARGS__),               \
-                            name##_separate = LAYOUT(stack ".embed_tokens", stack, its_modules, __VA_ARGS__)
+    static const hs__layout name = LAYOUT(                                                                   \
+        stack, its_modules, .tied = {"shared", "lm_head", "decoder.embed_tokens", "encoder.embed_tokens"},   \
+        __VA_ARGS__)
 #define DECODER(type, name, its_predictor)                                                                   \
     static const hs__family name##_decoder = {                                                               \
         .types = {(type)}, .keys = {&decoder_keys}, .prefixes = {"", "model."},                              \
-        .layouts = {&name##_of_decoder_shared, &name##_of_decoder_separate},                                 \
+        .layouts = {&name##_of_decoder},                                 \
         .predictors = {&(its_predictor)},                                                                    \
         .configure = configure_##name, .causal = true, .encoder_of_two = true, .crosses = true}
 #define FAMILY(type, name)                                                                                   \
     {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model."},                                         \
-     .layouts = {&name##_shared, &name##_separate}, .configure = configure_##name, .encoder_of_two = true,   \
+     .layouts = {&name##_of_encoder}, .configure = configure_##name, .encoder_of_two = true,   \
      .decoder = &name##_decoder}
 
 /* clang-format on */
@@ -142,13 +141,14 @@ static void configure_pegasus(hs__config *config, hs_architecture *architecture)
 static const hs__predictor_names biased = {.decoder = "lm_head", .logits_bias = "final_logits_bias"},
                                  plain = {.decoder = "lm_head"};
 
-STACK(bart, "encoder", modules, .position = "encoder.embed_positions",
+STACK(bart_of_encoder, "encoder", modules, .position = "encoder.embed_positions",
       .embedding_norm = "encoder.layernorm_embedding");
-STACK(mbart, "encoder", modules, .position = "encoder.embed_positions",
+STACK(mbart_of_encoder, "encoder", modules, .position = "encoder.embed_positions",
       .embedding_norm = "encoder.layernorm_embedding", .final_norm = "encoder.layer_norm");
-STACK(m2m_100, "encoder", modules, .final_norm = "encoder.layer_norm");
-STACK(marian, "encoder", modules, .position = "encoder.embed_positions");
-STACK(pegasus, "encoder", modules, .position = "encoder.embed_positions", .final_norm = "encoder.layer_norm");
+STACK(m2m_100_of_encoder, "encoder", modules, .final_norm = "encoder.layer_norm");
+STACK(marian_of_encoder, "encoder", modules, .position = "encoder.embed_positions");
+STACK(pegasus_of_encoder, "encoder", modules, .position = "encoder.embed_positions",
+      .final_norm = "encoder.layer_norm");
 STACK(bart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
       .embedding_norm = "decoder.layernorm_embedding");
 STACK(mbart_of_decoder, "decoder", decoder_modules, .position = "decoder.embed_positions",
@@ -181,10 +181,9 @@ static const hs__shape_keys opt_keys = {
     .vocab_size = "vocab_size",
 };
 
-static const hs__layout opt_layout =
-    LAYOUT("decoder.embed_tokens", "decoder", modules, .position = "decoder.embed_positions",
-           .final_norm = "decoder.final_layer_norm", .projection = "decoder.project_in",
-           .out_projection = "decoder.project_out", .projects_words = true);
+static const hs__layout opt_layout = LAYOUT(
+    "decoder", modules, .position = "decoder.embed_positions", .final_norm = "decoder.final_layer_norm",
+    .projection = "decoder.project_in", .out_projection = "decoder.project_out", .projects_words = true);
 
 /* Reads OPT's config. OPT-350m has norms after its blocks, and embeddings narrower than its layers. */
 static void configure_opt(hs__config *config, hs_architecture *architecture)

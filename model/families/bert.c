@@ -39,7 +39,7 @@ const hs__predictor_names hs__bert_predictor = {
     .dense = "cls.predictions.transform.dense",
     .norm = "cls.predictions.transform.LayerNorm",
     .decoder = "cls.predictions.decoder",
-    .biases = {"cls.predictions", "cls.predictions.decoder"},
+    .biases = {"cls.predictions.decoder", "cls.predictions"},
 };
 
 const hs__family hs__family_bert = {

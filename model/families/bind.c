@@ -12,6 +12,7 @@
 
 typedef struct binder {
     const hs__shards *shards;
+    const hs__family *family;
     const hs__layout *layout;
     const char *prefix;
     char module[NAME_BYTES]; /* the current module's name, with its prefix */
@@ -120,6 +121,24 @@ static void bind_norm(binder *b, size_t width, hs_norm *ret_norm)
 static void enter(binder *b, const char *module)
 {
     snprintf(b->module, sizeof b->module, "%s%s", b->prefix, module);
+}
+
+/* Returns true if the checkpoint has a tensor <module>.<parameter>. */
+static bool has(const binder *b, const char *module, const char *parameter)
+{
+    char name[2 * NAME_BYTES];
+    hs__entry entry;
+    snprintf(name, sizeof name, "%s.%s", module, parameter);
+    return hs__shards_find(b->shards, name, &entry) != NULL;
+}
+
+/* Enters a module that has a weight, with the prefix or without it. Returns false if there is none. */
+static bool enter_table(binder *b, const char *module)
+{
+    enter(b, module);
+    if (!has(b, b->module, "weight"))
+        snprintf(b->module, sizeof b->module, "%s", module);
+    return has(b, b->module, "weight");
 }
 
 hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
@@ -361,6 +380,35 @@ static void bind_layers(binder *b, hs_architecture *architecture)
     }
 }
 
+/* ---- word embeddings ---- */
+
+/* Returns true if the config ties the decoder of this head to the word embedding. */
+static bool is_tied(const hs_predictor *predictor, const hs__predictor_names *names)
+{
+    return predictor->tied || (!predictor->untied && !names->untied);
+}
+
+/* Enters the table that others are tied to where they are absent. Returns false if there is none. */
+static bool enter_tied(binder *b, const hs_predictor *predictor)
+{
+    for (size_t i = 0; b->layout->tied[i] && !predictor->untied; i++)
+        if (enter_table(b, b->layout->tied[i]))
+            return true;
+    for (size_t i = 0; b->family->predictors[i]; i++) {
+        const hs__predictor_names *names = b->family->predictors[i];
+        if (names->decoder && is_tied(predictor, names) && enter_table(b, names->decoder))
+            return true;
+    }
+    return false;
+}
+
+/* Enters the layout's own table of words, or the one that it is tied to. */
+static bool enter_words(binder *b, const hs_predictor *predictor)
+{
+    enter(b, b->layout->word);
+    return has(b, b->module, "weight") || enter_tied(b, predictor);
+}
+
 /* ---- the rest ---- */
 
 static void bind_table(binder *b, const char *module, size_t n_rows, size_t n_columns, hs_tensor *ret_tensor)
@@ -371,20 +419,17 @@ static void bind_table(binder *b, const char *module, size_t n_rows, size_t n_co
     bind(b, "weight", NULL, n_rows, n_columns, ret_tensor);
 }
 
-static bool has_table(const binder *b, const char *module)
-{
-    char name[NAME_BYTES];
-    hs__entry entry;
-    snprintf(name, sizeof name, "%s%s.weight", b->prefix, module);
-    return hs__shards_find(b->shards, name, &entry) != NULL;
-}
-
-static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embedding)
+static void bind_embedding(binder *b, hs_architecture *architecture)
 {
     const hs__layout *layout = b->layout;
+    const hs_shape *shape = &architecture->shape;
+    hs_embedding *embedding = &architecture->embedding;
     const size_t E = embedding->width, H = shape->hidden;
-    bind_table(b, layout->word, shape->vocab_size, E, &embedding->word);
-    if (layout->position && has_table(b, layout->position)) /* Marian's may be in the file */
+    enter_words(b, &architecture->predictor);
+    bind(b, "weight", NULL, shape->vocab_size, E, &embedding->word);
+    if (layout->position)
+        enter(b, layout->position);
+    if (layout->position && has(b, b->module, "weight")) /* Marian's may be in the file */
         embedding->sinusoids = HS_SINUSOIDS_NONE;
     embedding->positions_last = layout->projects_words && E != H;
     if (!embedding->unpositioned && !embedding->sinusoids)
@@ -433,64 +478,88 @@ static void bind_convolution(binder *b, size_t hidden, hs_convolution *convoluti
 
 /* ---- the head ---- */
 
-/* Returns true if the checkpoint has a tensor <module>.<parameter>. */
-static bool has(const binder *b, const char *module, const char *parameter)
+/* Returns true if the checkpoint has the head's dense and norm. Sentence encoders may hold only parts of it.
+ */
+static bool has_dense(const binder *b, const hs__predictor_names *names)
 {
-    char name[2 * NAME_BYTES];
-    hs__entry entry;
-    snprintf(name, sizeof name, "%s.%s", module, parameter);
-    return hs__shards_find(b->shards, name, &entry) != NULL;
+    return has(b, names->dense, "weight") && (has(b, names->norm, "weight") || has(b, names->norm, "gamma"));
 }
 
-/* Returns the module with the logits' bias, or NULL if the checkpoint has no complete head. Sentence encoders
- * may hold only parts of it. */
-static const char *predictor_bias(const binder *b, const hs__predictor_names *names)
+/* Returns true if the checkpoint has a bias of the logits, or needs none. */
+static bool has_logits_bias(const binder *b, const hs__predictor_names *names, const hs_predictor *predictor)
 {
-    if (!has(b, names->dense, "weight") || (!has(b, names->norm, "weight") && !has(b, names->norm, "gamma")))
-        return NULL;
-    for (size_t i = 0; i < 2 && names->biases[i]; i++)
-        if (has(b, names->biases[i], "bias"))
-            return names->biases[i];
-    return NULL;
+    return predictor->unbiased || has(b, names->biases[0], "bias") ||
+           (names->biases[1] && has(b, names->biases[1], "bias"));
 }
 
-/* Binds the decoder, or ties it to the word embedding. Refuses an untied decoder that is missing from the
- * file. */
+/* Names the tensor that a head needs which is not tied. */
+static void note_missing(hs_predictor *predictor, const char *module, const char *parameter)
+{
+    snprintf(predictor->missing, sizeof predictor->missing, "%s.%s", module, parameter);
+}
+
+/* Binds the bias of the logits: that of the decoder, or one that it is tied to. */
+static void bind_logits_bias(binder *b, const hs__predictor_names *names, hs_architecture *architecture)
+{
+    hs_predictor *predictor = &architecture->predictor;
+    const bool own = has(b, names->biases[0], "bias");
+    if (predictor->unbiased)
+        return;
+    if (!own && names->biases[1] && predictor->untied) {
+        note_missing(predictor, names->biases[0], "bias");
+        return;
+    }
+    enter(b, own || !names->biases[1] ? names->biases[0] : names->biases[1]);
+    bind(b, "bias", NULL, 0, architecture->shape.vocab_size, &predictor->bias);
+}
+
+/* Binds the decoder, or ties it to the word embedding. */
 static void bind_decoder(binder *b, const char *module, size_t width, hs_architecture *architecture)
 {
     hs_predictor *predictor = &architecture->predictor;
     if (module && has(b, module, "weight"))
         bind_table(b, module, architecture->shape.vocab_size, width, &predictor->decoder);
-    else if (module && predictor->untied && !b->status)
-        b->status = hs_fail(b->err, HS_BAD_MODEL,
-                            "%s: config.json has tie_word_embeddings false, but there is no tensor %s.weight",
-                            b->shards->file_name, module);
+    else if (module && predictor->untied)
+        note_missing(predictor, module, "weight");
     else
         predictor->decoder = architecture->embedding.word;
+    if (*predictor->missing)
+        predictor->decoder = (hs_tensor){0};
 }
 
-static void bind_predictor(binder *b, const hs__predictor_names *names, const char *bias,
-                           hs_architecture *architecture)
+static void bind_predictor(binder *b, const hs__predictor_names *names, hs_architecture *architecture)
 {
     hs_predictor *predictor = &architecture->predictor;
-    const size_t P = architecture->embedding.width, V = architecture->shape.vocab_size;
+    const size_t P = architecture->embedding.width;
     b->prefix = "";
     enter(b, names->dense);
     bind(b, "weight", NULL, P, architecture->shape.hidden, &predictor->dense.weight);
-    if (has(b, names->dense, "bias"))
+    if (!predictor->dense_unbiased)
         bind(b, "bias", NULL, 0, P, &predictor->dense.bias);
     enter(b, names->norm);
     bind_norm(b, P, &predictor->norm);
-    enter(b, bias);
-    bind(b, "bias", NULL, 0, V, &predictor->bias);
+    bind_logits_bias(b, names, architecture);
     bind_decoder(b, names->decoder, P, architecture);
     predictor->activation = names->exact_gelu ? HS_GELU : architecture->activation;
+}
+
+/* Binds a decoder that is tied to a table of words: that of all stacks, or the only one. */
+static void bind_tied(binder *b, const char *prefix, hs_architecture *architecture)
+{
+    hs_predictor *predictor = &architecture->predictor;
+    b->prefix = prefix;
+    if (b->layout->tied[0] && enter_tied(b, predictor))
+        bind(b, "weight", NULL, architecture->shape.vocab_size, architecture->embedding.width,
+             &predictor->decoder);
+    else
+        predictor->decoder = architecture->embedding.word;
 }
 
 /* Binds a head that is the decoder alone. */
 static void find_decoder(binder *b, const hs__predictor_names *names, hs_architecture *architecture)
 {
     hs_predictor *predictor = &architecture->predictor;
+    const char *prefix = b->prefix;
     hs__entry entry;
     b->prefix = "";
     enter(b, ""); /* the bias is no parameter of a module */
@@ -501,28 +570,36 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
     if (has(b, names->decoder, "weight"))
         bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->embedding.width,
                    &predictor->decoder);
-    else if (predictor->tied || (!predictor->untied && !names->untied))
-        predictor->decoder = architecture->embedding.word;
+    else if (is_tied(predictor, names))
+        bind_tied(b, prefix, architecture);
+    else
+        note_missing(predictor, names->decoder, "weight");
     if (predictor->decoder.data && names->biases[0] && has(b, names->biases[0], "bias")) {
         enter(b, names->biases[0]);
         bind(b, "bias", NULL, 0, architecture->shape.vocab_size, &predictor->bias);
     }
 }
 
-/* Binds the first of the family's heads that the checkpoint has, if any. */
-static void find_predictor(binder *b, const hs__family *family, hs_architecture *architecture)
+/* Returns true if the checkpoint has this head. A decoder alone may be tied to the word embedding, so the
+ * last one of a family always counts. */
+static bool has_predictor(const binder *b, const hs__predictor_names *const *names,
+                          const hs_predictor *predictor)
 {
-    for (size_t i = 0; family->predictors[i] && !b->status; i++) {
-        if (!family->predictors[i]->dense) {
-            find_decoder(b, family->predictors[i], architecture);
-            return;
-        }
-        const char *bias = predictor_bias(b, family->predictors[i]);
-        if (bias) {
-            bind_predictor(b, family->predictors[i], bias, architecture);
-            return;
-        }
-    }
+    if ((*names)->dense)
+        return has_dense(b, *names) && has_logits_bias(b, *names, predictor);
+    return has(b, (*names)->decoder, "weight") || !names[1];
+}
+
+/* Binds the first of the family's heads that the checkpoint has, if any. */
+static void find_predictor(binder *b, hs_architecture *architecture)
+{
+    const hs__predictor_names *const *names = b->family->predictors;
+    while (*names && !has_predictor(b, names, &architecture->predictor))
+        names++;
+    if (*names && (*names)->dense)
+        bind_predictor(b, *names, architecture);
+    else if (*names)
+        find_decoder(b, *names, architecture);
 }
 
 /* ---- task heads ---- */
@@ -534,9 +611,10 @@ static void enter_head(binder *b, const char *prefix, const char *module)
     enter(b, module);
 }
 
-static void bind_head(binder *b, const hs__head_names *names, const char *base, size_t hidden,
-                      hs_task_head *head)
+static void bind_head(binder *b, const hs__head_names *names, const char *base,
+                      const hs_architecture *architecture, hs_task_head *head)
 {
+    size_t hidden = architecture->shape.hidden;
     head->is_linear = !names->dense;
     if (!names->dense && b->out_projection.weight.data) {
         head->dense = b->out_projection;
@@ -544,18 +622,16 @@ static void bind_head(binder *b, const hs__head_names *names, const char *base, 
     } else if (names->dense) {
         enter_head(b, names->dense_in_base ? base : "", names->dense);
         bind(b, "weight", NULL, hidden, hidden, &head->dense.weight);
-        if (!names->dense_may_lack_bias || has(b, b->module, "bias"))
+        if (!names->dense_may_lack_bias || !architecture->predictor.dense_unbiased)
             bind(b, "bias", NULL, 0, hidden, &head->dense.bias);
     }
     if (names->norm) {
         enter_head(b, "", names->norm);
-        bind(b, "weight", "gamma", 0, hidden, &head->norm.gamma);
-        if (has(b, b->module, "bias"))
-            bind(b, "bias", NULL, 0, hidden, &head->norm.beta);
+        bind_norm(b, hidden, &head->norm);
     }
     enter_head(b, "", names->output);
     bind(b, "weight", NULL, head->n_classes, hidden, &head->output.weight);
-    if (!names->output_may_lack_bias || has(b, b->module, "bias"))
+    if (!names->pooled_without_bias || head->task != HS_TASK_SEQUENCE)
         bind(b, "bias", NULL, 0, head->n_classes, &head->output.bias);
 }
 
@@ -563,55 +639,52 @@ static void bind_head(binder *b, const hs__head_names *names, const char *base, 
  * is named must have all of its tensors. */
 static void bind_heads(binder *b, const hs__family *family, hs_architecture *architecture)
 {
-    const size_t H = architecture->shape.hidden;
     const char *base = b->prefix;
     hs_task_head *head = &architecture->task_head, *next = &architecture->next_sentence;
     if (head->task)
-        bind_head(b, hs__heads_names(family, head->task), base, H, head);
+        bind_head(b, hs__heads_names(family, head->task), base, architecture, head);
     if (!family->next_sentence)
         return;
     enter_head(b, base, family->next_sentence->dense);
     if (next->task || (has(b, b->module, "weight") && has(b, family->next_sentence->output, "weight"))) {
         *next = (hs_task_head){
             .task = HS_TASK_NEXT_SENTENCE, .n_classes = 2, .activation = family->next_sentence->activation};
-        bind_head(b, family->next_sentence, base, H, next);
+        bind_head(b, family->next_sentence, base, architecture, next);
     }
 }
 
 /* ---- which names ---- */
 
 /* Finds the first layout and prefix with word embeddings and, if with_layer, the first module of layer 0. */
-static bool find_layout(binder *b, const hs__family *family, bool with_layer)
+static bool find_layout(binder *b, bool with_layer, const hs_predictor *predictor)
 {
-    for (size_t i = 0; family->layouts[i]; i++) {
-        b->layout = family->layouts[i];
-        for (size_t k = 0; family->prefixes[k]; k++) {
-            b->prefix = family->prefixes[k];
-            enter(b, b->layout->word);
-            bool found = has(b, b->module, "weight");
+    for (size_t i = 0; b->family->layouts[i]; i++) {
+        b->layout = b->family->layouts[i];
+        for (size_t k = 0; b->family->prefixes[k]; k++) {
+            b->prefix = b->family->prefixes[k];
             enter_layer(b, 0, b->layout->layers[0].name);
-            found = found && (!with_layer || has(b, b->module, "weight"));
-            if (found)
+            if ((!with_layer || has(b, b->module, "weight")) && enter_words(b, predictor))
                 return true;
         }
     }
     return false;
 }
 
-bool hs__weights_exist(const hs__shards *shards, const hs__family *family)
+bool hs__weights_exist(const hs__shards *shards, const hs__family *family, const hs_predictor *predictor)
 {
-    binder b = {.shards = shards};
-    return find_layout(&b, family, true);
+    binder b = {.shards = shards, .family = family};
+    return find_layout(&b, true, predictor);
 }
 
 hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_architecture *architecture,
                            hs_error *err)
 {
-    binder b = {.shards = shards, .err = err};
-    if (!find_layout(&b, family, true) && !find_layout(&b, family, false))
+    binder b = {.shards = shards, .family = family, .err = err};
+    const hs_predictor *predictor = &architecture->predictor;
+    if (!find_layout(&b, true, predictor) && !find_layout(&b, false, predictor))
         return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s.weight, bare or after %s", shards->file_name,
                        family->layouts[0]->word, family->prefixes[1]);
-    bind_embedding(&b, &architecture->shape, &architecture->embedding);
+    bind_embedding(&b, architecture);
     bind_layers(&b, architecture);
     bind_table(&b, b.layout->score_bias, architecture->score_bias.n_buckets, architecture->shape.n_heads,
                &architecture->score_bias.table);
@@ -624,6 +697,6 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
     if (!b.status)
         b.status = hs__unknown_tensors_refuse(shards, b.layout, b.prefix, architecture, err);
     bind_heads(&b, family, architecture);
-    find_predictor(&b, family, architecture);
+    find_predictor(&b, architecture);
     return b.status;
 }

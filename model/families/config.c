@@ -187,7 +187,7 @@ const hs__head_names hs__pooler_head = {
 const hs__head_names hs__roberta_head = {
     .dense = "classifier.dense", .activation = HS_TANH, .output = "classifier.out_proj"};
 const hs__head_names hs__classifier_head = {.output = "classifier"};
-const hs__head_names hs__score_head = {.output = "score", .output_may_lack_bias = true, .pool = HS_POOL_LAST};
+const hs__head_names hs__score_head = {.output = "score", .pooled_without_bias = true, .pool = HS_POOL_LAST};
 const hs__head_names hs__span_head = {.output = "qa_outputs"};
 const hs__head_names hs__next_sentence_head = {
     .dense = "pooler.dense", .dense_in_base = true, .activation = HS_TANH, .output = "cls.seq_relationship"};

@@ -43,12 +43,21 @@ static const hs__layout layout = {
     .final_norm = "encoder.emb_layer_norm_after",
 };
 
+/* RoBERTa's head, whose bias is none of the decoder. */
+static const hs__predictor_names predictor = {
+    .dense = "lm_head.dense",
+    .norm = "lm_head.layer_norm",
+    .decoder = "lm_head.decoder",
+    .biases = {"lm_head"},
+    .exact_gelu = true,
+};
+
 const hs__family hs__family_esm = {
     .types = {"esm"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "esm."},
     .layouts = {&layout},
-    .predictors = {&hs__roberta_predictor},
+    .predictors = {&predictor},
     .sequence = &hs__roberta_head,
     .tokens = &hs__classifier_head,
     .configure = configure,

@@ -143,11 +143,10 @@ static bool is_rotated(const hs_architecture *architecture)
 }
 
 /* Returns false for decoders that were trained further as encoders (LLM2Vec). transformers reads null as
- * false. Decoders with an encoder do not read the key. */
-static bool sees_the_past_only(hs__config *config, const hs__family *family)
+ * false. */
+static bool sees_the_past_only(hs__config *config)
 {
-    return family->crosses ||
-           hs__config_flag_or(config, "is_causal", !json_object_get(config->keys, "is_causal"));
+    return hs__config_flag_or(config, "is_causal", !json_object_get(config->keys, "is_causal"));
 }
 
 /* ---- sizes ---- */
@@ -418,7 +417,7 @@ static hs_status read_architecture(hs__config *config, const hs__family *family,
     architecture->embedding.width = architecture->shape.hidden;
     architecture->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
     architecture->predictor.tied = hs__config_flag_or(config, "tie_word_embeddings", false);
-    architecture->causal = family->causal && sees_the_past_only(config, family);
+    architecture->causal = family->causal && sees_the_past_only(config);
     architecture->predictor.next = family->causal;
     family->configure(config, architecture);
     const size_t width =

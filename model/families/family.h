@@ -166,11 +166,17 @@ typedef struct hs__module {
 } hs__module;
 
 /* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
+ *
+ * Where the config ties word embeddings, a checkpoint may hold the table under another name than `word`. It
+ * is then the first of `tied` that exists, and of the predictors' decoders. A table that is there counts,
+ * even if the config says that it is another one, as in transformers 5.
+ *
  * The binder skips modules that the architecture does not use: token types if n_types is 0, the projection if
  * E == H (unless projects_always), and modules of absent relative positions or convolutions. It skips the
  * final norm of architectures whose norms come after. */
 typedef struct hs__layout {
     const char *word, *position, *type, *embedding_norm, *projection;
+    const char *tied[5];        /* with the prefix or without it; NULL after the last */
     const char *out_projection; /* of the last states to E columns, which heads read; or NULL */
     const char *layer, *below;  /* text before a layer's number, and after it */
     const hs__module *layers;   /* a layer's modules, ended by one without a name */
@@ -191,8 +197,8 @@ typedef struct hs__predictor_names {
     const char *dense, *norm, *decoder; /* decoder NULL: always the word embedding */
     const char *logits_bias; /* a tensor [1][vocab_size] beside a decoder alone; optional, or NULL */
     bool untied;             /* not tied if the config does not say; for a head without dense */
-    const char *biases[2];   /* modules that may hold the logits' bias; the first that exists
-                              * counts. Optional for a head without dense */
+    const char *biases[2];   /* modules that may hold the logits' bias: the decoder's own, and the one that it
+                              * is tied to. Optional for a head without dense */
     bool exact_gelu;         /* GELU, even if the config names another activation */
 } hs__predictor_names;
 
@@ -200,7 +206,8 @@ typedef struct hs__predictor_names {
 typedef struct hs__head_names {
     const char *dense, *norm, *output; /* dense and norm NULL: absent */
     bool dense_in_base;                /* dense has the base model's prefix */
-    bool dense_may_lack_bias, output_may_lack_bias;
+    bool dense_may_lack_bias;          /* it has one unless the predictor's is unbiased */
+    bool pooled_without_bias;          /* output has no bias if it reads a pooled row */
     hs_activation activation;
     const char *activation_key; /* key of config.json that names another activation; or NULL */
     hs_pool pool;
@@ -300,8 +307,9 @@ HS_MUST_USE hs_status hs__unknown_tensors_refuse(const hs__shards *shards, const
 HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family,
                                        hs_architecture *architecture, hs_error *err);
 
-/* Returns true if the checkpoint has the family's embedding and its first layer's first module. */
-bool hs__weights_exist(const hs__shards *shards, const hs__family *family);
+/* Returns true if the checkpoint has the family's embedding and its first layer's first module. `predictor`
+ * says whether the config ties word embeddings. */
+bool hs__weights_exist(const hs__shards *shards, const hs__family *family, const hs_predictor *predictor);
 
 /* Binds <module>.weight [n_out][n_in] and, with has_bias, <module>.bias. Fails like hs__weights_bind. */
 HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,

@@ -28,7 +28,8 @@ static const hs__layout layout = {
     .final_norm = "final_layer_norm",
 };
 
-static const hs__predictor_names predictor = {.decoder = "embed_out", .untied = true};
+static const hs__predictor_names predictor = {.decoder = "embed_out", .untied = true},
+                                 newer_predictor = {.decoder = "lm_head", .untied = true};
 
 static void configure(hs__config *config, hs_architecture *architecture)
 {
@@ -52,7 +53,7 @@ const hs__family hs__family_gpt_neox = {
     .keys = {&keys},
     .prefixes = {"", "gpt_neox."},
     .layouts = {&layout},
-    .predictors = {&predictor},
+    .predictors = {&predictor, &newer_predictor},
     .sequence = &hs__score_head,
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,

@@ -47,6 +47,8 @@ static void configure(hs__config *config, hs_architecture *architecture)
         hs__config_unused(config, unused[i]);
     hs__config_only(config, "classifier_activation", "gelu"); /* the activation of the head that predicts
                                                                * masked tokens */
+    architecture->predictor.unbiased = !hs__config_flag_or(config, "decoder_bias", true);
+    architecture->predictor.dense_unbiased = !hs__config_flag_or(config, "classifier_bias", false);
     architecture->norms_before = true;
     architecture->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
     architecture->activation = hs__config_activation(config, "hidden_activation", HS_GELU);

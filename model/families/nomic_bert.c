@@ -125,7 +125,7 @@ static const hs__predictor_names predictor = {
     .dense = "cls.predictions.transform.dense",
     .norm = "cls.predictions.transform.layer_norm",
     .decoder = "cls.predictions.decoder",
-    .biases = {"cls.predictions", "cls.predictions.decoder"},
+    .biases = {"cls.predictions.decoder", "cls.predictions"},
 };
 
 const hs__family hs__family_nomic_bert = {

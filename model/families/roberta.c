@@ -15,7 +15,7 @@ const hs__predictor_names hs__roberta_predictor = {
     .dense = "lm_head.dense",
     .norm = "lm_head.layer_norm",
     .decoder = "lm_head.decoder",
-    .biases = {"lm_head", "lm_head.decoder"},
+    .biases = {"lm_head.decoder", "lm_head"},
     .exact_gelu = true,
 };
 

@@ -92,13 +92,15 @@ static void configure(hs__config *config, hs_architecture *architecture)
 {
     hs_score_bias *bias = &architecture->score_bias;
     bias->n_buckets = hs__config_size_or(config, "relative_attention_num_buckets", 4, 4096, 32);
-    const size_t exact = bias->n_buckets / (architecture->causal ? 2 : 4); /* a bucket for each distance */
+    bias->one_sided = architecture->crosses;                          /* even if is_causal is false */
+    const size_t exact = bias->n_buckets / (bias->one_sided ? 2 : 4); /* a bucket for each distance */
     bias->n_distances =
         hs__config_size_or(config, "relative_attention_max_distance", exact + 1, HS_POSITIONS_MAX, 128);
     architecture->norms_before = true;
     architecture->norm_kind = HS_NORM_RMS;
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-6);
     architecture->score_divisor = 1;
+    architecture->predictor.untied = false; /* transformers ties, whatever the config says */
     read_feed_forward(config, architecture);
 }
 
@@ -111,34 +113,31 @@ static void configure_decoder(hs__config *config, hs_architecture *architecture)
     const bool tied = hs__config_flag_or(config, "tie_word_embeddings", true);
     const bool scaled = hs__config_flag_or(config, scales, !json_object_get(config->keys, scales) && tied);
     configure(config, architecture);
-    architecture->predictor.untied = false;
     if (scaled && strcmp(architecture->family, "t5") == 0)
         architecture->predictor.scale = 1 / sqrt((double)architecture->shape.hidden);
     architecture->start_id = hs__config_token_or(config, "decoder_start_token_id", architecture, 0);
 }
 
-/* The word embedding of both stacks, or a stack's own. */
-#define LAYOUT(embedding, stack, its_modules, not_read)                                                      \
+#define LAYOUT(stack, its_modules, not_read)                                                                 \
     {                                                                                                        \
-        .word = (embedding), .layer = stack ".block.", .below = ".", .layers = (its_modules),                \
+        .word = stack ".embed_tokens",                                                                       \
+        .tied = {"shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head"},                       \
+        .layer = stack ".block.", .below = ".", .layers = (its_modules),                                     \
         .score_bias = stack ".block.0.layer.0.SelfAttention.relative_attention_bias", .unread = (not_read),  \
         .final_norm = stack ".final_layer_norm", .norms_without_bias = true                                  \
     }
-#define DECODER(embedding)                                                                                   \
-    LAYOUT(embedding, "decoder", decoder_modules,                                                            \
-           "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias")
 
-static const hs__layout shared = LAYOUT("shared", "encoder", modules, NULL),
-                        separate = LAYOUT("encoder.embed_tokens", "encoder", modules, NULL),
-                        decoder_shared = DECODER("shared"),
-                        decoder_separate = DECODER("decoder.embed_tokens");
+static const hs__layout layout = LAYOUT("encoder", modules, NULL),
+                        decoder_layout =
+                            LAYOUT("decoder", decoder_modules,
+                                   "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias");
 static const hs__predictor_names predictor = {.decoder = "lm_head"};
 
 static const hs__family decoder = {
     .types = {"t5", "mt5"},
     .keys = {&decoder_keys, &keys},
     .prefixes = {"", "transformer."},
-    .layouts = {&decoder_shared, &decoder_separate},
+    .layouts = {&decoder_layout},
     .predictors = {&predictor},
     .configure = configure_decoder,
     .causal = true,
@@ -150,7 +149,7 @@ const hs__family hs__family_t5 = {
     .types = {"t5", "mt5"},
     .keys = {&keys},
     .prefixes = {"", "transformer."},
-    .layouts = {&shared, &separate},
+    .layouts = {&layout},
     .tokens = &hs__classifier_head,
     .configure = configure,
     .encoder_of_two = true,

@@ -28,6 +28,7 @@ CHECKPOINTS = {
     "bert_own_decoder_relu": (family_bert, dict(activation="relu", prefix=""), dict(tied=False)),
     "bert_f16": (family_bert, dict(hidden=60, n_heads=5), dict(dtype="F16")),
     "bert_bf16_odd": (family_bert, dict(hidden=33, n_heads=1, ffn=7), dict(dtype="BF16")),
+    "bert_two_biases": (family_bert, dict(), dict(biases=2)),
     "distilbert": (family_bert, dict(distil=True, prefix="distilbert."), dict(tied=False)),
     "electra": (family_electra, dict(), dict()),
     "roberta": (family_roberta, dict(types=2), dict()),
@@ -35,6 +36,7 @@ CHECKPOINTS = {
     "albert": (family_albert, dict(), dict()),
     "nomic": (family_nomic_bert, dict(prefix="nomic_bert."), dict()),
     "nomic_own_decoder": (family_nomic_bert, dict(prefix="nomic_bert.", authors_tensors=True), dict(tied=False)),
+    "nomic_two_biases": (family_nomic_bert, dict(prefix="nomic_bert."), dict(biases=2)),
     "modernbert": (family_modernbert, dict(), dict()),
     "esm": (family_esm, dict(), dict(tied=False)),
     "deberta": (family_deberta_v2, dict(conv=3), dict()),
@@ -175,19 +177,51 @@ def test_the_head_of_its_authors_comes_first(headscope, tmp_path):
     assert subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True).stdout == alone
 
 
-@pytest.mark.parametrize("name", [name for name, (_, _, head) in CHECKPOINTS.items() if name != "deberta"])
+def predict(headscope, folder):
+    return subprocess.run([headscope, "analyze", "--model", folder, "--predictions", "{}", "--outputs", "predictions", "-"],
+                          input=TEXT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name != "deberta"])
 def test_a_decoder_of_its_own_that_is_missing(headscope, folders, tmp_path, name):
-    """tie_word_embeddings: false says that the decoder is not the word embedding."""
+    """tie_word_embeddings: false says that the decoder is not the word embedding, nor its bias that of the head: transformers
+    would take random ones. The model opens without predictions."""
     folder = edit(Path(shutil.copytree(folders[name], tmp_path / name)), tie_word_embeddings=False)
-    decoder = predictor.HEADS[json.loads((folder / "config.json").read_text())["model_type"]
-                              + (" legacy" if "legacy" in name else "")][2]
+    _, _, decoder, bias, _ = predictor.HEADS[json.loads((folder / "config.json").read_text())["model_type"]
+                                             + (" legacy" if "legacy" in name else "")]
     weights = predictor.read_safetensors(folder / "model.safetensors")
-    if weights.pop(decoder + ".weight", None) is not None:
-        assert subprocess.run([headscope, "models", folder], capture_output=True).returncode == 0
+    own_bias = decoder + ".bias" in weights or not decoder.startswith(bias + ".") or name == "esm"
+    if decoder + ".weight" in weights:
+        done = predict(headscope, folder)
+        assert done.returncode == (0 if own_bias else 2) and (own_bias or f"has no tensor {decoder}.bias" in done.stderr)
+        del weights[decoder + ".weight"]
         predictor.write_safetensors(folder / "model.safetensors", weights)
-    done = subprocess.run([headscope, "models", folder], capture_output=True, text=True)
-    assert done.returncode != 0
-    assert f"tie_word_embeddings false, but there is no tensor {decoder}.weight" in done.stderr
+    done = predict(headscope, folder)
+    assert done.returncode == 2 and f"has no tensor {decoder}.weight, and its config.json does not tie it" in done.stderr
+    assert subprocess.run([headscope, "analyze", "--model", folder, "-"], input=b"a", capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("keys", [{"decoder_bias": False}, {}, {"classifier_bias": True}])
+def test_the_config_says_what_has_a_bias(headscope, folders, tmp_path, keys):
+    """ModernBERT's decoder_bias and classifier_bias: a tensor that is there beside them is not read, one that is missing is."""
+    folder = edit(Path(shutil.copytree(folders["modernbert"], tmp_path / "model")), **keys)
+    weights = predictor.read_safetensors(folder / "model.safetensors")
+    done = predict(headscope, folder)
+    if "classifier_bias" in keys:
+        assert done.returncode != 0 and "no tensor head.dense.bias" in done.stderr
+        return
+    weights["head.dense.bias"] = np.ones(len(weights["head.dense.weight"]))
+    predictor.write_safetensors(folder / "model.safetensors", weights)
+    assert predict(headscope, folder).stdout == done.stdout
+    if keys:
+        weights["decoder.bias"] *= 0
+        predictor.write_safetensors(folder / "model.safetensors", weights)
+        edit(folder, decoder_bias=True)
+        assert predict(headscope, folder).stdout == done.stdout
+        del weights["decoder.bias"]
+        predictor.write_safetensors(folder / "model.safetensors", weights)
+        edit(folder, decoder_bias=False)
+        assert predict(headscope, folder).stdout == done.stdout
 
 
 def test_what_never_has_a_decoder_may_be_untied(headscope, folders, tmp_path):

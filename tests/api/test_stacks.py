@@ -32,6 +32,10 @@ MODELS = {
     "mbart": (family_bart, dict(seed=7, decoder=True, kind="mbart", scaled=True)),
     "marian": (family_bart, dict(seed=9, decoder=True, kind="marian", scaled=True, activation="swish")),
     "m2m_100": (family_bart, dict(seed=8, decoder=True, kind="m2m_100", scaled=True)),
+    "t5_own_tables": (family_t5, dict(seed=10, decoder=True, own=("encoder", "decoder"))),
+    "t5_both_ways": (family_t5, dict(seed=11, decoder=True, causal=False, buckets=10, distances=20)),
+    "bart_own_table": (family_bart, dict(seed=12, decoder=True, own=("decoder",), prefix="model.")),
+    "mbart_own_tables": (family_bart, dict(seed=13, decoder=True, kind="mbart", own=("encoder", "decoder"), causal=False)),
 }
 TEXT = "The war of the city was at the airport for many police. " * 4
 TARGET = "An airport, many office police were long in war."

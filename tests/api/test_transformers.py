@@ -12,15 +12,24 @@ from pathlib import Path
 import pytest
 from conftest import HEADSCOPE, PATIENCE
 
-CHECK = Path(__file__).resolve().parents[1] / "reference" / "transformers_check.py"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 NOT_INSTALLED = 77
 
 
-@pytest.mark.parametrize("what", ["--saved", *(pytest.param(name, marks=pytest.mark.slow) for name in ("--keys", "--values"))])
-def test_what_transformers_saved(what):
+def run(script, *arguments):
     python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
-    done = subprocess.run([python, CHECK, what], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},
+    done = subprocess.run([python, REFERENCE / script, *arguments], env={**os.environ, "HEADSCOPE": os.path.abspath(HEADSCOPE)},
                           capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode == NOT_INSTALLED:
         pytest.skip(f"{python}: {done.stdout.strip()}; TRANSFORMERS_PYTHON may name another")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("what", ["--saved", *(pytest.param(name, marks=pytest.mark.slow) for name in ("--keys", "--values"))])
+def test_what_transformers_saved(what):
+    run("transformers_check.py", what)
+
+
+@pytest.mark.parametrize("names", [["t5", "bart", "bert", "esm", "gpt_neox"], pytest.param([], marks=pytest.mark.slow)])
+def test_files_that_were_edited(names):
+    run("edited_files_check.py", *names)

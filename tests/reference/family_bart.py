@@ -35,9 +35,11 @@ VARIANTS = {
 
 def write_random(folder, seed=0, kind="bart", n_layers=3, n_heads=4, hidden=48, ffn=70, vocab=300, positions=160,
                  activation="gelu", words="shared", scaled=False, pad=1, decoder=False, prefix="", dtype="F32",
-                 n_shards=1):
+                 n_shards=1, own=(), causal=True):
+    """own: stacks with a table of words of their own, beside the shared one."""
     weights = Weights(seed)
-    weights.table(words, vocab, hidden)
+    for table in (words, *(f"{stack}.embed_tokens" for stack in own)):
+        weights.table(table, vocab, hidden)
     for stack in ("encoder", "decoder") if decoder else ("encoder",):
         if kind in ("bart", "mbart"):
             weights.table(f"{stack}.embed_positions", positions + 2, hidden)
@@ -59,6 +61,7 @@ def write_random(folder, seed=0, kind="bart", n_layers=3, n_heads=4, hidden=48, 
     config = dict(model_type=kind, d_model=hidden, vocab_size=vocab, max_position_embeddings=positions,
                   activation_function=activation, scale_embedding=scaled, is_encoder_decoder=True, pad_token_id=pad,
                   bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, **sizes)
+    config |= {} if causal else {"is_causal": False}
     return save(folder, config, weights, dtype, n_shards)
 
 
@@ -87,7 +90,8 @@ def norms_before(config):
 
 def embed(config, weights, stack, ids):
     hidden = config["d_model"]
-    words = weights["shared.weight" if "shared.weight" in weights else f"{stack}.embed_tokens.weight"]
+    own = f"{stack}.embed_tokens.weight"
+    words = weights[own if own in weights else "shared.weight"]
     x = words[ids] * (math.sqrt(hidden) if config["scale_embedding"] else 1)
     if config["model_type"] in ("marian", "pegasus"):
         return x + marian_sinusoids(len(ids), hidden)
@@ -137,11 +141,12 @@ def decode(folder, memory, ids, without=(None, None, None)):
     stack and token of a value that is 0."""
     config, weights = read(folder)
     n_heads = config["decoder_attention_heads"]
+    mask = causal_mask(len(ids)) if config.get("is_causal", True) else 0
 
     def layer(number, x):
         name = f"decoder.layers.{number}."
         zeroed = {without[1]: without[2]} if without[0] == number else {}
-        x, own, own_output = attention_of(config, weights, name + "self_attn", n_heads, x, bias=causal_mask(len(ids)),
+        x, own, own_output = attention_of(config, weights, name + "self_attn", n_heads, x, bias=mask,
                                           without=zeroed.get("decoder"))
         x, cross, cross_output = attention_of(config, weights, name + "encoder_attn", n_heads, x, memory,
                                               without=zeroed.get("cross"))

@@ -17,9 +17,11 @@ VARIANTS = {
 
 
 def write_random(folder, seed=0, kind="t5", n_layers=3, n_heads=4, d_kv=10, hidden=48, ffn=70, vocab=300, feed="relu",
-                 words="shared", buckets=32, distances=128, decoder=False, prefix="", dtype="F32", n_shards=1):
+                 words="shared", buckets=32, distances=128, decoder=False, prefix="", dtype="F32", n_shards=1, own=(), causal=True):
+    """own: stacks with a table of words of their own, beside the shared one."""
     weights, wide = Weights(seed), n_heads * d_kv
-    weights.table(words, vocab, hidden)
+    for table in (words, *(f"{stack}.embed_tokens" for stack in own)):
+        weights.table(table, vocab, hidden)
     for stack in ("encoder", "decoder") if decoder else ("encoder",):
         for number in range(n_layers):
             name = f"{stack}.block.{number}.layer."
@@ -43,6 +45,7 @@ def write_random(folder, seed=0, kind="t5", n_layers=3, n_heads=4, d_kv=10, hidd
                   d_kv=d_kv, d_ff=ffn, vocab_size=vocab, feed_forward_proj=feed, is_encoder_decoder=decoder,
                   layer_norm_epsilon=1e-6, relative_attention_num_buckets=buckets,
                   relative_attention_max_distance=distances, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
+    config |= {} if causal else {"is_causal": False}
     return save(folder, config, weights, dtype, n_shards)
 
 
@@ -80,6 +83,12 @@ def distance_bias(config, weights, stack, n):
                          stack == "encoder")].transpose(2, 0, 1)
 
 
+def table_of(weights, stack):
+    """The words of a stack: its own table, or the one that all share."""
+    own = f"{stack}.embed_tokens.weight"
+    return weights[own if own in weights else "shared.weight"]
+
+
 def attention_of(config, weights, name, x, memory=None, bias=0.0, without=None):
     """x after a block's attention to itself or to a memory, its maps and its heads' outputs. The value of token `without` is 0."""
     y = rms_norm(weights[name.rsplit(".", 2)[0] + ".layer_norm.weight"], x, config["layer_norm_epsilon"])
@@ -101,8 +110,7 @@ def forward(folder, ids, types=None):
         y = rms_norm(weights[name + "1.layer_norm.weight"], x, eps)
         return x + feed_forward(config, weights, name + "1.DenseReluDense.", y), attention, output
 
-    words = weights["shared.weight" if "shared.weight" in weights else "encoder.embed_tokens.weight"]
-    heads = run_layers(words[ids], config["num_layers"], layer)
+    heads = run_layers(table_of(weights, "encoder")[ids], config["num_layers"], layer)
     return block(heads, lambda x: rms_norm(weights["encoder.final_layer_norm.weight"], x, eps))
 
 
@@ -111,7 +119,8 @@ def decode(folder, memory, ids, without=(None, None, None)):
     stack and token of a value that is 0."""
     config, weights = read(folder, "transformer.")
     eps = config["layer_norm_epsilon"]
-    bias = distance_bias(config, weights, "decoder", len(ids)) + causal_mask(len(ids))
+    mask = causal_mask(len(ids)) if config.get("is_causal", True) else 0
+    bias = distance_bias(config, weights, "decoder", len(ids)) + mask
 
     def layer(number, x):
         name = f"decoder.block.{number}.layer."
@@ -122,8 +131,7 @@ def decode(folder, memory, ids, without=(None, None, None)):
         x = x + feed_forward(config, weights, name + "2.DenseReluDense.", y)
         return x, (own, cross), (own_output, cross_output)
 
-    words = weights["shared.weight"]
     stacks = [block(heads, lambda x: rms_norm(weights["decoder.final_layer_norm.weight"], x, eps))
-              for heads in run_decoder(words[ids], config["num_decoder_layers"], layer)]
+              for heads in run_decoder(table_of(weights, "decoder")[ids], config["num_decoder_layers"], layer)]
     scale = config["d_model"] ** -0.5 if config["model_type"] == "t5" else 1
-    return *stacks, stacks[0].hidden_states[-1] * scale @ words.T
+    return *stacks, stacks[0].hidden_states[-1] * scale @ weights["shared.weight"].T

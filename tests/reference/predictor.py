@@ -39,8 +39,8 @@ def _names(config, weights):
     return HEADS[kind if own or f"{kind} legacy" not in HEADS else f"{kind} legacy"]
 
 
-def add(folder, tied=True, dtype="F32", seed=7, legacy=False):
-    """Gives the checkpoint of one file in the folder a random head."""
+def add(folder, tied=True, dtype="F32", seed=7, legacy=False, biases=1):
+    """Gives the checkpoint of one file in the folder a random head. With two biases, that of the decoder counts."""
     config = json.loads((folder / "config.json").read_text())
     dense_name, norm, decoder, bias, _ = HEADS[config["model_type"] + (" legacy" if legacy else "")]
     weights = read_safetensors(folder / "model.safetensors")
@@ -53,6 +53,8 @@ def add(folder, tied=True, dtype="F32", seed=7, legacy=False):
     if config["model_type"] in UNBIASED:
         del weights[dense_name + ".bias"], weights[norm + ".bias"]
     weights[bias + ".bias"] = rng.normal(0, 1, len(words))
+    if biases > 1:
+        weights[decoder + ".bias"] = rng.normal(0, 1, len(words))
     if not tied and decoder:
         weights[decoder + ".weight"] = rng.normal(0, 0.5, words.shape)
     write_safetensors(folder / "model.safetensors", weights, dtype)
@@ -70,4 +72,4 @@ def probabilities(folder, states):
     x = ACTIVATIONS[activation or config.get("hidden_act") or config["activation"]](dense(weights, dense_name, states))
     x = layer_norm(weights, norm, x, config.get("layer_norm_eps", config.get("norm_eps", 1e-12)))
     table = weights.get(f"{decoder}.weight", _word_embeddings(weights))
-    return softmax(x @ table.T + weights[bias + ".bias"])
+    return softmax(x @ table.T + weights.get(f"{decoder}.bias", weights[bias + ".bias"]))

@@ -278,11 +278,15 @@ static double score_bias(const hs_architecture *architecture, size_t i, size_t j
     const double m = fabs((double)i - (double)j), n_heads = (double)architecture->shape.n_heads;
     double bias = 0;
     if (architecture->score_bias.table.data) {
-        const double B = (double)(architecture->score_bias.n_buckets / (architecture->causal ? 1 : 2));
+        const bool one_sided = architecture->score_bias.one_sided;
+        const double B = (double)(architecture->score_bias.n_buckets / (one_sided ? 1 : 2));
         const double e = floor(B / 2), D = (double)architecture->score_bias.n_distances;
         const double bucket = m < e ? m : fmin(B - 1, e + floor(log(m / e) / log(D / e) * (B - e) + 1e-9));
         bias += at(&architecture->score_bias.table,
-                   (size_t)(bucket + (j > i && !architecture->causal ? B : 0)), h);
+                   j <= i      ? (size_t)bucket
+                   : one_sided ? 0
+                               : (size_t)(bucket + B),
+                   h);
     }
     if (architecture->alibi) {
         double power = 1;

@@ -255,7 +255,8 @@ static hs_architecture architecture_token_dropout(void)
 static hs_architecture architecture_distance_bias(void)
 {
     hs_architecture architecture = architecture_plain();
-    architecture.score_bias = (hs_score_bias){random_tensor(32, shape->n_heads, 0, 1), 32, 128};
+    architecture.score_bias = (hs_score_bias){
+        .table = random_tensor(32, shape->n_heads, 0, 1), .n_buckets = 32, .n_distances = 128};
     return architecture;
 }
 
@@ -266,7 +267,8 @@ static hs_architecture architecture_t5(void)
     architecture.norms_before = true;
     architecture.score_divisor = 1;
     architecture.activation = HS_GELU_TANH;
-    architecture.score_bias = (hs_score_bias){random_tensor(10, shape->n_heads, 0, 1), 10, 20};
+    architecture.score_bias =
+        (hs_score_bias){.table = random_tensor(10, shape->n_heads, 0, 1), .n_buckets = 10, .n_distances = 20};
     architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
     for (size_t l = 0; l < shape->n_layers; l++)
         architecture.layers[l].ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
@@ -474,7 +476,8 @@ static hs_architecture architecture_convolution(void)
 static hs_architecture architecture_mixed(void)
 {
     hs_architecture architecture = architecture_rotated();
-    architecture.score_bias = (hs_score_bias){random_tensor(32, shape->n_heads, 0, 1), 32, 128};
+    architecture.score_bias = (hs_score_bias){
+        .table = random_tensor(32, shape->n_heads, 0, 1), .n_buckets = 32, .n_distances = 128};
     architecture.layers[2].same_as = 0;
     architecture.layers[1].window = 3;
     architecture.layers[2].window = 30;
@@ -1226,10 +1229,19 @@ static hs_architecture decoder_t5(void)
 {
     const size_t H = shape->hidden;
     hs_architecture architecture = architecture_t5();
+    architecture.score_bias.one_sided = true;
     random_decoder(&architecture);
     for (size_t block = 0; block < hs_architecture_blocks(&architecture); block++)
         architecture.layers[block].query.weight =
             random_tensor(H, H, 0, 1 / sqrtf((float)(H * shape->head_width)));
+    return architecture;
+}
+
+/* The same with is_causal false: it sees both ways, but has no buckets behind a token. */
+static hs_architecture decoder_both_ways(void)
+{
+    hs_architecture architecture = decoder_t5();
+    architecture.causal = false;
     return architecture;
 }
 
@@ -1244,7 +1256,7 @@ static hs_architecture decoder_bart(void)
     return architecture;
 }
 
-static hs_architecture (*const decoders[])(void) = {decoder_t5, decoder_bart};
+static hs_architecture (*const decoders[])(void) = {decoder_t5, decoder_both_ways, decoder_bart};
 enum { N_DECODERS = sizeof decoders / sizeof *decoders };
 
 /* Lengths of targets and sources. */
