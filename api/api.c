@@ -13,6 +13,15 @@
 
 /* ==== the api ==== */
 
+/* Returns the memory for captures that each worker has for itself, so that a small request does not wait for
+ * large ones. It is an eighth of all, divided by the workers. The largest request still fits beside it. */
+static size_t worker_bytes(const hs_api_options *options)
+{
+    const size_t n = options->n_workers, part = options->captures_bytes_max / 8 / n;
+    const size_t spare = options->captures_bytes_max - options->capture_bytes_max;
+    return n < 2 ? 0 : part < spare / (n - 1) ? part : spare / (n - 1);
+}
+
 hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err)
 {
     hs_api *api = calloc(1, sizeof *api);
@@ -32,7 +41,9 @@ hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_erro
         free(api);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the head cache");
     }
-    hs__budget_init(&api->captures, api->options.captures_bytes_max);
+    api->worker_bytes = worker_bytes(&api->options);
+    hs__budget_init(&api->captures,
+                    api->options.captures_bytes_max - api->options.n_workers * api->worker_bytes);
     pthread_mutex_init(&api->lock, NULL); /* these cannot fail with glibc's default attributes */
     pthread_cond_init(&api->workspace_freed, NULL);
     *ret_api = api;
@@ -293,6 +304,8 @@ static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line
         n_tokens += lines[n].job ? hs__job_tokens(lines[n].job) : 0;
         n++;
         *ret_n_bytes = at;
+        if (lines[n - 1].job && hs__job_is_long(lines[n - 1].job))
+            return n;
     }
     if (n == 0)
         *ret_n_bytes = at; /* blank to its end */

@@ -83,7 +83,7 @@ typedef struct hs_request {
     size_t body_bytes;
     const atomic_int *cancelled; /* see hs_run_control; may be NULL */
     size_t n_threads;            /* cores this request may use; 0 or 1: one */
-    bool beside; /* the thread holds another job, so this one must not wait; see hs_job_crowded */
+    bool beside; /* the thread has other requests, so this one must not keep it; see hs_job_crowded */
     /* Returns whether an answer of at most n_bytes may be kept until it is sent; if not, the request gets
      * 503. Called at most once, by the thread that prepares the request. NULL: always. */
     bool (*hold)(void *data, size_t n_bytes);
@@ -209,9 +209,13 @@ typedef struct hs_job hs_job;
 hs_job *hs_job_create(hs_api *api, const hs_request *request);
 void hs_job_destroy(hs_job *job); /* NULL is fine */
 
-/* Returns true if the job would have had to wait for memory, which request.beside forbids: create it again
- * when the thread holds no other job. */
+/* Returns true if request.beside made the job a refusal: it would have waited for memory, or run passes of
+ * its own. Create it again when the thread has no other request. */
 bool hs_job_crowded(const hs_job *job);
+
+/* Returns true if the last of n jobs adds little to the time of those before it, which may be none. It is
+ * short and needs no other passes than theirs. All their answers together are small. */
+bool hs_job_joins(hs_job *const *jobs, size_t n);
 
 /* Runs the passes that jobs of any models need; NULL jobs and jobs that need none are skipped. Short texts of
  * one model that need the same layers share a pass. Cancelled requests are refused. control is as in
@@ -237,10 +241,11 @@ enum {
      * no faster, and slower for models with small hidden states. */
     HS_SHARED_TOKENS = 64,
 
-    /* Requests that a worker takes at once (server/http/tasks.c), and the bytes of their bodies if there are
-     * several: the number of tokens is unknown before parsing. */
+    /* Requests that a worker takes at once (server/http/tasks.c), and if there are several the bytes of their
+     * bodies and of their answers: each is answered when all are. 2 MiB of JSON take some milliseconds. */
     HS_BATCH_MAX = 8,
     HS_BATCH_BYTES = 1536,
+    HS_BATCH_ANSWER_BYTES = 2 << 20,
 
     /* Lines, and bytes of the body, of one task (server/http/stream.c); a longer line is a task of its
        own. */

@@ -116,6 +116,8 @@ struct hs_api {
     hs_runtime *runtime;  /* of all engines */
     hs__head_cache *cache;
     hs__budget captures;
+    size_t
+        worker_bytes; /* for captures of each thread's job; beside the budget, so it never waits for these */
 };
 
 /* Returns a reference to the model that a request names, or with name NULL to the default. NULL: refused. */
@@ -180,9 +182,10 @@ struct hs_job {
     size_t n_slots;                   /* threads that may show maps at once */
     void *results[HS__OUTPUTS_COUNT]; /* owned until the answer takes them: of those that observe */
     bool over_budget;                 /* refused because its answer is over the memory budget */
-    bool crowded;                     /* refused because it would have had to wait for memory */
+    bool crowded;                     /* refused beside other jobs, which see hs_job_crowded */
     bool shared;                      /* a pass computed it with another job */
-    size_t capture_bytes;             /* taken from the api's budget */
+    size_t capture_bytes;             /* the bound of what its heads take */
+    size_t shared_bytes;              /* of that, taken from the api's budget */
     size_t answer_bytes_max;          /* an upper bound of the answer's size */
     double waited_ms;                 /* for capture_bytes */
     size_t n_tokens_computed;
@@ -197,6 +200,9 @@ int hs__job_refuse_memory(hs_job *job, const char *what);
 /* Takes n_bytes of the memory budget for the job's heads, or refuses. Gives them back. */
 int hs__job_reserve(hs_job *job, size_t n_bytes);
 void hs__job_release(hs_job *job);
+/* Returns true if the job runs passes of its own, whose number does not follow from its text: it may take
+ * minutes. */
+bool hs__job_is_long(const hs_job *job);
 /* Lets the model write max_new_tokens. job->text is encoded, or of a decoder the text whose states it reads.
  * The request is as if it had given ids then: the input's, or the decoder's. */
 int hs__job_write(hs_job *job);
@@ -211,8 +217,7 @@ hs__answer hs__job_describe(const hs_job *job);
 hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *sequence);
 
 /* Returns the number of tokens that the job's passes still compute; 0 if none is needed (an error, another
- * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum
- * length. */
+ * operation, cached heads). A job with own passes counts as one text of the model's maximum length. */
 size_t hs__job_tokens(const hs_job *job);
 /* Writes the answer of GET /models. */
 void hs__models_write(hs_buffer *buffer, hs_api *api);

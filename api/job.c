@@ -655,6 +655,28 @@ static int check_limits(hs_job *job)
     return 0;
 }
 
+/* Refuses interventions that the passes would refuse, which other requests may share. */
+static int check_interventions(hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs__served_model *model = analysis->model;
+    const size_t n_own = analysis->n_own_interventions, n_other = analysis->n_interventions - n_own;
+    hs_status st = hs_interventions_check(model->shape, analysis->interventions, n_own, &job->error);
+    if (!st && n_other)
+        st = hs_interventions_check(model->encoder->shape, analysis->interventions + n_own, n_other,
+                                    &job->error);
+    return st ? hs__refuse(&job->problem, 422, "/interventions", "%s", job->error.text) : 0;
+}
+
+/* Refuses a job beside others that runs passes of its own, for which they would wait. */
+static int check_beside(hs_job *job)
+{
+    job->crowded = job->request->beside && hs__job_is_long(job);
+    return job->crowded ? hs__refuse(&job->problem, 503, NULL,
+                                     "other requests wait for this one's thread: send it again later")
+                        : 0;
+}
+
 static int body_read(hs_job *job, bool tokens_only)
 {
     if (hs__analysis_request_parse(job->request, tokens_only, &job->analysis, &job->problem))
@@ -679,9 +701,10 @@ static void prepare_analyze(hs_job *job)
         (job->format != HS__JSON && !hs__format_is_figure(job->format) &&
          hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
-        hs__outputs_check_stack(&job->analysis, problem) ||
+        hs__outputs_check_stack(&job->analysis, problem) || check_interventions(job) ||
         hs__effects_of_check(&job->analysis, hs__target_model(&job->analysis)->architecture, problem) ||
-        tokenize(job) || check_pooling(job) || check_positions(job) || check_reduced(job))
+        check_beside(job) || tokenize(job) || check_pooling(job) || check_positions(job) ||
+        check_reduced(job))
         return;
     plan(job);
     if (check_limits(job) || !job->selection.taps)

@@ -22,8 +22,11 @@ int hs__job_refuse_memory(hs_job *job, const char *what)
 int hs__job_reserve(hs_job *job, size_t n_bytes)
 {
     hs__budget *budget = &job->api->captures;
-    if (n_bytes == 0 || hs__budget_try(budget, n_bytes)) {
-        job->capture_bytes = n_bytes;
+    const size_t own = job->request->beside ? 0 : job->api->worker_bytes;
+    const size_t shared = n_bytes > own ? n_bytes - own : 0;
+    job->capture_bytes = n_bytes;
+    if (shared == 0 || hs__budget_try(budget, shared)) {
+        job->shared_bytes = shared;
         return 0;
     }
     job->crowded = job->request->beside;
@@ -31,21 +34,26 @@ int hs__job_reserve(hs_job *job, size_t n_bytes)
         return hs__refuse(&job->problem, 503, NULL,
                           "other requests use all memory for computing: send it again later");
     const double start = hs_clock_ms();
-    const bool taken = hs__budget_take(budget, n_bytes, job->request->cancelled);
+    const bool taken = hs__budget_take(budget, shared, job->request->cancelled);
     job->waited_ms = hs_clock_ms() - start;
     if (taken) {
-        job->capture_bytes = n_bytes;
+        job->shared_bytes = shared;
         return 0;
     }
     hs_fail(&job->error, HS_CANCELLED, "cancelled");
     return hs__job_refuse(job);
 }
 
+bool hs__job_is_long(const hs_job *job)
+{
+    return job->analysis.max_new_tokens > 0 || hs__outputs_own(&job->analysis);
+}
+
 void hs__job_release(hs_job *job)
 {
-    if (job->capture_bytes)
-        hs__budget_give_back(&job->api->captures, job->capture_bytes);
-    job->capture_bytes = 0;
+    if (job->shared_bytes)
+        hs__budget_give_back(&job->api->captures, job->shared_bytes);
+    job->capture_bytes = job->shared_bytes = 0;
 }
 
 /* ---- what a decoder reads ---- */

@@ -5,6 +5,7 @@
 
 #include "model/base/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Returns the own passes that still have to run, as bits by HS__OWN_... */
@@ -127,6 +128,45 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_S
     return n;
 }
 
+/* Returns the first sequence of the jobs that needs a pass; its job is NULL if none does. */
+static pass_part first_pending(hs_job *const *jobs, size_t n_jobs)
+{
+    for (size_t i = 0; i < n_jobs; i++)
+        for (size_t k = 0; k < jobs[i]->n_sequences; k++)
+            if (is_pending(jobs[i], &jobs[i]->sequences[k]))
+                return (pass_part){jobs[i], &jobs[i]->sequences[k]};
+    return (pass_part){0};
+}
+
+/* Returns true if all passes that the job needs are of this one's kind. */
+static bool needs_only(const pass_part *first, const hs_job *job)
+{
+    for (size_t k = 0; k < job->n_sequences; k++) {
+        const hs__job_sequence *s = &job->sequences[k];
+        if (is_pending(job, s) && (s->model != first->sequence->model || s->source ||
+                                   observed_taps(job, s) != observed_taps(first->job, first->sequence) ||
+                                   layers_computed(s) != layers_computed(first->sequence)))
+            return false;
+    }
+    return true;
+}
+
+bool hs_job_joins(hs_job *const *jobs, size_t n)
+{
+    const hs_job *last = jobs[n - 1];
+    const pass_part first = first_pending(jobs, n);
+    size_t n_tokens = 0, n_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_tokens += hs__job_tokens(jobs[i]);
+        n_bytes += jobs[i]->answer_bytes_max;
+    }
+    return last->problem.status || last->request->operation != HS_ANALYZE ||
+           (!hs__outputs_long_after(last->analysis.outputs) && !last->analysis.predictions.lens &&
+            !hs__job_is_long(last) && !last->again && !hs__format_is_figure(last->format) &&
+            n_tokens <= HS_SHARED_TOKENS && n_bytes <= HS_BATCH_ANSWER_BYTES &&
+            (!first.job || needs_only(&first, last)));
+}
+
 /* ---- run ---- */
 
 /* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
@@ -193,6 +233,7 @@ static hs_status showing_begin(const pass_part *parts, size_t n, const hs_run_co
 {
     const hs_job *first = parts[0].job;
     const unsigned taps = first->observed_taps;
+    assert(n > 0);
     size_t T = 0, K = 0, n_slots = control->n_threads > 1 ? control->n_threads : 1;
     for (size_t i = 0; i < n; i++) {
         const hs_job *job = parts[i].job;
@@ -289,28 +330,58 @@ static void part_finish(const pass_part *part, hs_capture *capture, double forwa
         hs__job_refuse_memory(job, "the heads");
 }
 
-static void run_one_pass(const pass_part *parts, size_t n, const hs_run_control *control)
+/* Takes the captures of a pass that was computed. */
+static void pass_finish(const pass_part *parts, size_t n, const hs_sequence *sequences, double forward_ms)
 {
-    const double start = hs_clock_ms();
-    hs_sequence sequences[HS_SHARED_TOKENS] = {0};
-    hs_error err = {0};
-    const hs_status st = pass_run(parts, n, control, sequences, &err);
-    const double forward_ms = hs_clock_ms() - start;
+    const bool shared = parts[0].job != parts[n - 1].job;
     size_t n_tokens = 0;
     for (size_t i = 0; i < n; i++)
         n_tokens += parts[i].sequence->encoding->n_tokens;
-    const bool shared = parts[0].job != parts[n - 1].job;
     for (size_t i = 0; i < n; i++) {
-        parts[i].job->shared |= shared;
         const double fraction = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
-        if (!st) {
-            part_finish(&parts[i], sequences[i].capture, forward_ms, fraction);
-            continue;
-        }
-        hs_capture_destroy(sequences[i].capture);
-        hs_fail(&parts[i].job->error, st, "%s", err.text);
-        hs__job_refuse(parts[i].job);
+        parts[i].job->shared |= shared;
+        part_finish(&parts[i], sequences[i].capture, forward_ms, fraction);
     }
+}
+
+/* Runs a pass. If it fails, its jobs are as before. */
+static hs_status pass_try(const pass_part *parts, size_t n, const hs_run_control *control, hs_error *err)
+{
+    const double start = hs_clock_ms();
+    hs_sequence sequences[HS_SHARED_TOKENS] = {0};
+    const hs_status st = pass_run(parts, n, control, sequences, err);
+    if (!st) {
+        pass_finish(parts, n, sequences, hs_clock_ms() - start);
+        return HS_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        hs_capture_destroy(sequences[i].capture);
+        if (observed_taps(parts[i].job, parts[i].sequence))
+            hs__results_destroy(parts[i].job->results);
+    }
+    return st;
+}
+
+/* Runs a pass of one sequence, or refuses its job. */
+static void part_run(const pass_part *part, const hs_run_control *control)
+{
+    hs_error err = {0};
+    const hs_status st = part->job->problem.status ? HS_OK : pass_try(part, 1, control, &err);
+    if (!st)
+        return;
+    hs_fail(&part->job->error, st, "%s", err.text);
+    hs__job_refuse(part->job);
+}
+
+/* Runs a pass. If several sequences share it and it fails, each is computed alone, so that only the jobs that
+ * made it fail are refused. */
+static void run_one_pass(const pass_part *parts, size_t n, const hs_run_control *control)
+{
+    hs_error err = {0};
+    if (n > 1 && !pass_try(parts, n, control, &err))
+        return;
+    for (size_t i = 0; i < n; i++)
+        part_run(&parts[i], control);
 }
 
 /* Runs the job's own passes, which stop when its client disconnects. */

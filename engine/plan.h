@@ -238,7 +238,8 @@ bool hs_intervention_is_patch(const hs_intervention *intervention);
 size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t n_interventions,
                                     size_t n_layers);
 
-/* Checks a sequence's list of interventions as hs_plan_make does. Fails with HS_INVALID. */
+/* Checks a sequence's list of interventions as hs_plan_make does, without the sources of patches. Fails with
+ * HS_INVALID. */
 HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
                                              size_t n_interventions, hs_error *err);
 

@@ -390,6 +390,7 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
                                          .axes = {LAYER, HEAD, TOKEN, KEY},
                                          .part = part_effective_attentions,
+                                         .long_after = true,
                                          .range = HS__RANGE_ANY},
     [HS__OUTPUT_rollout] = {.taps = HS_KEEP(ATTENTION),
                             .axes = {LAYER, TOKEN, KEY},
@@ -405,6 +406,7 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
                                   .choose_taps = choose_contribution_taps,
                                   .axes = {LAYER, TOKEN, KEY},
                                   .part = part_contributions,
+                                  .long_after = true,
                                   .range = HS__RANGE_UNIT,
                                   .prepare = prepare_contributions,
                                   .prepare_bytes = contributions_prepare_bytes,
@@ -414,6 +416,7 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
                          .axes = {LAYER, TOKEN, TOKEN},
                          .part = part_alti,
+                         .long_after = true,
                          .range = HS__RANGE_UNIT,
                          .prepare = prepare_alti,
                          .prepare_bytes = flow_bytes,
@@ -465,7 +468,8 @@ static const hs__output rows[HS__OUTPUTS_COUNT] = {
     [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                    .structure = &hs__structure_head_distances,
                                    .choose_taps = choose_distance_taps,
-                                   .again_bytes = hs__distances_again_bytes},
+                                   .again_bytes = hs__distances_again_bytes,
+                                   .long_after = true},
     [HS__OUTPUT_classes] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_classes},
     [HS__OUTPUT_next_sentence] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence},
     [HS__OUTPUT_answer] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_answer},
@@ -607,6 +611,14 @@ unsigned hs__outputs_own(const hs__analysis_request *analysis)
         kinds |= holds(analysis->outputs, i) && own ? 1U << own->kind : 0;
     }
     return kinds;
+}
+
+bool hs__outputs_long_after(hs__outputs outputs)
+{
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
+        if (holds(outputs, i) && rows[i].long_after)
+            return true;
+    return false;
 }
 
 const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {

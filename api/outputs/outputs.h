@@ -227,6 +227,7 @@ typedef struct hs__output {
     bool every_head;           /* needs all heads of a layer */
     bool every_layer;          /* needs all layers */
     bool unchanged_only;       /* not computed with interventions */
+    bool long_after;           /* even of a short text it takes as long as many passes */
     const char *not_cross;     /* why it is not computed for cross heads; NULL: it is */
     const char *not_decoder;   /* the same for a decoder that reads an encoder, and for its cross heads */
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
@@ -264,6 +265,8 @@ bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
 /* Returns which own passes the request's outputs have, as bits by HS__OWN_... */
 unsigned hs__outputs_own(const hs__analysis_request *analysis);
+/* Returns true if one of them takes long after its pass. */
+bool hs__outputs_long_after(hs__outputs outputs);
 
 /* The own passes by HS__OWN_... */
 extern const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT];

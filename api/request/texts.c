@@ -191,6 +191,15 @@ void hs_fields_destroy(hs_fields *fields)
     free(fields);
 }
 
+static hs_status patches_refuse(const hs__analysis_request *read, hs_error *err)
+{
+    for (size_t i = 0; i < read->n_interventions; i++)
+        if (hs_intervention_is_patch(&read->interventions[i]))
+            return hs_fail(err, HS_INVALID,
+                           "a patch needs another text's pass, which only a single text has");
+    return HS_OK;
+}
+
 static hs_status value_read(hs_fields *fields, const char *name, json_t *value, hs_error *err)
 {
     hs__problem problem = {0};
@@ -209,7 +218,9 @@ static hs_status value_read(hs_fields *fields, const char *name, json_t *value, 
     }
     const hs__analysis_request *read = &fields->read;
     const size_t n_own = read->n_own_interventions, n_other = read->n_interventions - n_own;
-    hs_status st = hs_interventions_check(&fields->shape, read->interventions, n_own, &why);
+    hs_status st = patches_refuse(read, &why);
+    if (!st)
+        st = hs_interventions_check(&fields->shape, read->interventions, n_own, &why);
     if (!st && n_other)
         st = hs_interventions_check(fields->other.shape, read->interventions + n_own, n_other, &why);
     return st ? hs_fail(err, st, ": %s", why.text) : HS_OK;

@@ -298,8 +298,7 @@ static hs_status patch_check(const hs_intervention *patch, size_t n_tokens, hs_e
     return HS_OK;
 }
 
-static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention,
-                                    size_t n_tokens, hs_error *err)
+static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention, hs_error *err)
 {
     const size_t limit = shape->n_layers + (intervention->kind == HS_INTERVENE_PATCH_STATE);
     if (!hs__list_is_sound(intervention->layers, intervention->n_layers, limit))
@@ -313,14 +312,15 @@ static hs_status intervention_check(const hs_shape *shape, const hs_intervention
         return hs_fail(err, HS_INVALID,
                        "the map of a cross head cannot be the identity: its rows and columns are tokens of "
                        "two texts");
-    return hs_intervention_is_patch(intervention) ? patch_check(intervention, n_tokens, err) : HS_OK;
+    return HS_OK;
 }
 
 /* Fails if a head's map would be both uniform and the identity. */
-static hs_status maps_check(const hs_sequence *sequence, const hs_intervention *uniform, hs_error *err)
+static hs_status maps_check(const hs_intervention *interventions, size_t n_interventions,
+                            const hs_intervention *uniform, hs_error *err)
 {
-    for (size_t i = 0; i < sequence->n_interventions; i++) {
-        const hs_intervention *identity = &sequence->interventions[i];
+    for (size_t i = 0; i < n_interventions; i++) {
+        const hs_intervention *identity = &interventions[i];
         if (identity->kind != HS_INTERVENE_IDENTITY || identity->cross != uniform->cross)
             continue;
         for (size_t l = 0; l < uniform->n_layers; l++)
@@ -333,22 +333,25 @@ static hs_status maps_check(const hs_sequence *sequence, const hs_intervention *
     return HS_OK;
 }
 
-static hs_status interventions_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
-{
-    hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
-        st = intervention_check(shape, &sequence->interventions[i], sequence->n_tokens, err);
-    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
-        if (sequence->interventions[i].kind == HS_INTERVENE_UNIFORM)
-            st = maps_check(sequence, &sequence->interventions[i], err);
-    return st;
-}
-
 hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
                                  size_t n_interventions, hs_error *err)
 {
-    const hs_sequence sequence = {.interventions = interventions, .n_interventions = n_interventions};
-    return interventions_check(shape, &sequence, err);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < n_interventions; i++)
+        st = intervention_check(shape, &interventions[i], err);
+    for (size_t i = 0; !st && i < n_interventions; i++)
+        if (interventions[i].kind == HS_INTERVENE_UNIFORM)
+            st = maps_check(interventions, n_interventions, &interventions[i], err);
+    return st;
+}
+
+static hs_status patches_check(const hs_sequence *sequence, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
+        if (hs_intervention_is_patch(&sequence->interventions[i]))
+            st = patch_check(&sequence->interventions[i], sequence->n_tokens, err);
+    return st;
 }
 
 size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t n_interventions,
@@ -395,7 +398,9 @@ static hs_status sequence_check(const hs_architecture *architecture, const hs_se
     hs_status st = memory_check(architecture, sequence, err);
     if (!st)
         st = tokens_check(shape, sequence, err);
-    return st ? st : interventions_check(shape, sequence, err);
+    if (!st)
+        st = hs_interventions_check(shape, sequence->interventions, sequence->n_interventions, err);
+    return st ? st : patches_check(sequence, err);
 }
 
 size_t hs__sequence_memory(const hs_sequence *sequences, size_t s)

@@ -42,7 +42,7 @@ static void on_call_done(uv_work_t *request, int status)
     hs_disk *disk = call->disk;
     (void)status; /* uv_cancel is never used */
     disk->n_running--;
-    hs__work_finish(&call->work);
+    hs__work_finish(&disk->queue, &call->work);
     call->done(call);
     calls_serve(disk);
 }
@@ -86,58 +86,89 @@ void hs__disk_continue(hs_disk *disk, hs_disk_call *call)
  * Answers several requests on one worker, short texts in one pass.
  *
  * A short text alone reads every weight from memory for a few rows. Texts in one pass read them once.
- * hs_job_run decides which texts share one.
+ * hs_job_joins decides which texts share one.
  *
  * No text attends to another, and the default backend sums each row in the same order in every pass. So the
  * answers do not depend on the batch.
  *
- * Makes jobs of a batch's requests, runs them together and answers each. */
+ * The members of a batch are answered when all are, so only requests that add little to its time are
+ * computed. The others go back to the queue. A batch whose first request is long returns all others before
+ * that one is computed. */
 
-/* Answers a body of lines. If it is cancelled, the remaining lines get 504. */
-static void lines_answer(hs_api *api, hs_task *task, size_t n_threads)
+/* Creates a job that must not keep the worker; NULL if it would, or if memory is short. */
+static hs_job *job_beside(hs_api *api, hs_task *task)
 {
-    const hs_run_control control = {.cancelled = &task->work.cancelled, .n_threads = n_threads};
-    hs_lines_answer(api, &task->request, task->patient, &control, &task->response, &task->n_bytes);
-}
-
-/* Creates a job; NULL if memory is short. beside: this thread has other jobs already, so the new one must not
- * wait for memory. */
-static hs_job *job_beside(hs_api *api, hs_request *request, bool beside)
-{
-    request->beside = beside;
-    hs_job *job = hs_job_create(api, request);
+    task->request.beside = true;
+    hs_job *job = hs_job_create(api, &task->request);
+    task->request.beside = false;
     if (!job || !hs_job_crowded(job))
         return job;
     hs_job_destroy(job);
     return NULL;
 }
 
-/* Fills the responses of n <= HS_BATCH_MAX tasks, except cancelled ones. control is that of shared passes;
- * each task's `cancelled` ends its own work. Returns the number of tasks that shared a pass. Any thread. */
-static size_t batch_answer(hs_api *api, hs_task *const *tasks, size_t n, const hs_run_control *control)
+/* Creates the jobs of the members that are computed together, and decides what becomes of the others. Returns
+ * the number of jobs. */
+static size_t members_choose(hs_api *api, hs_batch *batch, hs_job *jobs[HS_BATCH_MAX],
+                             hs_task *computed[HS_BATCH_MAX])
 {
+    size_t n = 0;
+    bool full = false;
+    for (size_t i = 0; i < batch->n_members; i++) {
+        hs_task *task = batch->members[i];
+        task->fate = full ? HS_TASK_RETURNED : HS_TASK_DONE;
+        if (full || atomic_load(&task->work.cancelled))
+            continue;
+        jobs[n] = job_beside(api, task);
+        computed[n] = task;
+        if (jobs[n] && hs_job_joins(jobs, n + 1)) {
+            n++;
+            continue;
+        }
+        full = n == 0; /* it is long, and computed next */
+        task->fate = full ? HS_TASK_KEPT : HS_TASK_RETURNED;
+        task->alone = !jobs[n];
+        if (full)
+            batch->job = jobs[n];
+        else
+            hs_job_destroy(jobs[n]);
+    }
+    return n;
+}
+
+/* Fills the responses of the members that are computed together. */
+static void members_answer(hs_api *api, hs_batch *batch)
+{
+    const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
     hs_job *jobs[HS_BATCH_MAX] = {0};
-    for (size_t i = 0; i < n; i++)
-        if (tasks[i]->lines)
-            lines_answer(api, tasks[i], control->n_threads);
-    for (size_t i = 0; i < n; i++)
-        if (!tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled))
-            jobs[i] = job_beside(api, &tasks[i]->request, i > 0);
-    const size_t n_shared = hs_job_run(jobs, n, control);
-    bool alone[HS_BATCH_MAX] = {0};
+    hs_task *computed[HS_BATCH_MAX] = {0};
+    const size_t n = members_choose(api, batch, jobs, computed);
+    batch->n_shared = hs_job_run(jobs, n, &control);
     for (size_t i = 0; i < n; i++) {
-        const bool batchable = !tasks[i]->lines && !atomic_load(&tasks[i]->work.cancelled);
-        if (batchable && jobs[i])
-            hs_job_answer(jobs[i], &tasks[i]->response);
-        alone[i] = batchable && !jobs[i];
+        if (!atomic_load(&computed[i]->work.cancelled))
+            hs_job_answer(jobs[i], &computed[i]->response);
         hs_job_destroy(jobs[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        if (alone[i]) { /* memory was short beside the other jobs */
-            tasks[i]->request.beside = false;
-            hs_api_handle(api, &tasks[i]->request, &tasks[i]->response);
-        }
-    return n_shared;
+}
+
+/* Fills the response of the only member, whose job may exist. */
+static void member_answer(hs_api *api, hs_batch *batch)
+{
+    hs_task *task = batch->members[0];
+    hs_job *job = batch->job;
+    const hs_run_control control = {.cancelled = &task->work.cancelled, .n_threads = batch->n_threads};
+    batch->job = NULL;
+    batch->n_shared = 0;
+    task->fate = HS_TASK_DONE;
+    if (task->lines) {
+        hs_lines_answer(api, &task->request, task->patient, &control, &task->response, &task->n_bytes);
+    } else if (job) {
+        hs_job_run(&job, 1, &control);
+        hs_job_answer(job, &task->response);
+        hs_job_destroy(job);
+    } else if (!atomic_load(&task->work.cancelled)) {
+        hs_api_handle(api, &task->request, &task->response);
+    }
 }
 
 /* ---- tasks ----
@@ -186,11 +217,16 @@ void hs__tasks_finish(hs_tasks *tasks)
 static void on_worker(uv_work_t *work)
 {
     hs_batch *batch = work->data;
-    const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
-    batch->n_shared = batch_answer(batch->tasks->api, batch->members, batch->n_members, &control);
+    (batch->n_members > 1 ? members_answer : member_answer)(batch->tasks->api, batch);
 }
 
 static void on_batch_done(uv_work_t *work, int status);
+
+/* Returns true if the task may be tried beside others in a batch whose bodies have n_bytes. */
+static bool may_join(const hs_task *task, size_t n_bytes)
+{
+    return !task->lines && !task->alone && n_bytes + task->request.body_bytes <= HS_BATCH_BYTES;
+}
 
 /* Takes the first waiting task and short ones after it, at most the queue divided by the workers, so that
  * each worker gets some. */
@@ -199,17 +235,30 @@ static void batch_fill(hs_tasks *tasks, hs_batch *batch)
     const size_t n_workers = tasks->options.n_workers;
     const size_t fair = (tasks->queue.n_waiting + n_workers - 1) / n_workers;
     const size_t most = fair < tasks->options.batch_max ? fair : tasks->options.batch_max;
-    size_t n_bytes = 0;
     hs_work *next = hs__work_queue_next(&tasks->queue);
-    batch->n_members = 0;
-    do {
-        hs_task *task = task_of(next);
-        n_bytes += task->request.body_bytes;
-        hs__work_queue_take(&tasks->queue, next);
-        batch->members[batch->n_members++] = task;
-        next = hs__work_queue_next(&tasks->queue);
-    } while (next && batch->n_members < most &&
-             n_bytes + task_of(next)->request.body_bytes <= HS_BATCH_BYTES);
+    size_t n_bytes = task_of(next)->request.body_bytes;
+    bool joins = may_join(task_of(next), 0);
+    hs__work_queue_take(&tasks->queue, next);
+    batch->members[0] = task_of(next);
+    batch->n_members = 1;
+    while (joins && batch->n_members < most && (next = hs__work_queue_next(&tasks->queue)) &&
+           may_join(task_of(next), n_bytes)) {
+        n_bytes += task_of(next)->request.body_bytes;
+        hs__work_queue_borrow(&tasks->queue, next);
+        batch->members[batch->n_members++] = task_of(next);
+    }
+}
+
+/* Gives the members to the worker. */
+static void batch_run(hs_batch *batch)
+{
+    batch->n_unended = 0;
+    for (size_t i = 0; i < batch->n_members; i++)
+        batch->n_unended += batch->members[i]->work.end == HS_WORK_DONE;
+    atomic_store(&batch->cancelled, batch->n_unended == 0);
+    batch->work.data = batch;
+    /* uv_queue_work fails only without a work callback. */
+    uv_queue_work(batch->tasks->loop, &batch->work, on_worker, on_batch_done);
 }
 
 static void batch_start(hs_tasks *tasks, hs_batch *batch)
@@ -218,8 +267,6 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
     const size_t n_cores = tasks->options.n_cores;
     tasks->n_running++;
     batch->tasks = tasks;
-    batch->n_unended = batch->n_members;
-    atomic_store(&batch->cancelled, 0);
     /* Each batch may use the cores on which no other batch computes. */
     batch->n_threads = n_cores > tasks->n_running ? n_cores - tasks->n_running + 1 : 1;
     for (size_t i = 0; i < batch->n_members; i++) {
@@ -228,9 +275,7 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
         task->started_ns = now;
         task->request.n_threads = batch->n_threads;
     }
-    batch->work.data = batch;
-    /* uv_queue_work fails only without a work callback. */
-    uv_queue_work(tasks->loop, &batch->work, on_worker, on_batch_done);
+    batch_run(batch);
 }
 
 static void tasks_serve(hs_tasks *tasks)
@@ -242,22 +287,65 @@ static void tasks_serve(hs_tasks *tasks)
     }
 }
 
+/* Lists the members with a fate. Returns their number. */
+static size_t members_list(const hs_batch *batch, hs_task_fate fate, hs_task *ret_members[HS_BATCH_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < batch->n_members; i++)
+        if (batch->members[i]->fate == fate)
+            ret_members[n++] = batch->members[i];
+    return n;
+}
+
+/* Puts tasks back into the queue, the last one first, so that they keep their order. */
+static void tasks_return(hs_tasks *tasks, hs_task *const *returned, size_t n)
+{
+    while (n-- > 0) {
+        returned[n]->started_ns = 0;
+        hs__work_queue_return(&tasks->queue, &returned[n]->work);
+    }
+}
+
+/* Goes on with the member that is computed next, or with NULL makes the worker idle. */
+static void batch_next(hs_tasks *tasks, hs_batch *batch, hs_task *kept)
+{
+    if (!kept) {
+        tasks->n_running--;
+        tasks->idle[tasks->n_idle++] = batch;
+        return;
+    }
+    batch->members[0] = kept;
+    batch->n_members = 1;
+    batch_run(batch);
+}
+
 static void on_batch_done(uv_work_t *work, int status)
 {
     hs_batch *batch = work->data;
     hs_tasks *tasks = batch->tasks;
-    const size_t n_members = batch->n_members;
-    (void)status; /* uv_cancel is never used */
-    tasks->n_running--;
+    hs_task *done[HS_BATCH_MAX], *returned[HS_BATCH_MAX], *kept[HS_BATCH_MAX] = {NULL};
+    const size_t n_done = members_list(batch, HS_TASK_DONE, done);
+    const size_t n_returned = members_list(batch, HS_TASK_RETURNED, returned);
+    (void)members_list(batch, HS_TASK_KEPT, kept); /* one at most */
+    (void)status;                                  /* uv_cancel is never used */
     tasks->n_shared += batch->n_shared;
-    for (size_t i = 0; i < n_members; i++) {
-        hs_task *task = batch->members[i];
-        if (i + 1 == n_members)
-            tasks->idle[tasks->n_idle++] = batch; /* the batch may be filled again from here on */
-        hs__work_finish(&task->work);
-        task->done(task);
-    }
+    for (size_t i = 0; i < n_done; i++)
+        hs__work_finish(&tasks->queue, &done[i]->work);
+    batch_next(tasks, batch, kept[0]);
+    tasks_return(tasks, returned, n_returned);
+    for (size_t i = 0; i < n_done; i++)
+        done[i]->done(done[i]); /* which may fill the batch again */
     tasks_serve(tasks);
+}
+
+/* Asks the submitter for an answer's memory. A task that returned to the queue has it already. */
+static bool hold_once(void *data, size_t n_bytes)
+{
+    hs_task *task = data;
+    if (n_bytes > task->n_held && !task->hold(task->hold_data, n_bytes - task->n_held))
+        return false;
+    task->n_held = n_bytes > task->n_held ? n_bytes : task->n_held;
+    return true;
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
@@ -268,6 +356,14 @@ bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
     task->queued_ns = hs_clock_ns();
     task->started_ns = 0;
     task->request.cancelled = &task->work.cancelled;
+    task->alone = false;
+    if (task->request.hold && !task->lines) {
+        task->n_held = 0;
+        task->hold = task->request.hold;
+        task->hold_data = task->request.hold_data;
+        task->request.hold = hold_once;
+        task->request.hold_data = task;
+    }
     tasks_serve(tasks);
     return true;
 }

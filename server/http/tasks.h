@@ -2,15 +2,16 @@
  *
  * One thread owns a task at a time. The arrows are the only hand-overs, so there is no lock:
  *
- *     loop: hs__tasks_submit -> worker: hs__batch_answer -> loop: done
+ *     loop: hs__tasks_submit -> worker: on_worker -> loop: done, or back in the queue
  *
  * uv_queue_work has no bound, so a task goes to a thread only if a worker is idle. Otherwise it waits in a
- * queue (work_queue.h). All functions but hs__batch_answer run on the loop thread.
+ * queue (work_queue.h). All functions of this header run on the loop thread.
  *
  * A worker takes a batch. If a worker is idle, a task starts at once and alone. If several tasks wait when a
- * worker becomes idle, it takes the first one and the next ones as long as all are short. It takes at most
- * the queue divided by the workers. Each task can be cancelled: a pass stops when all tasks of its batch are
- * cancelled. `done` is called for all of them when the batch is complete. */
+ * worker becomes idle, it takes the first one and the next ones as long as all have short bodies. It takes at
+ * most the queue divided by the workers. The worker then reads the requests, and computes those whose texts
+ * share a pass; the others return to their places in the queue. Each task can be cancelled: a pass stops when
+ * all tasks of its batch are cancelled. `done` is called for all of them when the batch is complete. */
 #pragma once
 
 #include "api/api.h"
@@ -57,6 +58,13 @@ typedef struct hs_batch hs_batch;
 
 typedef struct hs_tasks hs_tasks;
 
+/* Decision of a worker about a task of its batch. */
+typedef enum hs_task_fate {
+    HS_TASK_DONE,
+    HS_TASK_KEPT,    /* long: the same worker computes it next, alone */
+    HS_TASK_RETURNED /* to the queue */
+} hs_task_fate;
+
 struct hs_task {
     hs_work work;         /* its client and `admitted` are the submitter's */
     hs_request request;   /* set by the submitter; read-only until done */
@@ -66,10 +74,15 @@ struct hs_task {
     /* Called on the loop, once for each submitted task, never inside its own submit. Unless work.end is
      * HS_WORK_DONE, there may be no response. */
     void (*done)(hs_task *task);
-    void *data;                     /* the submitter's */
-    uint64_t queued_ns, started_ns; /* hs_clock_ns; started_ns is 0 if no worker had it */
-    hs_tasks *tasks;                /* the rest is private to tasks.c */
-    hs_batch *batch;                /* while it runs */
+    void *data;                               /* the submitter's */
+    uint64_t queued_ns, started_ns;           /* hs_clock_ns; started_ns is 0 if no worker had it */
+    hs_tasks *tasks;                          /* the rest is private to tasks.c */
+    hs_batch *batch;                          /* while it runs */
+    hs_task_fate fate;                        /* the worker's while it runs */
+    bool alone;                               /* it was found long, so no batch tries it beside others */
+    bool (*hold)(void *data, size_t n_bytes); /* the request's */
+    void *hold_data;
+    size_t n_held; /* bytes that hold granted */
 };
 
 /* A worker and its current batch. */
@@ -78,6 +91,7 @@ struct hs_batch {
     hs_task *members[HS_BATCH_MAX];
     size_t n_members, n_unended; /* unended: not cancelled */
     size_t n_shared;             /* members that shared a pass; the worker's while it runs */
+    hs_job *job;                 /* of the member that is computed next, or NULL */
     size_t n_threads;
     atomic_int cancelled; /* set when all members are cancelled */
     uv_work_t work;

@@ -19,11 +19,11 @@ static uint64_t turn_of(const hs_work_queue *queue, hs_work_client *client)
     return client->turn;
 }
 
-/* Inserts the item behind those of its turn. */
-static void insert(hs_work_queue *queue, hs_work *work)
+/* Inserts the item behind those of turns before `turn`. */
+static void insert(hs_work_queue *queue, hs_work *work, uint64_t turn)
 {
     hs_work *before = queue->last;
-    while (before && before->turn > work->turn)
+    while (before && before->turn >= turn)
         before = before->previous;
     work->previous = before;
     work->next = before ? before->next : queue->first;
@@ -31,8 +31,6 @@ static void insert(hs_work_queue *queue, hs_work *work)
     *(work->next ? &work->next->previous : &queue->last) = work;
     work->state = HS_WORK_WAITING;
     queue->n_waiting++;
-    if (work->client)
-        work->client->n_waiting++;
 }
 
 static void take_out(hs_work_queue *queue, hs_work *work)
@@ -41,8 +39,18 @@ static void take_out(hs_work_queue *queue, hs_work *work)
     *(work->next ? &work->next->previous : &queue->last) = work->previous;
     work->state = HS_WORK_OUTSIDE;
     queue->n_waiting--;
+}
+
+static void count_waiting(hs_work *work, int change)
+{
     if (work->client)
-        work->client->n_waiting--;
+        work->client->n_waiting += (size_t)change;
+}
+
+static void count_running(hs_work *work, int change)
+{
+    if (work->client)
+        work->client->n_running += (size_t)change;
 }
 
 /* ---- a full queue ---- */
@@ -52,6 +60,7 @@ static void drop(hs_work_queue *queue, hs_work *work, hs_work_end end)
     work->end = end;
     atomic_store(&work->cancelled, 1);
     take_out(queue, work);
+    count_waiting(work, -1);
     queue->dropped(work);
 }
 
@@ -94,7 +103,8 @@ bool hs__work_queue_add(hs_work_queue *queue, hs_work *work, bool idle)
     work->end = HS_WORK_DONE;
     atomic_store(&work->cancelled, 0);
     work->turn = turn_of(queue, work->client);
-    insert(queue, work);
+    insert(queue, work, work->turn + 1);
+    count_waiting(work, 1);
     return true;
 }
 
@@ -106,23 +116,50 @@ hs_work *hs__work_queue_next(const hs_work_queue *queue)
     return work;
 }
 
+/* The turns of items that come later follow from those that run. */
+static void turn_begin(hs_work_queue *queue, const hs_work *work)
+{
+    if (work->turn > queue->turn)
+        queue->turn = work->turn;
+}
+
 void hs__work_queue_take(hs_work_queue *queue, hs_work *work)
+{
+    hs__work_queue_borrow(queue, work);
+    work->borrowed = false;
+    count_waiting(work, -1);
+    turn_begin(queue, work);
+}
+
+void hs__work_queue_borrow(hs_work_queue *queue, hs_work *work)
 {
     assert(work->state == HS_WORK_WAITING);
     take_out(queue, work);
     work->state = HS_WORK_RUNNING;
-    if (work->turn > queue->turn)
-        queue->turn = work->turn;
-    if (work->client)
-        work->client->n_running++;
+    work->borrowed = true;
+    count_running(work, 1);
 }
 
-void hs__work_finish(hs_work *work)
+void hs__work_queue_return(hs_work_queue *queue, hs_work *work)
+{
+    assert(work->state == HS_WORK_RUNNING && work->borrowed);
+    count_running(work, -1);
+    work->borrowed = false;
+    insert(queue, work, work->turn);
+    if (work->end != HS_WORK_DONE)
+        drop(queue, work, work->end);
+}
+
+void hs__work_finish(hs_work_queue *queue, hs_work *work)
 {
     assert(work->state == HS_WORK_RUNNING);
     work->state = HS_WORK_OUTSIDE;
-    if (work->client)
-        work->client->n_running--;
+    count_running(work, -1);
+    if (!work->borrowed)
+        return;
+    work->borrowed = false;
+    count_waiting(work, -1);
+    turn_begin(queue, work);
 }
 
 bool hs__work_cancel(hs_work_queue *queue, hs_work *work, hs_work_end end)

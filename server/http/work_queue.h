@@ -39,6 +39,7 @@ struct hs_work {
     hs_work_end end; /* unless HS_WORK_DONE, it was ended early */
     atomic_int cancelled; /* read by the thread that runs it */
     hs_work_state state;  /* the rest is private to work_queue.c */
+    bool borrowed;        /* running, and still counted as waiting */
     hs_work *previous, *next;
     uint64_t turn;
 };
@@ -61,8 +62,12 @@ bool hs__work_queue_add(hs_work_queue *queue, hs_work *work, bool idle);
 hs_work *hs__work_queue_next(const hs_work_queue *queue);
 /* Takes a waiting item, which runs from now on. */
 void hs__work_queue_take(hs_work_queue *queue, hs_work *work);
+/* Takes a waiting item that may come back. The turns of others do not follow from its turn yet. */
+void hs__work_queue_borrow(hs_work_queue *queue, hs_work *work);
+/* A borrowed item waits again, before others of its turn. If it was ended meanwhile, it is dropped. */
+void hs__work_queue_return(hs_work_queue *queue, hs_work *work);
 /* A running item has ended; it is outside again. */
-void hs__work_finish(hs_work *work);
+void hs__work_finish(hs_work_queue *queue, hs_work *work);
 
 /* Ends an item early: a waiting one is dropped, a running one gets its `cancelled` flag. Returns true if it
  * is running. Only the first call has an effect. Ignores items that are outside. */

@@ -89,6 +89,93 @@ def test_running_requests_of_one_client_are_limited(start_server):
         assert server.metric("workers_busy") == 1 and server.metric("queue_depth") == 1
 
 
+# ---- batches ----
+
+SHORT = {"text": "only one", "outputs": ["attentions"], "layers": "all", "heads": [0]}
+CONTRADICTION = {**SHORT, "interventions": [{"kind": "uniform", "layers": [0], "heads": [0]},
+                                            {"kind": "identity", "layers": [0], "heads": [0]}]}
+MINUTES = {"head scores": {"outputs": ["head_scores"], "layers": "all", "head_scores": {"length": 250, "sequences": 1000}},
+           "effects": {"text": "[MASK] " * 180, "outputs": ["effects"], "layers": "all"},
+           "value zeroing": {"text": "[MASK] " * 180, "outputs": ["value_zeroing"], "layers": "all"},
+           "map of patches": {"text": "[MASK] " * 90, "outputs": ["patch_map"], "target": {"token": "cat", "position": 1},
+                              "effects_of": {"kind": "patch", "from": {"text": "cat " * 90}}}}
+
+
+def lines_bytes(*bodies):
+    lines = b"\n".join(json.dumps(body).encode() for body in bodies)
+    return (b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n" % len(lines)
+            + lines)
+
+
+def test_a_request_that_is_refused_leaves_those_of_other_clients(start_server):
+    """It shared their pass, which failed, and all of them got its error."""
+    server = start_server("--workers", "1", "--cache", "0")
+    with contextlib.ExitStack() as sockets:
+        blocker = occupied(server)
+        clients = [sockets.enter_context(socket_from(server, f"127.0.0.{2 + i}")) for i in range(5)]
+        for number, (client, body) in enumerate(zip(clients, [SHORT, CONTRADICTION, SHORT, {**SHORT, "input_ids": [99999]}, SHORT])):
+            ask(client, post_bytes(body))
+            server.wait_metric("queue_depth", lambda n, waiting=number + 1: n == waiting)
+        blocker.close()
+        assert [status(client)[0] for client in clients] == [200, 422, 200, 422, 200]
+
+
+def test_a_line_that_is_refused_leaves_the_others(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    with server.socket() as client:
+        ask(client, lines_bytes(SHORT, CONTRADICTION, SHORT))
+        answers = [json.loads(line) for line in read_all(client).split(b"\n") if line.startswith(b"{")]
+    assert ["tokens" in answer for answer in answers] == [True, False, True]
+    assert answers[1]["line"] == 2 and answers[1]["pointer"] == "/interventions"
+    assert "head 0 of layer 0 is asked to be uniform and the identity" in answers[1]["detail"]
+
+
+@pytest.mark.parametrize("form", ["requests", "lines"])
+@pytest.mark.parametrize("kind", MINUTES)
+def test_a_short_request_waits_for_no_batch_of_long_ones(start_server, kind, form):
+    """A worker took up to eight requests with short bodies and answered none of them before the last one was done."""
+    server = start_server("--workers", "1", "--cache", "0", "--deadline", "600")
+    with contextlib.ExitStack() as sockets:
+        blocker = occupied(server)
+        long = [sockets.enter_context(server.socket()) for _ in range(6)]
+        for number, client in enumerate(long):
+            ask(client, post_bytes(MINUTES[kind]) if form == "requests" else lines_bytes(*3 * [MINUTES[kind]]))
+            server.wait_metric("queue_depth", lambda n, waiting=number + 1: n >= waiting)
+        other = sockets.enter_context(socket_from(server, "127.0.0.2"))
+        before = server.metric("queue_depth")
+        ask(other, post_bytes(SHORT))
+        server.wait_metric("queue_depth", lambda n: n == before + 1)
+        blocker.close()
+        assert status(other)[0] == 200
+        assert server.requests(route="/analyze", status="200") == 1
+        for client in long[1:]:  # those that wait; the first one is running or next
+            client.close()
+        again = sockets.enter_context(socket_from(server, "127.0.0.2"))
+        ask(again, post_bytes(SHORT))
+        long[0].close()
+        assert status(again)[0] == 200
+
+
+def test_requests_that_share_no_pass_are_answered_as_if_alone(start_server):
+    """Short and long ones, of several kinds, in one batch: each keeps its answer, and those of one pass share it."""
+    server = start_server("--workers", "1", "--cache", "0", "--deadline", "600")
+    bodies = [SHORT, {**SHORT, "layers": [2]}, {"text": "a [MASK]", "outputs": ["effects"]}, SHORT,
+              {"text": "a [MASK]", "outputs": ["predictions"]}, {**SHORT, "layers": [2]},
+              {**SHORT, "interventions": [{"kind": "zero", "layers": [0], "heads": [0]}]}, {"text": "a", "outputs": ["embedding"]}]
+    alone = [server.post("/analyze", body).body for body in bodies]
+    with contextlib.ExitStack() as sockets:
+        blocker = occupied(server)
+        clients = [sockets.enter_context(server.socket()) for _ in bodies]
+        for number, (client, body) in enumerate(zip(clients, bodies)):
+            ask(client, post_bytes(body))
+            server.wait_metric("queue_depth", lambda n, waiting=number + 1: n == waiting)
+        blocker.close()
+        for client, body in zip(clients, alone):
+            assert read_all(client).endswith(b"\r\n\r\n" + body)
+    assert server.metric("packed_requests_total") >= 4
+    assert server.metric("queue_depth") == 0 and server.metric("workers_busy") == 0
+
+
 # ---- disks ----
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
  * client. */
 #include "api/internal.h"
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -112,6 +113,156 @@ START_TEST(only_short_texts_of_the_same_layers_share_a_pass)
         hs_job_destroy(jobs[i]);
         ck_assert_int_eq(response.status, cases[i].cancelled ? 504 : i + 1 == N ? 422 : 200);
         hs_response_finish(&response);
+    }
+}
+END_TEST
+
+START_TEST(contradictions_are_refused_before_any_pass)
+{
+    static const char *const cases[] = {
+        "[{\"kind\":\"uniform\",\"layers\":[0],\"heads\":[0]},"
+        "{\"kind\":\"identity\",\"layers\":[0],\"heads\":[0]}]",
+        "[{\"kind\":\"identity\",\"layers\":[0,1],\"heads\":[3]},{\"kind\":\"patch\",\"from\":{\"text\":"
+        "\"b\"},"
+        "\"layers\":[0],\"heads\":[0]},{\"kind\":\"uniform\",\"layers\":[1,2],\"heads\":[2,3]}]",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[1024];
+        snprintf(body, sizeof body, "{\"text\":\"a\",\"interventions\":%s}", cases[i]);
+        hs_request request = api_request(HS_ANALYZE, body);
+        hs_job *job = hs_job_create(f.api, &request);
+        ck_assert_int_eq(job->problem.status, 422);
+        ck_assert_str_eq(job->problem.pointer, "/interventions");
+        ck_assert_ptr_nonnull(strstr(job->problem.detail, "is asked to be uniform and the identity"));
+        hs_job_destroy(job);
+    }
+}
+END_TEST
+
+/* Jobs of one pass; some observe it. */
+static const char *const of_one_pass[] = {
+    "{\"text\":\"a\",\"layers\":[0],\"outputs\":[\"summary\",\"profiles\"]}",
+    "{\"text\":\"b\",\"layers\":[0],\"outputs\":[\"summary\",\"profiles\"]}",
+    "{\"text\":\"c\",\"layers\":[0],\"outputs\":[\"attentions\",\"similarities\"]}",
+    "{\"text\":\"d\",\"layers\":[0],\"outputs\":[\"attentions\",\"similarities\"]}",
+};
+
+START_TEST(memory_that_is_refused_to_a_pass_refuses_one_job)
+{
+    enum { N = sizeof of_one_pass / sizeof *of_one_pass };
+    bool refused = true;
+    size_t n_failed = 0;
+    for (size_t nth = 0; refused; nth++) {
+        hs_request requests[N];
+        hs_job *jobs[N];
+        size_t n = 0;
+        for (size_t i = 0; i < N; i++) {
+            requests[i] = api_request(HS_ANALYZE, of_one_pass[i]);
+            jobs[i] = hs_job_create(f.api, &requests[i]);
+        }
+        chaos_refuse(nth);
+        hs_job_run(jobs, N, NULL);
+        refused = chaos_stop();
+        for (size_t i = 0; i < N; i++) {
+            hs_response response;
+            hs_job_answer(jobs[i], &response);
+            hs_job_destroy(jobs[i]);
+            n += response.status != 200;
+            hs_response_finish(&response);
+        }
+        ck_assert_msg(n <= 1, "allocation %zu refused: %zu jobs failed", nth, n);
+        n_failed += n;
+    }
+    ck_assert_uint_gt(n_failed, 0);
+}
+END_TEST
+
+/* A pass does not know an id that only the tokenizer has. */
+START_TEST(a_text_that_no_pass_takes_leaves_its_neighbours)
+{
+    enum { N = 3 };
+    hs_request requests[N];
+    hs_job *jobs[N];
+    for (size_t i = 0; i < N; i++) {
+        requests[i] = api_request(HS_ANALYZE, of_one_pass[i == 1 ? 0 : i]);
+        jobs[i] = hs_job_create(f.api, &requests[i]);
+    }
+    jobs[1]->text.encoding.ids[1] = 1 << 20;
+    hs_job_run(jobs, N, NULL);
+    for (size_t i = 0; i < N; i++) {
+        hs_response response;
+        hs_job_answer(jobs[i], &response);
+        hs_job_destroy(jobs[i]);
+        ck_assert_int_eq(response.status, i == 1 ? 422 : 200);
+        hs_response_finish(&response);
+    }
+}
+END_TEST
+
+START_TEST(only_jobs_that_add_little_time_join)
+{
+    static const struct {
+        const char *body, *query;
+        hs_operation operation;
+        bool joins; /* itself, and behind a short job of layer 0 */
+        bool joins_first;
+    } cases[] = {
+        {"{\"text\":\"a\",\"layers\":[0]}", NULL, HS_ANALYZE, true, true},
+        {"{\"text\":\"a\",\"layers\":[0],\"heads\":[3],\"outputs\":[\"mean_pooled_attentions\"],\"blocks\":"
+         "2}",
+         NULL, HS_ANALYZE, true, true},
+        {"{\"text\":\"a\",\"layers\":[3]}", NULL, HS_ANALYZE, true, false},
+        {"{\"text\":1}", NULL, HS_ANALYZE, true, true},
+        {"{\"text\":\"a\"}", NULL, HS_TOKENIZE, true, true},
+        {"{\"text\":\"a\",\"outputs\":[\"predictions\"],\"predictions\":{\"lens\":true}}", NULL, HS_ANALYZE,
+         false, false},
+        {"{\"text\":\"a\",\"layers\":[0],\"outputs\":[\"contributions\"]}", NULL, HS_ANALYZE, false, false},
+        {"{\"text\":\"a\",\"layers\":[0]}", "format=svg", HS_ANALYZE, false, false},
+        {"{\"text\":\"a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q "
+         "r s "
+         "t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z\",\"layers\":[0]}",
+         NULL, HS_ANALYZE, false, false},
+        {"{\"text\":\"a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n\","
+         "\"layers\":\"all\"}",
+         NULL, HS_ANALYZE, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_request requests[2] = {api_request(HS_ANALYZE, of_one_pass[2]),
+                                  api_request(cases[i].operation, cases[i].body)};
+        requests[1].query = cases[i].query;
+        hs_job *jobs[2];
+        for (int k = 0; k < 2; k++) {
+            requests[k].beside = true;
+            jobs[k] = hs_job_create(f.api, &requests[k]);
+            ck_assert(!hs_job_crowded(jobs[k]));
+        }
+        ck_assert_msg(hs_job_joins(&jobs[1], 1) == cases[i].joins, "%s", cases[i].body);
+        ck_assert_msg(hs_job_joins(jobs, 2) == cases[i].joins_first, "%s", cases[i].body);
+        hs_job_destroy(jobs[0]);
+        hs_job_destroy(jobs[1]);
+    }
+}
+END_TEST
+
+START_TEST(jobs_with_passes_of_their_own_are_no_neighbours)
+{
+    static const char *const cases[] = {
+        "{\"text\":\"a\",\"outputs\":[\"effects\"]}",
+        "{\"text\":\"a\",\"outputs\":[\"head_scores\"]}",
+        "{\"text\":\"a\",\"outputs\":[\"value_zeroing\"]}",
+        "{\"text\":\"a [MASK]\",\"outputs\":[\"patch_map\"],"
+        "\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"b "
+        "[MASK]\"}},\"target\":{\"token\":\"cat\",\"position\":2}}",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_request request = api_request(HS_ANALYZE, cases[i]);
+        for (int beside = 0; beside < 2; beside++) {
+            request.beside = beside;
+            hs_job *job = hs_job_create(f.api, &request);
+            ck_assert_msg(hs_job_crowded(job) == beside, "%s: %s", cases[i], job->problem.detail);
+            ck_assert_msg(job->problem.status == (beside ? 503 : 0), "%s: %s", cases[i], job->problem.detail);
+            hs_job_destroy(job);
+        }
     }
 }
 END_TEST
@@ -427,6 +578,11 @@ int main(void)
     tcase_add_unchecked_fixture(cases, open_fixture, close_fixture);
     tcase_add_test(cases, jobs_in_one_pass_answer_as_alone);
     tcase_add_test(cases, only_short_texts_of_the_same_layers_share_a_pass);
+    tcase_add_test(cases, contradictions_are_refused_before_any_pass);
+    tcase_add_test(cases, memory_that_is_refused_to_a_pass_refuses_one_job);
+    tcase_add_test(cases, a_text_that_no_pass_takes_leaves_its_neighbours);
+    tcase_add_test(cases, only_jobs_that_add_little_time_join);
+    tcase_add_test(cases, jobs_with_passes_of_their_own_are_no_neighbours);
     tcase_add_test(cases, jobs_that_need_no_pass_have_no_tokens);
     tcase_add_test(cases, cancelled_requests_end_with_504);
     tcase_add_test(cases, effects_end_between_passes);

@@ -58,7 +58,7 @@ START_TEST(one_client_is_served_in_its_order)
         ck_assert(add(&queue, &items[i], &client));
     for (int i = 0; i < ITEMS; i++) {
         ck_assert_ptr_eq(take(&queue), &items[i]);
-        hs__work_finish(&items[i].work);
+        hs__work_finish(&queue, &items[i].work);
     }
     ck_assert_ptr_null(take(&queue));
     ck_assert_uint_eq(client.n_waiting + client.n_running, 0);
@@ -94,7 +94,7 @@ START_TEST(a_client_that_always_has_one_more_takes_turns_too)
         item *first = take(&queue), *second = take(&queue);
         ck_assert((first == &again) != (second == &again));
         ck_assert(first == &items[i] || second == &items[i]);
-        hs__work_finish(&again.work);
+        hs__work_finish(&queue, &again.work);
     }
 }
 END_TEST
@@ -182,8 +182,48 @@ START_TEST(a_client_with_all_that_it_may_run_is_passed_over)
     ck_assert_ptr_null(take(&queue));
     ck_assert(add(&queue, &items[3], &other));
     ck_assert_ptr_eq(take(&queue), &items[3]);
-    hs__work_finish(&items[0].work);
+    hs__work_finish(&queue, &items[0].work);
     ck_assert_ptr_eq(take(&queue), &items[2]);
+}
+END_TEST
+
+/* ---- borrowing ---- */
+
+START_TEST(items_that_come_back_keep_their_turns)
+{
+    hs_work_client many = {0}, few = {0};
+    hs_work_queue queue = queue_of(ITEMS, 0);
+    item items[5] = {0}, late = {0};
+    for (int i = 0; i < 5; i++)
+        ck_assert(add(&queue, &items[i], &many));
+    ck_assert_ptr_eq(take(&queue), &items[0]);
+    for (int i = 1; i < 4; i++)
+        hs__work_queue_borrow(&queue, &items[i].work);
+    ck_assert_uint_eq(many.n_running, 4);
+    ck_assert_uint_eq(queue.n_waiting, 1);
+    ck_assert(add(&queue, &late, &few));
+    hs__work_finish(&queue, &items[1].work);
+    for (int i = 3; i > 1; i--)
+        hs__work_queue_return(&queue, &items[i].work);
+    ck_assert_uint_eq(many.n_running, 1);
+    item *const order[] = {&late, &items[2], &items[3], &items[4]};
+    for (int i = 0; i < 4; i++)
+        ck_assert_ptr_eq(take(&queue), order[i]);
+    ck_assert_uint_eq(many.n_waiting + few.n_waiting, 0);
+}
+END_TEST
+
+START_TEST(an_item_that_was_ended_does_not_come_back)
+{
+    hs_work_client client = {0};
+    hs_work_queue queue = queue_of(ITEMS, 0);
+    item one = {0};
+    ck_assert(add(&queue, &one, &client));
+    hs__work_queue_borrow(&queue, &one.work);
+    ck_assert(hs__work_cancel(&queue, &one.work, HS_WORK_TIMED_OUT));
+    hs__work_queue_return(&queue, &one.work);
+    ck_assert(one.dropped && one.work.end == HS_WORK_TIMED_OUT);
+    ck_assert_uint_eq(client.n_waiting + client.n_running + queue.n_waiting, 0);
 }
 END_TEST
 
@@ -204,7 +244,7 @@ START_TEST(a_waiting_item_is_dropped_and_a_running_one_is_flagged)
     ck_assert(!hs__work_cancel(&queue, &items[0].work, HS_WORK_ABANDONED)); /* the first counts */
     ck_assert_int_eq(atomic_load(&items[0].work.cancelled), 1);
     ck_assert_int_eq(items[0].work.end, HS_WORK_TIMED_OUT);
-    hs__work_finish(&items[0].work);
+    hs__work_finish(&queue, &items[0].work);
     ck_assert(!hs__work_cancel(&queue, &items[0].work, HS_WORK_ABANDONED)); /* it is outside */
     ck_assert_int_eq(n_dropped, 1);
     ck_assert(add(&queue, &items[0], &client)); /* anew */
@@ -214,9 +254,9 @@ START_TEST(a_waiting_item_is_dropped_and_a_running_one_is_flagged)
 END_TEST
 
 /* Checks the list against the counts. */
-static void check_counts(const hs_work_queue *queue, const hs_work_client *clients)
+static void check_counts(const hs_work_queue *queue, const hs_work_client *clients, const item items[ITEMS])
 {
-    size_t n = 0, of_clients = 0;
+    size_t n = 0, n_borrowed = 0, of_clients = 0;
     bool sound = true;
     for (const hs_work *work = queue->first; work; work = work->next, n++)
         sound &= work->state == HS_WORK_WAITING &&
@@ -225,7 +265,9 @@ static void check_counts(const hs_work_queue *queue, const hs_work_client *clien
     for (int c = 0; c < CLIENTS; c++)
         of_clients += clients[c].n_waiting;
     ck_assert_uint_eq(queue->n_waiting, n);
-    ck_assert_uint_eq(of_clients, n);
+    for (int i = 0; i < ITEMS; i++)
+        n_borrowed += items[i].work.borrowed;
+    ck_assert_uint_eq(of_clients, n + n_borrowed);
 }
 
 /* Adds, takes, ends and cancels at random. Every accepted item runs or is dropped, once. */
@@ -239,7 +281,7 @@ START_TEST(random_orders_lose_nothing)
     srand((unsigned)_i + 1);
     for (int step = 0; step < STEPS; step++) {
         item *i = &items[rand() % ITEMS];
-        const int what = rand() % 4;
+        const int what = rand() % 6;
         if (i->work.state == HS_WORK_OUTSIDE) {
             *i = (item){.name = step};
             n_added += add(&queue, i, &clients[rand() % CLIENTS * (rand() % 2)]); /* the first has most */
@@ -247,13 +289,21 @@ START_TEST(random_orders_lose_nothing)
             (void)hs__work_cancel(&queue, &i->work, HS_WORK_ABANDONED);
         } else if (what == 1) {
             n_taken += take(&queue) != NULL;
+        } else if (what == 2 && hs__work_queue_next(&queue)) {
+            hs__work_queue_borrow(&queue, hs__work_queue_next(&queue));
+        } else if (what == 3 && i->work.borrowed) {
+            hs__work_queue_return(&queue, &i->work);
         } else if (i->work.state == HS_WORK_RUNNING) {
-            hs__work_finish(&i->work);
+            n_taken += i->work.borrowed;
+            hs__work_finish(&queue, &i->work);
         }
-        ck_assert_uint_le(queue.n_waiting, MAX);
-        check_counts(&queue, clients);
+        ck_assert_uint_le(queue.n_waiting, ITEMS);
+        check_counts(&queue, clients, items);
     }
-    ck_assert_int_eq(n_added, n_taken + n_dropped + (int)queue.n_waiting);
+    int n_borrowed = 0;
+    for (int i = 0; i < ITEMS; i++)
+        n_borrowed += items[i].work.borrowed;
+    ck_assert_int_eq(n_added, n_taken + n_dropped + n_borrowed + (int)queue.n_waiting);
     ck_assert_int_gt(n_taken, STEPS / 20);
     ck_assert_uint_gt(queue.n_dropped, 0);
 }
@@ -386,6 +436,8 @@ int main(void)
     tcase_add_test(queue, a_full_queue_drops_the_newest_of_the_client_with_most);
     tcase_add_test(queue, admitted_items_stay_and_still_keep_nobody_out);
     tcase_add_test(queue, a_client_with_all_that_it_may_run_is_passed_over);
+    tcase_add_test(queue, items_that_come_back_keep_their_turns);
+    tcase_add_test(queue, an_item_that_was_ended_does_not_come_back);
     tcase_add_test(queue, a_waiting_item_is_dropped_and_a_running_one_is_flagged);
     tcase_add_loop_test(queue, random_orders_lose_nothing, 0, 4);
     tcase_add_test(disk, disk_calls_leave_a_thread_to_others_and_end_early);
