@@ -3,19 +3,30 @@
 Chance at the same distance, sums over blocks of neighbouring texts, 95 % intervals, verdicts on the paper's claims.
 """
 import io
-import itertools
 import json
+import random
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import MINI
-from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts, without
+from corpus_runs import WORDS, arrays, assert_same, command, ndjson, report, texts, without
+from corpus_runs import corpus as corpus_of
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import checkpoint  # noqa: E402
+
+SMALL = ["--layers", "0,11", "--max-tokens", "24"]  # most claims are about the model's last layer
 N_TEXTS, WINDOW, MAIN, TAUS = 36, 24, 2, np.float32([0.1, 0.2, 0.3, 0.4, 0.5])
 KINDS = ("repeated", "same_sentence", "repeated_same_sentence")
+
+
+def corpus(headscope, *arguments, small=True):
+    return corpus_of(headscope, *(SMALL if small else []), *arguments, small=False)
 
 
 class Text:
@@ -295,17 +306,14 @@ def test_verdicts_follow_from_intervals_and_chance(run):
     assert "12 of 12 heads" in distance["measured"] and distance["verdict"] in ("no effect", "not decided", "holds")
 
 
-def run_of_commas(headscope, folder, layers, n=60, least=3):
-    """Texts of which most tokens are separators and commas, so that chance meets the criterion about them."""
-    lines = [" ".join([word, *"," * (least + n % 5)]) for n, word in enumerate(n * ["war", "boat", "the", "river"])]
-    done = corpus(headscope, ndjson(folder / "texts", lines), "--layers", layers, "-o", folder / "out", small=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "out"
-
-
 @pytest.fixture(scope="module")
 def commas(headscope, tmp_path_factory):
-    return run_of_commas(headscope, tmp_path_factory.mktemp("commas"), "0,1,6,11")
+    """Texts of which most tokens are separators and commas, so that chance meets the criterion about them."""
+    folder = tmp_path_factory.mktemp("commas")
+    done = corpus(headscope, ndjson(folder / "texts", commas_behind_words(60, 3)), "--layers", "0,1,6,11", "-o", folder / "out",
+                  small=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
 
 
 def test_attention_to_separators_is_judged_by_how_many_there_are(commas):
@@ -328,34 +336,88 @@ def layer_shares(data):
                     total["block_all_distance_sum"] / total["block_all_pairs"])
 
 
-@pytest.mark.parametrize("which, commas, claim, margins", [
-    (0, 60, "The final layers attend to separators",
+def cut_to(n_layers, folder):
+    """The built-in model's first layers, as a model of its own."""
+    config = json.loads((MINI / "config.json").read_text(encoding="utf-8"))
+    weights = {name: values for name, values in checkpoint.read_safetensors(MINI / "model.safetensors").items()
+               if ".layer." not in name or int(name.split(".layer.")[1].split(".")[0]) < n_layers}
+    folder.mkdir()
+    checkpoint.write_safetensors(folder / "model.safetensors", weights, "F16")
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": n_layers}))
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        shutil.copy(MINI / name, folder)
+    return folder
+
+
+def few_words(n, length):
+    rng = random.Random(1)
+    return [" ".join(rng.choices(WORDS, k=length)) for _ in range(n)]
+
+
+def commas_behind_words(n, least):
+    return [" ".join([word, *"," * (least + i % 5)]) for i, word in enumerate(n * ["war", "boat", "the", "river"])]
+
+
+@pytest.mark.parametrize("which, model, lines, claim, margins", [
+    (0, lambda folder: MINI, commas_behind_words(30, 30), "The final layers attend to separators",
      lambda early, middle, last, due: (last - 0.5, 1.05 * due - last, last - early)),
-    (1, 3, "Summed similarity gathers along the diagonal in the middle layers",
+    (1, lambda folder: cut_to(9, folder), few_words(40, 4), "Summed similarity gathers along the diagonal in the middle layers",
      lambda early, middle, last, due: (middle - early, middle - last, 1.05 * due - middle)),
-    (2, 3, "Early layers are long-range, middle ones short, the last in between",
+    (2, lambda folder: checkpoint.write_random(folder, seed=9, n_layers=4), few_words(1500, 6), "Early layers are long-range, middle ones short, the last in between",
      lambda early, middle, last, due: (early - last, last - middle, middle - 0.95 * due, 1.05 * due - early)),
 ], ids=["separators", "diagonal", "evolution"])
-def test_claims_that_chance_meets_have_no_effect(headscope, tmp_path, which, commas, claim, margins):
-    """Takes the early, middle and last layer that meet the paper's words best, but by no more than chance does."""
-    folders = tmp_path / "all", tmp_path / "three"
-    for folder in folders:
-        folder.mkdir()
-    all_layers = layer_shares(arrays(run_of_commas(headscope, folders[0], "all", 30, commas)))
-    layers, due = all_layers[0][which], all_layers[1][which]
-    chosen = max(itertools.combinations(range(1, 12), 3), key=lambda three: min(margins(*layers[list(three)], due)))
-    assert min(margins(*layers[list(chosen)], due)) > 0, (layers, due)
-    out = run_of_commas(headscope, folders[1], ",".join(map(str, (0, *chosen))), 30, commas)
-    found, again = verdicts(out)[claim], layer_shares(arrays(out))[0][which]
-    assert again[1:] == pytest.approx(layers[list(chosen)]) and found["verdict"] == "no effect", found
+def test_claims_that_chance_meets_have_no_effect(headscope, tmp_path, which, model, lines, claim, margins):
+    """Texts and a model that meet the paper's words, but by no more than chance does."""
+    center = "text" if which == 1 else "none"
+    done = corpus(headscope, ndjson(tmp_path / "texts", lines), "--layers", "all", "-o", tmp_path / "out", "--center", center,
+                  "--model", model(tmp_path / "model"), small=False)
+    assert done.returncode == 0, done.stderr
+    shares, due = (part[which] for part in layer_shares(arrays(tmp_path / "out")))
+    layers = [1, len(shares) // 2, len(shares) - 1]
+    assert min(margins(*shares[layers], due)) > 0, (shares, due)
+    found = verdicts(tmp_path / "out")[claim]
+    assert found["verdict"] == "no effect", found
 
 
 def test_attention_to_separators_beyond_chance_holds(headscope, tmp_path):
-    out = run_of_commas(headscope, tmp_path, "0,3,4,5", 30)
-    data = arrays(out)
-    _, early, _, last = data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0)
-    assert early < 0.5 and last > 1.06 * data["block_separators"].sum() / data["block_tokens"].sum()
-    assert verdicts(out)["The final layers attend to separators"]["verdict"] == "holds"
+    done = corpus(headscope, ndjson(tmp_path / "texts", few_words(40, 8)), "--layers", "1,11", "-o", tmp_path / "out", small=False)
+    assert done.returncode == 0, done.stderr
+    data = arrays(tmp_path / "out")
+    early, last = data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0)
+    assert early < 0.5 < last and last > 1.06 * data["block_separators"].sum() / data["block_tokens"].sum()
+    assert verdicts(tmp_path / "out")["The final layers attend to separators"]["verdict"] == "holds"
+
+
+def test_claims_speak_of_layers_of_the_model(headscope, tmp_path):
+    """A claim does not depend on which other layers a run counts."""
+    lines = ndjson(tmp_path / "texts", texts(60, seed=3))
+    found = {}
+    for layers in ("all", "11", "0,11", "1,6,11", "1,11", "0,1,2,3", "3,4,5,6,7"):
+        folder = tmp_path / layers
+        assert corpus(headscope, lines, "--layers", layers, "-o", folder, small=False).returncode == 0
+        found[layers] = report(folder)["findings"]
+    # separators, repeated, distance, sentence, focal, evolution, diagonal, threshold
+    applies = {"all": 8 * [True], "11": [False, *4 * [True], False, False, True], "0,11": [False, *4 * [True], False, False, True],
+               "1,6,11": 8 * [True], "1,11": [*5 * [True], False, False, True], "0,1,2,3": 8 * [False], "3,4,5,6,7": 8 * [False]}
+    for layers, claims in found.items():
+        assert [claim["applies"] for claim in claims] == applies[layers], layers
+        for claim, whole in zip(claims, found["all"]):
+            if claim["applies"]:
+                for one in (claim, whole):  # which focal tokens chance draws depends on the layers
+                    one["measured"] = re.sub("in layer 11, by chance .*", "", one["measured"])
+                assert claim == whole
+            else:
+                assert claim["verdict"] == "does not apply" and claim["holds"] is None
+                assert re.fullmatch(r"layer \d+(, layer \d+)* was not counted in this run", claim["measured"])
+    assert found["3,4,5,6,7"][0]["measured"] == "layer 1, layer 11 was not counted in this run"
+    assert found["0,1,2,3"][1]["measured"] == "layer 11 was not counted in this run"
+
+
+def test_the_head_of_a_report_names_its_layers(headscope, tmp_path):
+    lines = ndjson(tmp_path / "texts", texts(5))
+    for layers, said in ("all", "all, 0 to 11"), ("1,2", "1, 2 of 0 to 11; claims about other layers do not apply"):
+        assert corpus(headscope, lines, "--layers", layers, "-o", tmp_path / layers, small=False).returncode == 0
+        assert f"<dt>Layers</dt><dd>{said}</dd>" in (tmp_path / layers / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_diagonal_has_chance_beside_it(commas):
@@ -382,7 +444,6 @@ def test_heads_that_differ_are_corrected_for_the_number_of_heads(run):
 
 def test_a_few_texts_decide_nothing(headscope, tmp_path):
     assert corpus(headscope, ndjson(tmp_path / "few", texts(5)), "-o", tmp_path / "out").returncode == 0
-    # two layers are not early, middle and last ones
     assert [f["verdict"] for f in report(tmp_path / "out")["findings"]] == \
         ["does not apply", *4 * ["not decided"], *2 * ["does not apply"], "not decided"]
     assert not re.search("nan|inf", json.dumps(report(tmp_path / "out")["findings"]))

@@ -4,7 +4,8 @@
  * judge it as well as the model. A criterion is a list of margins that must be above 0. A claim holds if the
  * 95 % intervals of all its margins are, and does not hold if the interval of one lies below 0; else it is
  * not decided. It has no effect if pairs drawn at random, or attention spread evenly, meet it as well. Early,
- * middle and last are layers 1, L / 2 and L - 1 of those the run has, as in the paper's figures. */
+ * middle and last are layers 1, L / 2 and L - 1 of the model's L, as in the paper's figures. A claim does not
+ * apply if the run did not count a layer that it speaks of. */
 #include "server/corpus/report/report.h"
 
 #include "server/corpus/counters/resampling.h"
@@ -16,9 +17,15 @@
 typedef struct view {
     const hs__resampling *resampling; /* NULL: no intervals */
     hs_corpus_options o;
-    size_t early, middle, last; /* indices of layers */
-    bool layered;               /* there are enough layers to speak of three */
+    /* Indices of layers among the run's; of a layer that it did not count, that of its last one. */
+    size_t early, middle, last;
+    bool layered;   /* the model has enough layers to speak of three */
+    int numbers[3]; /* of these three layers in the model */
+    bool counted[3];
 } view;
+
+/* Layers that a claim speaks of. */
+enum { EARLY = 1, MIDDLE = 2, LAST = 4 };
 
 typedef enum verdict { HOLDS, FAILS, UNDECIDED, NO_EFFECT } verdict;
 
@@ -402,13 +409,46 @@ static json_t *inapplicable(json_t *claim)
     return claim;
 }
 
-/* Marks a claim about early, middle and last layers of a run that has fewer than these. */
-static json_t *layers_needed(const view *v, json_t *claim)
+/* Returns the claim, marked if the model has too few layers for it or the run did not count them all. */
+static json_t *layers_needed(const view *v, unsigned layers, json_t *claim)
 {
-    if (v->layered)
+    char measured[128] = "";
+    const char *first = "layer %d", *next = ", layer %d";
+    size_t n = 0;
+    for (unsigned i = 0; i < 3; i++)
+        if (layers & 1U << i && !v->counted[i])
+            n += (size_t)snprintf(measured + n, sizeof measured - n, n ? next : first, v->numbers[i]);
+    if (layers != LAST && !v->layered)
+        snprintf(measured, sizeof measured, "fewer layers than it needs: early, middle and last");
+    else if (n)
+        snprintf(measured + n, sizeof measured - n, " was not counted in this run");
+    else
         return claim;
-    json_object_set_new(claim, "measured", json_string("fewer layers than it needs: early, middle and last"));
+    json_object_set_new(claim, "measured", json_string(measured));
     return inapplicable(claim);
+}
+
+/* Returns the index of a layer of the model among the run's. */
+static size_t layer_find(view *v, size_t which, int number)
+{
+    size_t l = 0;
+    while (l < v->o.n_layers && v->o.layers[l] != number)
+        l++;
+    v->numbers[which] = number;
+    v->counted[which] = l < v->o.n_layers;
+    return v->counted[which] ? l : v->o.n_layers - 1;
+}
+
+static view view_make(const hs__corpus_results *results, const hs__resampling *resampling)
+{
+    view v = {.resampling = resampling, .o = hs_corpus_stats_options(results->stats)};
+    const json_int_t n_model = json_integer_value(json_object_get(results->identity, "model_layers"));
+    const int n = n_model > 0 && n_model <= HS_LAYERS_MAX ? (int)n_model : 0;
+    v.layered = n > 3;
+    v.early = layer_find(&v, 0, n > 2 ? 1 : 0);
+    v.middle = layer_find(&v, 1, n / 2);
+    v.last = layer_find(&v, 2, n - 1);
+    return v;
 }
 
 /* A causal model's texts have no separator behind them that every token could attend to, unless heads attend
@@ -417,17 +457,15 @@ json_t *hs__corpus_findings(const hs__corpus_results *results)
 {
     const bool is_causal = json_is_true(json_object_get(results->names, "causal"));
     hs__resampling *resampling = hs__resampling_create(results);
-    view v = {.resampling = resampling, .o = hs_corpus_stats_options(results->stats)};
-    v.last = v.o.n_layers - 1;
-    v.middle = v.o.n_layers / 2;
-    v.early = v.o.n_layers > 2 ? 1 : 0;
-    v.layered = v.o.n_layers >= 3 && v.early < v.middle && v.middle < v.last;
-    json_t *separators = layers_needed(&v, separators_finding(&v));
-    json_t *findings =
-        json_pack("[oooooooo]", is_causal && !v.o.crosses ? inapplicable(separators) : separators,
-                  repeated_finding(&v), distance_finding(&v), sentence_finding(&v), focal_finding(&v),
-                  layers_needed(&v, evolution_finding(&v)), layers_needed(&v, diagonal_finding(&v)),
-                  threshold_finding(&v));
+    const view v = view_make(results, resampling);
+    json_t *separators = layers_needed(&v, EARLY | LAST, separators_finding(&v));
+    json_t *findings = json_pack(
+        "[oooooooo]", is_causal && !v.o.crosses ? inapplicable(separators) : separators,
+        layers_needed(&v, LAST, repeated_finding(&v)), layers_needed(&v, LAST, distance_finding(&v)),
+        layers_needed(&v, LAST, sentence_finding(&v)), layers_needed(&v, LAST, focal_finding(&v)),
+        layers_needed(&v, EARLY | MIDDLE | LAST, evolution_finding(&v)),
+        layers_needed(&v, EARLY | MIDDLE | LAST, diagonal_finding(&v)),
+        layers_needed(&v, LAST, threshold_finding(&v)));
     hs__resampling_destroy(resampling);
     return findings;
 }

@@ -55,7 +55,7 @@ static const report_figure report_figures[] = {
      .panels = "one_attention one_high",
      .caption =
          "The beginning of one text, the first of the examples: attention of head 0, and of all heads of the "
-         "layer added up. Below, the tokens that the last layer's head 0 attends to most (attention "
+         "layer added up. Below, the tokens that head 0 of the run's last layer attends to most (attention "
          "threshold "
          "{attention}).",
      .member = "one_text"},
@@ -95,7 +95,8 @@ static const report_figure report_figures[] = {
      .panels = "one_most one_fewest",
      .caption =
          "The text of Figure 4 with the tokens of the 12 strongest pairs of high similarity marked, " MAIN
-         ". A token has the same colour wherever it is marked. The two heads of the last layer have the "
+         ". A token has the same colour wherever it is marked. The two heads of the run's last layer have "
+         "the "
          "highest "
          "and the lowest share of repeated tokens in the whole text.",
      .member = "one_text"},

@@ -86,6 +86,23 @@ static void model_write(const json_t *report, FILE *out)
     hs__html_filled(out, report, "</dd><dt>SHA-256</dt><dd>{provenance.model.sha256}</dd>");
 }
 
+/* Writes which of the model's layers were counted. */
+static void layers_write(const json_t *report, FILE *out)
+{
+    const json_t *layers = member(report, "layers");
+    const json_int_t n_model = json_integer_value(member(report, "provenance.model.layers"));
+    const size_t n = json_array_size(layers);
+    fputs("<dt>Layers</dt><dd>", out);
+    if ((json_int_t)n == n_model) {
+        fprintf(out, "all, 0 to %zu</dd>", n - 1);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%s%" JSON_INTEGER_FORMAT, i ? ", " : "", json_integer_value(json_array_get(layers, i)));
+    fprintf(out, " of 0 to %" JSON_INTEGER_FORMAT "; claims about other layers do not apply</dd>",
+            n_model - 1);
+}
+
 static void texts_count_write(const json_t *report, FILE *out)
 {
     hs__html_filled(out, report,
@@ -185,6 +202,7 @@ hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err)
         "</p><dl>",
         hold, apply, open);
     model_write(report, out);
+    layers_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
     stack_write(report, out);
