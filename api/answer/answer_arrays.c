@@ -199,7 +199,7 @@ static void add_outputs(hs_arrays *arrays, const hs__answer *a)
         if (!(a->analysis->outputs >> i & 1))
             continue;
         if (output->structure)
-            output->structure->add_arrays(arrays, a, a->results[i]);
+            hs__table_add_arrays(arrays, a, output->structure->table, a->results[i]);
         else if (a->analysis->hooks && output->hook)
             add_layers(arrays, a, output);
         else

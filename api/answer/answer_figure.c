@@ -384,7 +384,7 @@ static hs_status structure_make(maker *m, hs_error *err)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
     for (size_t i = 0; hs__output_at(i); i++)
         if (figure_outputs(m->figure) >> i & 1)
-            hs__output_at(i)->structure->add_arrays(m->arrays, a, a->results[i]);
+            hs__table_add_arrays(m->arrays, a, hs__output_at(i)->structure->table, a->results[i]);
     if (m->arrays->failed)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
     if (m->figure->kind == HS__FIGURE_DISTANCES)

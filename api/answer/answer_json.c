@@ -41,8 +41,8 @@ static size_t output_bytes_max(const hs__output *output, hs__answer_format forma
     static const size_t item[] = {[HS__DTYPE_F4] = 4, [HS__DTYPE_F2] = 2, [HS__DTYPE_U1] = 1};
     size_t n_lists;
     if (output->structure)
-        return format == HS__JSON ? output->structure->json_bytes_max(m)
-                                  : output->structure->array_bytes_max(m);
+        return format == HS__JSON ? hs__table_json_max(output->structure->table, m)
+                                  : hs__table_arrays_max(output->structure->table, m);
     const size_t n = count(output, m, &n_lists);
     return format == HS__JSON ? n * m->number + 3 * n_lists : n * item[m->analysis->dtype];
 }
@@ -334,21 +334,6 @@ static void write_array(hs_buffer *b, const hs__answer *a, const hs__output *out
     hs_buffer_add(b, "]", 1);
 }
 
-static void write_heads(hs_buffer *b, const hs__answer *a, const hs__structure *structure, const void *result)
-{
-    hs_buffer_add(b, "[", 1);
-    for (size_t l = 0; l < a->analysis->n_layers; l++) {
-        hs__json_comma(b, l);
-        hs_buffer_add(b, "[", 1);
-        for (size_t h = 0; h < a->analysis->n_heads; h++) {
-            hs__json_comma(b, h);
-            structure->write_head(b, a, result, l * a->analysis->n_heads + h);
-        }
-        hs_buffer_add(b, "]", 1);
-    }
-    hs_buffer_add(b, "]", 1);
-}
-
 static void write_output(hs_buffer *b, const hs__answer *a, size_t i)
 {
     const hs__output *output = hs__output_at(i);
@@ -356,10 +341,8 @@ static void write_output(hs_buffer *b, const hs__answer *a, size_t i)
     hs__json_key(b, hs__output_names[i]);
     if (!structure)
         write_array(b, a, output);
-    else if (structure->write_head)
-        write_heads(b, a, structure, a->results[i]);
     else
-        structure->write_json(b, a, a->results[i]);
+        hs__table_write_json(b, a, structure->table, a->results[i]);
     if (structure && structure->total) {
         hs__json_key(b, structure->total_name);
         hs__json_integer(b, (int64_t)structure->total(a->results[i]));

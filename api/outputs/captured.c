@@ -162,6 +162,12 @@ const char *hs__answer_token(const hs__answer *a, size_t i)
     return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->encoding->ids[i]);
 }
 
+hs_bytes hs__answer_token_bytes(const hs__answer *a, size_t i)
+{
+    const char *token = hs__answer_token(a, i);
+    return (hs_bytes){token, strlen(token)};
+}
+
 /* ---- the target ---- */
 
 const char *hs__answer_source_token(const hs__answer *a, size_t i)
@@ -210,44 +216,4 @@ hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *r
         return HS_OK;
     ret_target->kind = HS_TARGET_CLASS;
     return states ? find_class(a, states, &ret_target->class, err) : HS_OK;
-}
-
-/* ---- figures of heads ---- */
-
-static bool is_answered(const hs__head_figure *figure, const hs__answer *a)
-{
-    return !figure->is_answered || figure->is_answered(a);
-}
-
-static float value(const hs__head_figure *figure, const void *head)
-{
-    return *(const float *)(const void *)((const char *)head + figure->offset);
-}
-
-void hs__head_figures_write(hs_buffer *b, const hs__answer *a, const hs__head_figure *figures, size_t n,
-                            const void *head)
-{
-    bool first = true;
-    for (const hs__head_figure *figure = figures; figure < figures + n; figure++) {
-        if (!is_answered(figure, a))
-            continue;
-        hs_buffer_text(b, first ? "\"" : ",\"");
-        hs_buffer_text(b, figure->name);
-        hs_buffer_text(b, "\":");
-        hs__json_float(b, value(figure, head), (int)a->analysis->digits);
-        first = false;
-    }
-}
-
-void hs__head_figures_add(hs_arrays *arrays, const hs__answer *a, const hs__head_figure *figures, size_t n,
-                          const void *heads, size_t size)
-{
-    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
-    for (const hs__head_figure *figure = figures; figure < figures + n; figure++) {
-        if (!is_answered(figure, a))
-            continue;
-        float *to = hs_arrays_add(arrays, figure->array, HS_ELEMENT_F4, 2, n_layers, n_heads);
-        for (size_t i = 0; i < n_layers * n_heads && to; i++)
-            to[i] = value(figure, (const char *)heads + i * size);
-    }
 }

@@ -11,34 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct changes {
-    size_t n_layers, n_heads, n_states, n_tokens;
-    void *of_baseline[6]; /* owned: the baseline's results of `outputs`; NULL if not requested */
-    bool has_target;
-    double target[2];                 /* of the baseline and of the changed pass */
-    float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
-    float hidden[];                   /* [L + 1][T]; the others follow */
-} changes;
-
 /* Outputs of prediction and task heads: changes has those of the baseline that are requested. */
+#define OF_BASELINE(X) X(predictions) X(classes) X(next_sentence) X(answer) X(loss) X(embedding)
+
+enum {
+#define NUMBER(name) OF_##name,
+    OF_BASELINE(NUMBER) N_OUTPUTS
+#undef NUMBER
+};
+
 static const struct {
     unsigned output; /* HS__OUTPUT_... */
     const hs__structure *structure;
 } outputs[] = {
-    {.output = HS__OUTPUT_predictions, .structure = &hs__structure_predictions},
-    {.output = HS__OUTPUT_classes, .structure = &hs__structure_classes},
-    {.output = HS__OUTPUT_next_sentence, .structure = &hs__structure_next_sentence},
-    {.output = HS__OUTPUT_answer, .structure = &hs__structure_answer},
-    {.output = HS__OUTPUT_loss, .structure = &hs__structure_loss},
-    {.output = HS__OUTPUT_embedding, .structure = &hs__structure_embedding},
+#define OUTPUT(name) {HS__OUTPUT_##name, &hs__structure_##name},
+    OF_BASELINE(OUTPUT)
+#undef OUTPUT
 };
-#define N_OUTPUTS (sizeof outputs / sizeof *outputs)
-_Static_assert(N_OUTPUTS == sizeof((changes *)0)->of_baseline / sizeof(void *), "one result for each");
 
-static bool is_requested(const hs__analysis_request *analysis, size_t i)
-{
-    return analysis->outputs >> outputs[i].output & 1;
-}
+typedef struct changes {
+    size_t n_layers, n_heads, n_states, n_tokens;
+    void *of_baseline[N_OUTPUTS]; /* owned: the baseline's results of `outputs`; NULL if not requested */
+    float before, after;          /* the target in the baseline and in the changed pass; see hs__has_target */
+    float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
+    float hidden[];                   /* [L + 1][T]; the others follow */
+} changes;
 
 /* All layers are captured in both passes. */
 static void measure_hidden(const hs__answer *a, changes *c)
@@ -160,10 +157,10 @@ static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
     const size_t L = a->model->shape->n_layers, T = a->capture->n_tokens;
     const hs_capture *const passes[] = {a->baseline, a->capture};
     hs_target target;
+    double values[2];
     hs_status st = hs__target_find(a, hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, L, 0), &target, err);
     if (st || target.kind == HS_TARGET_NONE)
         return st;
-    c->has_target = true;
     const size_t n = hs_target_floats(architecture, &target, T);
     float *rows = malloc(2 * n * sizeof *rows);
     if (!rows)
@@ -173,9 +170,13 @@ static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
                             passes[i], a->request->n_threads, rows + i * n, err);
     if (!st)
         st = hs_target_values(a->model->engine, &target, rows, 2, a->encoding->ids, T, a->request->n_threads,
-                              c->target, NULL, err);
+                              values, NULL, err);
     free(rows);
-    return st;
+    if (st)
+        return st;
+    c->before = (float)values[0];
+    c->after = (float)values[1];
+    return HS_OK;
 }
 
 static hs_status changes_compute(const hs__answer *a, void **ret_result, hs_error *err)
@@ -201,7 +202,7 @@ static hs_status changes_compute(const hs__answer *a, void **ret_result, hs_erro
     if (!st)
         st = measure_target(a, c, err);
     for (size_t i = 0; i < N_OUTPUTS && !st; i++)
-        if (is_requested(a->analysis, i))
+        if (a->analysis->outputs >> outputs[i].output & 1)
             st = outputs[i].structure->compute(&baseline, &c->of_baseline[i], err);
     return st;
 }
@@ -214,74 +215,90 @@ static void changes_destroy(void *result)
     free(c);
 }
 
-static void changes_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+/* ---- columns ---- */
+
+static void changes_hidden(const hs__table_row *row, hs__cell *ret)
 {
-    const changes *c = result;
-    const size_t states[] = {c->n_states, c->n_tokens}, heads[] = {c->n_layers, c->n_heads};
-    const int digits = (int)a->analysis->digits;
-    hs_buffer_text(b, "{\"hidden\":");
-    hs__json_block(b, c->hidden, 2, states, digits);
-    hs__json_key(b, "attentions");
-    hs__json_block(b, c->attentions, 2, heads, digits);
-    hs__json_key(b, "similarities");
-    hs__json_block(b, c->similarities, 2, heads, digits);
-    if (c->has_target) {
-        hs__json_key(b, "target");
-        hs_buffer_text(b, "{\"before\":");
-        hs__json_float(b, (float)c->target[0], digits);
-        hs__json_key(b, "after");
-        hs__json_float(b, (float)c->target[1], digits);
-        hs_buffer_text(b, "}");
+    const changes *c = row->item;
+    ret->block = (hs__cell_block){c->hidden, 2, {c->n_states, c->n_tokens}};
+}
+
+static void changes_attentions(const hs__table_row *row, hs__cell *ret)
+{
+    const changes *c = row->item;
+    ret->block = (hs__cell_block){c->attentions, 2, {c->n_layers, c->n_heads}};
+}
+
+static void changes_similarities(const hs__table_row *row, hs__cell *ret)
+{
+    const changes *c = row->item;
+    ret->block = (hs__cell_block){c->similarities, 2, {c->n_layers, c->n_heads}};
+}
+
+static void states_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    ret_lengths[0] = m->shape->n_layers + 1;
+    ret_lengths[1] = m->n_tokens;
+}
+
+static void heads_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    ret_lengths[0] = m->analysis->n_layers;
+    ret_lengths[1] = m->analysis->n_heads;
+}
+
+/* In arrays both numbers of the target are one. */
+static void changes_target(const hs__table_row *row, hs__cell *ret)
+{
+    ret->block = (hs__cell_block){&((const changes *)row->item)->before, 1, {2}};
+}
+_Static_assert(offsetof(changes, after) == offsetof(changes, before) + sizeof(float), "side by side");
+
+static void target_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    (void)m;
+    ret_lengths[0] = 2;
+}
+
+static const hs__table target_table = {
+    .kind = HS__TABLE_ONE,
+    .columns = (const hs__table_column[]){{"before", .type = HS__CELL_NUMBER, HS__MEMBER(changes, before)},
+                                          {"after", .type = HS__CELL_NUMBER, HS__MEMBER(changes, after)},
+                                          {0}}};
+
+#define FUNCTIONS(output)                                                                                    \
+    static bool has_##output(const hs__analysis_request *analysis)                                           \
+    {                                                                                                        \
+        return analysis->outputs & HS__OUTPUT_BIT(output);                                                   \
+    }                                                                                                        \
+    static void changes_##output(const hs__table_row *row, hs__cell *ret)                                    \
+    {                                                                                                        \
+        ret->item = ((const changes *)row->item)->of_baseline[OF_##output];                                  \
     }
-    for (size_t i = 0; i < N_OUTPUTS; i++)
-        if (c->of_baseline[i]) {
-            hs__json_key(b, hs__output_names[outputs[i].output]);
-            outputs[i].structure->write_json(b, a, c->of_baseline[i]);
-        }
-    hs_buffer_text(b, "}");
-}
+OF_BASELINE(FUNCTIONS)
+#undef FUNCTIONS
 
-static void changes_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    const changes *c = result;
-    hs_arrays_add_floats(arrays, "changes_hidden", c->hidden, 2, c->n_states, c->n_tokens);
-    hs_arrays_add_floats(arrays, "changes_attentions", c->attentions, 2, c->n_layers, c->n_heads);
-    hs_arrays_add_floats(arrays, "changes_similarities", c->similarities, 2, c->n_layers, c->n_heads);
-    float *target = c->has_target ? hs_arrays_add(arrays, "changes_target", HS_ELEMENT_F4, 1, 2, 0) : NULL;
-    for (size_t i = 0; target && i < 2; i++)
-        target[i] = (float)c->target[i];
-    for (size_t i = 0; i < N_OUTPUTS; i++)
-        if (c->of_baseline[i])
-            outputs[i].structure->add_arrays(arrays, a, c->of_baseline[i]);
-}
+static const hs__table_column change_columns[] = {
+    {"hidden", .type = HS__CELL_BLOCK, .get = changes_hidden, .most = states_most},
+    {"attentions", .type = HS__CELL_BLOCK, .get = changes_attentions, .most = heads_most},
+    {"similarities", .type = HS__CELL_BLOCK, .get = changes_similarities, .most = heads_most},
+    {"target", .type = HS__CELL_BLOCK, .place = HS__IN_ARRAYS, .get = changes_target, .most = target_most,
+     .is_answered = hs__has_target},
+    {"target", .type = HS__CELL_TABLE, .place = HS__IN_JSON, .table = &target_table,
+     .is_answered = hs__has_target},
+#define COLUMN(output)                                                                                       \
+    {#output, .type = HS__CELL_TABLE, .table = &hs__table_of_##output, .get = changes_##output,              \
+     .is_answered = has_##output},
+    OF_BASELINE(COLUMN)
+#undef COLUMN
+        {0},
+};
 
-static size_t changes_count(const hs__measures *m)
-{
-    return (m->shape->n_layers + 1) * m->n_tokens + 2 * m->n_heads + 2; /* and the target's two numbers */
-}
-
-static size_t changes_json_bytes_max(const hs__measures *m)
-{
-    size_t of_baseline = 0;
-    for (size_t i = 0; i < N_OUTPUTS; i++)
-        of_baseline += is_requested(m->analysis, i) ? 32 + outputs[i].structure->json_bytes_max(m) : 0;
-    return 192 + changes_count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) +
-           of_baseline;
-}
-
-static size_t changes_array_bytes_max(const hs__measures *m)
-{
-    size_t of_baseline = 0;
-    for (size_t i = 0; i < N_OUTPUTS; i++)
-        of_baseline += is_requested(m->analysis, i) ? outputs[i].structure->array_bytes_max(m) : 0;
-    return 4 * changes_count(m) + of_baseline;
-}
+static const hs__table change_table = {
+    .kind = HS__TABLE_ONE, .arrays = "changes_", .columns = change_columns};
 
 const hs__structure hs__structure_changes = {
     .compute = changes_compute,
     .destroy = changes_destroy,
-    .write_json = changes_write_json,
-    .add_arrays = changes_add_arrays,
-    .json_bytes_max = changes_json_bytes_max,
-    .array_bytes_max = changes_array_bytes_max,
+    .table = &change_table,
 };

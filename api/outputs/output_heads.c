@@ -11,23 +11,6 @@
 
 /* Figures of one head: its pairs, their tokens and distances, and its attention. */
 
-/* The summary_figures by name, in the order of the answer. The number of high pairs follows the first one,
- * the focal token the next N_OF_PAIRS. */
-static const hs__head_figure summary_figures[] = {
-#define FIGURE(name) HS__HEAD_FIGURE("summary", hs_head_summary, name, NULL)
-    FIGURE(max_similarity),      FIGURE(repeated_share),
-    FIGURE(same_sentence_share), FIGURE(repeated_same_sentence_share),
-    FIGURE(mean_distance),       FIGURE(focal_share),
-    FIGURE(attention_entropy),   FIGURE(separator_attention),
-    FIGURE(snr_dprime),
-#undef FIGURE
-};
-enum {
-    N_SUMMARY_FIGURES = sizeof summary_figures / sizeof *summary_figures,
-    N_OF_PAIRS = 4,
-    N_LAST = N_SUMMARY_FIGURES - 1 - N_OF_PAIRS
-};
-
 /* Marks [CLS], [SEP] and sentence ends with 1. */
 static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 {
@@ -38,18 +21,18 @@ static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 }
 
 /* The summaries and what they are found from. */
-typedef struct summary_table {
+typedef struct summaries {
     hs_text_facts facts;
     int32_t *first;          /* owned: [T] */
     uint8_t *separators;     /* owned: [T] */
     hs_head_summary heads[]; /* [l][h] */
-} summary_table;
+} summaries;
 
 static hs_status summary_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     assert(n > 0);
-    summary_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
+    summaries *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     *ret_result = table;
     if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
@@ -66,72 +49,68 @@ static hs_status summary_begin(const hs__answer *a, void **ret_result, hs_error 
 static hs_status summary_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
                                   hs_error *err)
 {
-    summary_table *table = result;
+    summaries *table = result;
     return hs_head_summarize(maps->attention, maps->similarity, &table->facts, a->analysis->threshold,
                              &table->heads[at], err);
 }
 
 static void summary_destroy(void *result)
 {
-    summary_table *table = result;
+    summaries *table = result;
     free(table->first);
     free(table->separators);
     free(table);
 }
 
-static void summary_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+/* ---- columns ---- */
+
+static void focal_token(const hs__table_row *row, hs__cell *ret)
 {
-    const hs_head_summary *s = &((const summary_table *)result)->heads[at];
-    hs_buffer_text(b, "{");
-    hs__head_figures_write(b, a, summary_figures, 1, s);
-    hs__json_key(b, "high_pairs");
-    hs__json_integer(b, (int64_t)s->high_pairs);
-    hs_buffer_text(b, ",");
-    hs__head_figures_write(b, a, summary_figures + 1, N_OF_PAIRS, s);
-    hs__json_key(b, "focal_token");
-    if (s->focal_token < 0)
-        hs_buffer_text(b, "null,\"focal_position\":null");
-    else {
-        hs__json_token(b, a, (size_t)s->focal_token);
-        hs__json_key(b, "focal_position");
-        hs__json_integer(b, s->focal_token);
+    const hs_head_summary *head = row->item;
+    ret->null = head->focal_token < 0;
+    if (!ret->null)
+        ret->text = hs__answer_token_bytes(row->answer, (size_t)head->focal_token);
+}
+
+static void focal_position(const hs__table_row *row, hs__cell *ret)
+{
+    ret->integer = ((const hs_head_summary *)row->item)->focal_token;
+    ret->null = ret->integer < 0;
+}
+
+#define FIGURE(name)                                                                                         \
+    {                                                                                                        \
+#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_summary, name)                                    \
     }
-    hs_buffer_text(b, ",");
-    hs__head_figures_write(b, a, summary_figures + 1 + N_OF_PAIRS, N_LAST, s);
-    hs_buffer_add(b, "}", 1);
-}
+static const hs__table_column summary_columns[] = {
+    FIGURE(max_similarity),
+    {"high_pairs", .type = HS__CELL_COUNT, HS__MEMBER(hs_head_summary, high_pairs), .array_last = true},
+    FIGURE(repeated_share),
+    FIGURE(same_sentence_share),
+    FIGURE(repeated_same_sentence_share),
+    FIGURE(mean_distance),
+    {"focal_token", .type = HS__CELL_TOKEN, .get = focal_token, .nullable = true},
+    {"focal_position", .type = HS__CELL_POSITION, .get = focal_position, .nullable = true,
+     .array_last = true},
+    FIGURE(focal_share),
+    FIGURE(attention_entropy),
+    FIGURE(separator_attention),
+    FIGURE(snr_dprime),
+    {0},
+};
+#undef FIGURE
 
-static void summary_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    const hs_head_summary *summaries = ((const summary_table *)result)->heads;
-    hs__head_figures_add(arrays, a, summary_figures, N_SUMMARY_FIGURES, summaries, sizeof *summaries);
-    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
-    int64_t *high = hs_arrays_add(arrays, "summary_high_pairs", HS_ELEMENT_I8, 2, n_layers, n_heads);
-    int32_t *focal = hs_arrays_add(arrays, "summary_focal_position", HS_ELEMENT_I4, 2, n_layers, n_heads);
-    for (size_t i = 0; i < n_layers * n_heads && !arrays->failed; i++) {
-        high[i] = (int64_t)summaries[i].high_pairs;
-        focal[i] = summaries[i].focal_token;
-    }
-}
-
-static size_t summary_json_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * (400 + m->token + 9 * m->number);
-}
-
-static size_t summary_array_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * 64;
-}
+static const hs__table summary_table = {.kind = HS__TABLE_HEADS,
+                                        .arrays = "summary_",
+                                        .columns = summary_columns,
+                                        .offset = offsetof(summaries, heads),
+                                        .stride = sizeof(hs_head_summary)};
 
 const hs__structure hs__structure_summary = {
     .begin = summary_begin,
     .add_head = summary_add_head,
     .destroy = summary_destroy,
-    .write_head = summary_write_head,
-    .add_arrays = summary_add_arrays,
-    .json_bytes_max = summary_json_bytes_max,
-    .array_bytes_max = summary_array_bytes_max,
+    .table = &summary_table,
 };
 
 /* ==== profiles ==== */
@@ -139,19 +118,6 @@ const hs__structure hs__structure_summary = {
 /* Attention profiles of heads: attention to neighbours, special tokens, punctuation and
  * repeated tokens, and the class by Clark et al. (2019). Includes special tokens regardless of
  * special_tokens. */
-
-static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
-
-/* The profile_figures by name, in the order of the answer. */
-static const hs__head_figure profile_figures[] = {
-#define FIGURE(name) HS__HEAD_FIGURE("profiles", hs_head_profile, name, NULL)
-    FIGURE(self),          FIGURE(previous),    FIGURE(next),          FIGURE(first),
-    FIGURE(separator),     FIGURE(punctuation), FIGURE(same_token),    FIGURE(entropy),
-    FIGURE(entropy_first), FIGURE(confidence),  FIGURE(mean_distance),
-#undef FIGURE
-};
-#define N_PROFILE_FIGURES (sizeof profile_figures / sizeof *profile_figures)
-#define N_OFFSETS         ((size_t)2 * HS_PROFILE_REACH + 1)
 
 /* marks is scratch of 3 T bytes. */
 static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
@@ -167,16 +133,16 @@ static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *
 }
 
 /* The profiles and what they are found from. */
-typedef struct profile_table {
+typedef struct profiles {
     hs_token_kinds kinds;
     int32_t *first;          /* owned: [T], then 3 T marks */
     hs_head_profile heads[]; /* [l][h] */
-} profile_table;
+} profiles;
 
 static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
-    profile_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
+    profiles *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     *ret_result = table;
     if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
@@ -190,7 +156,7 @@ static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error
 static hs_status profiles_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
                                    hs_error *err)
 {
-    profile_table *table = result;
+    profiles *table = result;
     (void)a;
     (void)err;
     hs_head_profile_find(maps->attention, &table->kinds, &table->heads[at]);
@@ -199,61 +165,65 @@ static hs_status profiles_add_head(const hs__answer *a, void *result, size_t at,
 
 static void profiles_destroy(void *result)
 {
-    free(((profile_table *)result)->first);
+    free(((profiles *)result)->first);
     free(result);
 }
 
-static void profiles_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+/* ---- columns ---- */
+
+static const char *const labels[] = {"position", "special", "broad", "other", NULL}; /* as hs_head_label */
+
+enum { N_OFFSETS = 2 * HS_PROFILE_REACH + 1 };
+
+static void profile_label(const hs__table_row *row, hs__cell *ret)
 {
-    const hs_head_profile *profile = &((const profile_table *)result)->heads[at];
-    const int digits = (int)a->analysis->digits;
-    hs_buffer_text(b, "{\"label\":\"");
-    hs_buffer_text(b, labels[profile->label]);
-    hs_buffer_text(b, "\",");
-    hs__head_figures_write(b, a, profile_figures, N_PROFILE_FIGURES, profile);
-    hs__json_key(b, "offsets");
-    hs__json_floats(b, profile->offsets, N_OFFSETS, digits);
-    hs_buffer_text(b, "}");
+    ret->integer = ((const hs_head_profile *)row->item)->label;
 }
 
-static void add_offsets(hs_arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
+static void profile_offsets(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t shape[] = {n_layers, n_heads, N_OFFSETS};
-    float *to = hs_arrays_add_block(arrays, "profiles_offsets", HS_ELEMENT_F4, 3, shape);
-    for (size_t i = 0; i < n_layers * n_heads && to; i++)
-        for (size_t k = 0; k < N_OFFSETS; k++)
-            to[i * N_OFFSETS + k] = profiles[i].offsets[k];
+    ret->block = (hs__cell_block){((const hs_head_profile *)row->item)->offsets, 1, {N_OFFSETS}};
 }
 
-static void profiles_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void offsets_most(const hs__measures *m, size_t ret_lengths[2])
 {
-    const hs_head_profile *profiles = ((const profile_table *)result)->heads;
-    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
-    hs__head_figures_add(arrays, a, profile_figures, N_PROFILE_FIGURES, profiles, sizeof *profiles);
-    add_offsets(arrays, profiles, n_layers, n_heads);
-    uint8_t *to = hs_arrays_add(arrays, "profiles_label", HS_ELEMENT_U1, 2, n_layers, n_heads);
-    for (size_t i = 0; i < n_layers * n_heads && to; i++)
-        to[i] = (uint8_t)profiles[i].label;
+    (void)m;
+    ret_lengths[0] = N_OFFSETS;
 }
 
-static size_t profiles_json_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * (240 + (N_PROFILE_FIGURES + N_OFFSETS) * m->number);
-}
+#define FIGURE(name)                                                                                         \
+    {                                                                                                        \
+#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_profile, name)                                    \
+    }
+static const hs__table_column profile_columns[] = {
+    {"label", .type = HS__CELL_LABEL, .get = profile_label, .choices = labels, .array_last = true},
+    FIGURE(self),
+    FIGURE(previous),
+    FIGURE(next),
+    FIGURE(first),
+    FIGURE(separator),
+    FIGURE(punctuation),
+    FIGURE(same_token),
+    FIGURE(entropy),
+    FIGURE(entropy_first),
+    FIGURE(confidence),
+    FIGURE(mean_distance),
+    {"offsets", .type = HS__CELL_BLOCK, .get = profile_offsets, .most = offsets_most},
+    {0},
+};
+#undef FIGURE
 
-static size_t profiles_array_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * (4 * (N_PROFILE_FIGURES + N_OFFSETS) + 1);
-}
+static const hs__table profile_table = {.kind = HS__TABLE_HEADS,
+                                        .arrays = "profiles_",
+                                        .columns = profile_columns,
+                                        .offset = offsetof(profiles, heads),
+                                        .stride = sizeof(hs_head_profile)};
 
 const hs__structure hs__structure_profiles = {
     .begin = profiles_begin,
     .add_head = profiles_add_head,
     .destroy = profiles_destroy,
-    .write_head = profiles_write_head,
-    .add_arrays = profiles_add_arrays,
-    .json_bytes_max = profiles_json_bytes_max,
-    .array_bytes_max = profiles_array_bytes_max,
+    .table = &profile_table,
 };
 
 /* ==== distances ==== */
@@ -264,6 +234,7 @@ const hs__structure hs__structure_profiles = {
 typedef struct distances {
     size_t n;
     double *values; /* [n][n], owned */
+    float *rounded; /* [n][n], owned: the values, as they are answered */
 } distances;
 
 /* ---- rows of all heads: of kept maps, or computed again ---- */
@@ -387,6 +358,7 @@ static void distances_destroy(void *result)
 {
     distances *d = result;
     free(d->values);
+    free(d->rounded);
     free(d);
 }
 
@@ -398,48 +370,34 @@ static hs_status distances_compute(const hs__answer *a, void **ret_result, hs_er
     *ret_result = d;
     d->n = a->analysis->n_layers * a->analysis->n_heads;
     d->values = calloc(d->n * d->n, sizeof *d->values);
-    return d->values ? measure(a, d, err) : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    d->rounded = malloc(d->n * d->n * sizeof *d->rounded);
+    if (!d->values || !d->rounded)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    const hs_status st = measure(a, d, err);
+    for (size_t i = 0; i < d->n * d->n && !st; i++)
+        d->rounded[i] = (float)d->values[i];
+    return st;
 }
 
-static void distances_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static void distances_block(const hs__table_row *row, hs__cell *ret)
 {
-    const distances *d = result;
-    hs_buffer_text(b, "[");
-    for (size_t i = 0; i < d->n; i++) {
-        hs_buffer_text(b, i ? ",[" : "[");
-        for (size_t j = 0; j < d->n; j++) {
-            hs__json_comma(b, j);
-            hs__json_float(b, (float)d->values[i * d->n + j], (int)a->analysis->digits);
-        }
-        hs_buffer_text(b, "]");
-    }
-    hs_buffer_text(b, "]");
+    const distances *d = row->item;
+    ret->block = (hs__cell_block){d->rounded, 2, {d->n, d->n}};
 }
 
-static void distances_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void distances_most(const hs__measures *m, size_t ret_lengths[2])
 {
-    const distances *d = result;
-    (void)a;
-    float *to = hs_arrays_add(arrays, "head_distances", HS_ELEMENT_F4, 2, d->n, d->n);
-    for (size_t i = 0; i < d->n * d->n && to; i++)
-        to[i] = (float)d->values[i];
+    ret_lengths[0] = ret_lengths[1] = m->n_heads;
 }
 
-static size_t distances_json_bytes_max(const hs__measures *m)
-{
-    return 64 + m->n_heads * (3 + m->n_heads * m->number);
-}
-
-static size_t distances_array_bytes_max(const hs__measures *m)
-{
-    return 4 * m->n_heads * m->n_heads;
-}
+static const hs__table distance_table = {
+    .kind = HS__TABLE_ONE,
+    .arrays = "head_distances",
+    .columns = (const hs__table_column[]){
+        {"", .type = HS__CELL_BLOCK, .get = distances_block, .most = distances_most}, {0}}};
 
 const hs__structure hs__structure_head_distances = {
     .compute = distances_compute,
     .destroy = distances_destroy,
-    .write_json = distances_write_json,
-    .add_arrays = distances_add_arrays,
-    .json_bytes_max = distances_json_bytes_max,
-    .array_bytes_max = distances_array_bytes_max,
+    .table = &distance_table,
 };

@@ -84,79 +84,56 @@ static void pairs_destroy(void *result)
     free(pairs);
 }
 
-static bool is_same_token(const hs__answer *a, const hs_pair *pair)
+/* ---- columns ---- */
+
+static void token_i(const hs__table_row *row, hs__cell *ret)
 {
-    return a->encoding->ids[pair->i] == a->encoding->ids[pair->j];
+    ret->text = hs__answer_token_bytes(row->answer, ((const hs_pair *)row->item)->i);
 }
 
-static bool is_same_sentence(const hs__answer *a, const hs_pair *pair)
+static void token_j(const hs__table_row *row, hs__cell *ret)
 {
-    return a->sentences[pair->i] == a->sentences[pair->j];
+    ret->text = hs__answer_token_bytes(row->answer, ((const hs_pair *)row->item)->j);
 }
 
-static void write_pair(hs_buffer *b, const hs__answer *a, const hs_pair *pair)
+static void pair_distance(const hs__table_row *row, hs__cell *ret)
 {
-    hs_buffer_text(b, "{\"layer\":");
-    hs__json_integer(b, pair->layer);
-    hs__json_key(b, "head");
-    hs__json_integer(b, pair->head);
-    hs__json_key(b, "i");
-    hs__json_integer(b, pair->i);
-    hs__json_key(b, "j");
-    hs__json_integer(b, pair->j);
-    hs__json_key(b, "token_i");
-    hs__json_token(b, a, pair->i);
-    hs__json_key(b, "token_j");
-    hs__json_token(b, a, pair->j);
-    hs__json_key(b, "similarity");
-    hs__json_float(b, pair->similarity, (int)a->analysis->digits);
-    hs__json_key(b, "normalized");
-    hs__json_float(b, pair->normalized, (int)a->analysis->digits);
-    hs__json_key(b, "distance");
-    hs__json_integer(b, pair->j - pair->i);
-    hs__json_key(b, "same_token");
-    hs__json_bool(b, is_same_token(a, pair));
-    hs__json_key(b, "same_sentence");
-    hs__json_bool(b, is_same_sentence(a, pair));
-    hs_buffer_add(b, "}", 1);
+    const hs_pair *pair = row->item;
+    ret->integer = pair->j - pair->i;
 }
 
-static void pairs_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static void same_token(const hs__table_row *row, hs__cell *ret)
 {
-    const pair_list *pairs = result;
-    hs_buffer_add(b, "[", 1);
-    for (size_t p = 0; p < pairs->n; p++) {
-        hs__json_comma(b, p);
-        write_pair(b, a, &pairs->items[p]);
-    }
-    hs_buffer_add(b, "]", 1);
+    const hs_pair *pair = row->item;
+    ret->integer = row->answer->encoding->ids[pair->i] == row->answer->encoding->ids[pair->j];
 }
 
-static void pairs_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void same_sentence(const hs__table_row *row, hs__cell *ret)
 {
-    const pair_list *pairs = result;
-    const size_t n = pairs->n;
-    int32_t *layer = hs_arrays_add(arrays, "pairs_layer", HS_ELEMENT_I4, 1, n, 0);
-    int32_t *head = hs_arrays_add(arrays, "pairs_head", HS_ELEMENT_I4, 1, n, 0);
-    int32_t *i = hs_arrays_add(arrays, "pairs_i", HS_ELEMENT_I4, 1, n, 0);
-    int32_t *j = hs_arrays_add(arrays, "pairs_j", HS_ELEMENT_I4, 1, n, 0);
-    float *similarity = hs_arrays_add(arrays, "pairs_similarity", HS_ELEMENT_F4, 1, n, 0);
-    float *normalized = hs_arrays_add(arrays, "pairs_normalized", HS_ELEMENT_F4, 1, n, 0);
-    int32_t *distance = hs_arrays_add(arrays, "pairs_distance", HS_ELEMENT_I4, 1, n, 0);
-    uint8_t *same_token = hs_arrays_add(arrays, "pairs_same_token", HS_ELEMENT_BOOL, 1, n, 0);
-    uint8_t *same_sentence = hs_arrays_add(arrays, "pairs_same_sentence", HS_ELEMENT_BOOL, 1, n, 0);
-    for (size_t p = 0; p < n && !arrays->failed; p++) {
-        const hs_pair *pair = &pairs->items[p];
-        layer[p] = pair->layer;
-        head[p] = pair->head;
-        i[p] = pair->i;
-        j[p] = pair->j;
-        similarity[p] = pair->similarity;
-        normalized[p] = pair->normalized;
-        distance[p] = pair->j - pair->i;
-        same_token[p] = is_same_token(a, pair);
-        same_sentence[p] = is_same_sentence(a, pair);
-    }
+    const hs_pair *pair = row->item;
+    ret->integer = row->answer->sentences[pair->i] == row->answer->sentences[pair->j];
+}
+
+static const hs__table_column pair_columns[] = {
+    {"layer", .type = HS__CELL_POSITION, HS__MEMBER(hs_pair, layer)},
+    {"head", .type = HS__CELL_POSITION, HS__MEMBER(hs_pair, head)},
+    {"i", .type = HS__CELL_POSITION, HS__MEMBER(hs_pair, i)},
+    {"j", .type = HS__CELL_POSITION, HS__MEMBER(hs_pair, j)},
+    {"token_i", .type = HS__CELL_TOKEN, .get = token_i},
+    {"token_j", .type = HS__CELL_TOKEN, .get = token_j},
+    {"similarity", .type = HS__CELL_NUMBER, HS__MEMBER(hs_pair, similarity)},
+    {"normalized", .type = HS__CELL_NUMBER, HS__MEMBER(hs_pair, normalized)},
+    {"distance", .type = HS__CELL_POSITION, .get = pair_distance},
+    {"same_token", .type = HS__CELL_FLAG, .get = same_token},
+    {"same_sentence", .type = HS__CELL_FLAG, .get = same_sentence},
+    {0},
+};
+
+static hs__table_rows pair_rows(const hs__table_row *outer, size_t l)
+{
+    const pair_list *pairs = outer->item;
+    (void)l;
+    return (hs__table_rows){pairs->items, pairs->n, sizeof *pairs->items};
 }
 
 static size_t pairs_n_max(const hs__measures *m)
@@ -165,15 +142,11 @@ static size_t pairs_n_max(const hs__measures *m)
     return n < m->analysis->max_pairs ? n : m->analysis->max_pairs;
 }
 
-static size_t pairs_json_bytes_max(const hs__measures *m)
-{
-    return pairs_n_max(m) * (170 + 2 * m->token + 2 * m->number);
-}
-
-static size_t pairs_array_bytes_max(const hs__measures *m)
-{
-    return pairs_n_max(m) * 32;
-}
+static const hs__table pair_table = {.kind = HS__TABLE_LIST,
+                                     .arrays = "pairs_",
+                                     .columns = pair_columns,
+                                     .rows = pair_rows,
+                                     .rows_max = pairs_n_max};
 
 /* hs_pair_pool keeps up to twice as many as are answered. */
 static size_t pairs_result_bytes(const hs__measures *m)
@@ -194,10 +167,7 @@ const hs__structure hs__structure_pairs = {
     .end = pairs_end,
     .result_bytes = pairs_result_bytes,
     .destroy = pairs_destroy,
-    .write_json = pairs_write_json,
-    .add_arrays = pairs_add_arrays,
-    .json_bytes_max = pairs_json_bytes_max,
-    .array_bytes_max = pairs_array_bytes_max,
+    .table = &pair_table,
     .total_name = "pairs_total",
     .total = pairs_total,
 };
@@ -215,10 +185,10 @@ typedef struct regions {
     size_t n_runs, n_high;
 } regions;
 
-typedef struct region_table {
+typedef struct regions_of_heads {
     size_t n;        /* heads of all layers */
     regions heads[]; /* [l][h] */
-} region_table;
+} regions_of_heads;
 
 /* Arrays of T elements each, in one block that starts at sums. */
 typedef struct region_scratch {
@@ -251,7 +221,7 @@ static hs_status find_regions(const hs__answer *a, const hs_observed_head *maps,
 static hs_status regions_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t n = a->analysis->n_layers * a->analysis->n_heads;
-    region_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
+    regions_of_heads *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     *ret_result = table;
     if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for regions");
@@ -271,91 +241,96 @@ static hs_status regions_add_head(const hs__answer *a, void *result, size_t at, 
     scratch.profile = (void *)(scratch.sums + T);
     scratch.runs = (hs_span *)(scratch.profile + T);
     scratch.high = (uint16_t *)(scratch.runs + T);
-    const hs_status st = find_regions(a, maps, &scratch, &((region_table *)result)->heads[at], err);
+    const hs_status st = find_regions(a, maps, &scratch, &((regions_of_heads *)result)->heads[at], err);
     free(scratch.sums);
     return st;
 }
 
 static void regions_destroy(void *result)
 {
-    region_table *table = result;
+    regions_of_heads *table = result;
     for (size_t i = 0; i < table->n; i++)
         free(table->heads[i].means);
     free(table);
 }
 
-static void regions_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
+/* ---- columns ---- */
+
+static hs__table_rows high_rows(const hs__table_row *outer, size_t l)
 {
-    const regions *r = &((const region_table *)result)->heads[at];
-    hs_buffer_text(b, "{\"high_attention\":[");
-    for (size_t i = 0; i < r->n_high; i++) {
-        hs__json_comma(b, i);
-        hs__json_integer(b, r->high[i]);
-    }
-    hs_buffer_text(b, "],\"runs\":[");
-    for (size_t i = 0; i < r->n_runs; i++) {
-        hs__json_comma(b, i);
-        hs__json_range(b, r->runs[i].start, r->runs[i].end);
-    }
-    hs_buffer_text(b, "],\"means\":");
-    hs__json_block(b, r->means, 2, (size_t[]){r->n_runs, r->n_runs}, (int)a->analysis->digits);
-    hs_buffer_add(b, "}", 1);
+    const regions *r = outer->item;
+    (void)l;
+    return (hs__table_rows){r->high, r->n_high, sizeof *r->high};
 }
 
-/* Adds flat arrays, each with offsets: the part of head l * n_heads + h starts at its offset. A last offset
- * is the end. */
-static void regions_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static hs__table_rows run_rows(const hs__table_row *outer, size_t l)
 {
-    const region_table *table = result;
-    const size_t n = table->n;
-    (void)a;
-    size_t n_high = 0, n_runs = 0, n_means = 0;
-    for (size_t k = 0; k < n; k++) {
-        n_high += table->heads[k].n_high;
-        n_runs += table->heads[k].n_runs;
-        n_means += table->heads[k].n_runs * table->heads[k].n_runs;
-    }
-    int32_t *high = hs_arrays_add(arrays, "regions_high_attention", HS_ELEMENT_I4, 1, n_high, 0);
-    int64_t *high_at = hs_arrays_add(arrays, "regions_high_attention_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
-    int32_t *runs = hs_arrays_add(arrays, "regions_runs", HS_ELEMENT_I4, 2, n_runs, 2);
-    int64_t *runs_at = hs_arrays_add(arrays, "regions_runs_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
-    float *means = hs_arrays_add(arrays, "regions_means", HS_ELEMENT_F4, 1, n_means, 0);
-    int64_t *means_at = hs_arrays_add(arrays, "regions_means_offsets", HS_ELEMENT_I8, 1, n + 1, 0);
-    for (size_t k = 0; k < n && !arrays->failed; k++) {
-        const regions *r = &table->heads[k];
-        high_at[k + 1] = high_at[k] + (int64_t)r->n_high;
-        runs_at[k + 1] = runs_at[k] + (int64_t)r->n_runs;
-        means_at[k + 1] = means_at[k] + (int64_t)(r->n_runs * r->n_runs);
-        for (size_t i = 0; i < r->n_high; i++)
-            high[high_at[k] + (int64_t)i] = r->high[i];
-        for (size_t i = 0; i < r->n_runs; i++) {
-            runs[2 * (runs_at[k] + (int64_t)i)] = r->runs[i].start;
-            runs[2 * (runs_at[k] + (int64_t)i) + 1] = r->runs[i].end;
-        }
-        memcpy(means + means_at[k], r->means, r->n_runs * r->n_runs * sizeof(float));
-    }
+    const regions *r = outer->item;
+    (void)l;
+    return (hs__table_rows){r->runs, r->n_runs, sizeof *r->runs};
 }
 
-/* A run has two numbers; means have one for each pair of runs. */
-static size_t regions_json_bytes_max(const hs__measures *m)
+static void run_range(const hs__table_row *row, hs__cell *ret)
 {
-    return m->n_heads * (64 + m->n_tokens * (7 + 14 + 3) + m->n_tokens * m->n_tokens * m->number);
+    const hs_span *run = row->item;
+    ret->range[0] = run->start;
+    ret->range[1] = run->end;
 }
 
-static size_t regions_array_bytes_max(const hs__measures *m)
+static void region_means(const hs__table_row *row, hs__cell *ret)
 {
-    return m->n_heads * (32 + m->n_tokens * 12 + m->n_tokens * m->n_tokens * 4);
+    const regions *r = row->item;
+    ret->block = (hs__cell_block){r->means, 2, {r->n_runs, r->n_runs}};
+}
+
+static size_t runs_max(const hs__measures *m)
+{
+    return m->n_tokens;
+}
+
+static void means_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    ret_lengths[0] = ret_lengths[1] = m->n_tokens;
+}
+
+static const hs__table high_table = {
+    .kind = HS__TABLE_LIST,
+    .arrays = "high_attention",
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_POSITION, .member = HS__MEMBER_U16}, {0}},
+    .rows = high_rows,
+    .rows_max = runs_max};
+
+static const hs__table run_table = {
+    .kind = HS__TABLE_LIST,
+    .arrays = "runs",
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_RANGE, .get = run_range}, {0}},
+    .rows = run_rows,
+    .rows_max = runs_max};
+
+static const hs__table_column region_columns[] = {
+    {"high_attention", .type = HS__CELL_TABLE, .table = &high_table, .ragged = true},
+    {"runs", .type = HS__CELL_TABLE, .table = &run_table, .ragged = true},
+    {"means", .type = HS__CELL_BLOCK, .get = region_means, .most = means_most, .ragged = true},
+    {0},
+};
+
+static const hs__table region_table = {.kind = HS__TABLE_HEADS,
+                                       .arrays = "regions_",
+                                       .columns = region_columns,
+                                       .offset = offsetof(regions_of_heads, heads),
+                                       .stride = sizeof(regions)};
+
+static size_t regions_result_bytes(const hs__measures *m)
+{
+    return hs__table_arrays_max(&region_table, m);
 }
 
 const hs__structure hs__structure_regions = {
     .begin = regions_begin,
     .add_head = regions_add_head,
-    .result_bytes = regions_array_bytes_max,
+    .result_bytes = regions_result_bytes,
     .destroy = regions_destroy,
-    .write_head = regions_write_head,
-    .add_arrays = regions_add_arrays,
-    .json_bytes_max = regions_json_bytes_max,
-    .array_bytes_max = regions_array_bytes_max,
+    .table = &region_table,
 };
 
 /* ==== segments ==== */
@@ -367,10 +342,10 @@ typedef struct layer_segments {
     size_t n;
 } layer_segments;
 
-typedef struct segment_table {
+typedef struct segments {
     size_t n_layers;
     layer_segments layers[];
-} segment_table;
+} segments;
 
 /* The maps of a layer: kept, or computed again in `map`. */
 typedef struct layer_maps {
@@ -425,7 +400,7 @@ static hs_status segments_compute(const hs__answer *a, void **ret_result, hs_err
 {
     const size_t n = a->analysis->n_layers, T = a->encoding->n_tokens;
     const bool again = a->again & HS__OUTPUT_BIT(segments);
-    segment_table *table = calloc(1, sizeof *table + n * sizeof *table->layers);
+    segments *table = calloc(1, sizeof *table + n * sizeof *table->layers);
     hs_status st = HS_OK;
     if (!table)
         return hs_fail(err, HS_NO_MEMORY, "no memory for segments");
@@ -442,149 +417,121 @@ static hs_status segments_compute(const hs__answer *a, void **ret_result, hs_err
 
 static void segments_destroy(void *result)
 {
-    segment_table *table = result;
+    segments *table = result;
     for (size_t l = 0; l < table->n_layers; l++)
         free(table->layers[l].items);
     free(table);
 }
 
-/* A segment's range in the text or in its pair, in code points, and its bytes. */
-typedef struct slice {
-    bool present;
-    uint32_t start, end;
-    const char *bytes;
-    size_t n_bytes;
-} slice;
+/* ---- columns ---- */
 
-static void slice_text(slice *s, const hs_text *text)
+/* Finds the range of a segment in the text or in its pair, in code points. Returns false if it has no token
+ * there: a request of ids has no text. The range is then -1 -1. */
+static bool range_in(const hs__table_row *row, uint8_t text, int32_t ret_range[2])
 {
-    const hs_text part = hs__text_part(text, s->start, s->end);
-    s->bytes = part.bytes;
-    s->n_bytes = part.n_bytes;
-}
-
-static void find_slices(const hs__answer *a, const hs_segment *segment, slice ret_slices[2])
-{
-    const hs_encoding *e = a->encoding;
-    ret_slices[0] = ret_slices[1] = (slice){.bytes = ""};
-    for (size_t i = segment->start; i < segment->end; i++) {
-        slice *s = &ret_slices[e->texts[i]];
-        if (e->special[i] || !a->analysis->input.text.bytes)
-            continue; /* requests of ids have no text */
-        if (!s->present)
-            s->start = e->starts[i];
-        s->present = true;
-        s->end = e->ends[i];
+    const hs_segment *segment = row->item;
+    const hs_encoding *e = row->answer->encoding;
+    bool present = false;
+    ret_range[0] = ret_range[1] = -1;
+    for (size_t i = segment->start; i < segment->end && row->answer->analysis->input.text.bytes; i++) {
+        if (e->special[i] || e->texts[i] != text)
+            continue;
+        if (!present)
+            ret_range[0] = (int32_t)e->starts[i];
+        present = true;
+        ret_range[1] = (int32_t)e->ends[i];
     }
-    for (size_t t = 0; t < 2; t++)
-        if (ret_slices[t].present)
-            slice_text(&ret_slices[t], t == 0 ? &a->analysis->input.text : &a->analysis->input.text_pair);
+    return present;
 }
 
-static void write_chars(hs_buffer *b, const char *name, const slice *s)
+static hs_bytes part_in(const hs__table_row *row, uint8_t number, const hs_text *text)
 {
-    hs__json_key(b, name);
-    if (s->present)
-        hs__json_range(b, s->start, s->end);
-    else
-        hs_buffer_text(b, "null");
+    int32_t range[2];
+    if (!range_in(row, number, range))
+        return (hs_bytes){"", 0};
+    const hs_text part = hs__text_part(text, (size_t)range[0], (size_t)range[1]);
+    return (hs_bytes){part.bytes, part.n_bytes};
 }
 
-static void write_segment(hs_buffer *b, const hs__answer *a, const hs_segment *segment)
+static void segment_layer(const hs__table_row *row, hs__cell *ret)
 {
-    slice slices[2];
-    find_slices(a, segment, slices);
-    hs_buffer_text(b, "{\"start\":");
-    hs__json_integer(b, segment->start);
-    hs__json_key(b, "end");
-    hs__json_integer(b, segment->end);
-    write_chars(b, "chars", &slices[0]);
-    hs__json_key(b, "text");
-    hs__json_string(b, slices[0].bytes, slices[0].n_bytes);
-    if (a->analysis->input.text_pair.bytes) {
-        write_chars(b, "pair_chars", &slices[1]);
-        hs__json_key(b, "pair_text");
-        hs__json_string(b, slices[1].bytes, slices[1].n_bytes);
-    }
-    hs__json_key(b, "cohesion");
-    hs__json_float(b, segment->cohesion, (int)a->analysis->digits);
-    hs__json_key(b, "contrast");
-    hs__json_float(b, segment->contrast, (int)a->analysis->digits);
-    hs_buffer_add(b, "}", 1);
+    ret->integer = row->answer->analysis->layers[row->at];
 }
 
-static void segments_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static void segment_tokens(const hs__table_row *row, hs__cell *ret)
 {
-    const segment_table *table = result;
-    hs_buffer_add(b, "[", 1);
-    for (size_t l = 0; l < table->n_layers; l++) {
-        hs__json_comma(b, l);
-        hs_buffer_add(b, "[", 1);
-        for (size_t i = 0; i < table->layers[l].n; i++) {
-            hs__json_comma(b, i);
-            write_segment(b, a, &table->layers[l].items[i]);
-        }
-        hs_buffer_add(b, "]", 1);
-    }
-    hs_buffer_add(b, "]", 1);
+    const hs_segment *segment = row->item;
+    ret->range[0] = segment->start;
+    ret->range[1] = segment->end;
 }
 
-/* -1 where a segment has no token of the text, or of its pair. */
-static void put_slice(int32_t *chars, size_t at, const slice *s)
+static void segment_chars(const hs__table_row *row, hs__cell *ret)
 {
-    if (!chars)
-        return;
-    chars[2 * at] = s->present ? (int32_t)s->start : -1;
-    chars[2 * at + 1] = s->present ? (int32_t)s->end : -1;
+    ret->null = !range_in(row, 0, ret->range);
 }
 
-static void segments_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void segment_text(const hs__table_row *row, hs__cell *ret)
 {
-    const segment_table *table = result;
-    size_t n = 0;
-    for (size_t l = 0; l < table->n_layers; l++)
-        n += table->layers[l].n;
-    int32_t *layer = hs_arrays_add(arrays, "segments_layer", HS_ELEMENT_I4, 1, n, 0);
-    int32_t *tokens = hs_arrays_add(arrays, "segments_tokens", HS_ELEMENT_I4, 2, n, 2);
-    int32_t *chars = hs_arrays_add(arrays, "segments_chars", HS_ELEMENT_I4, 2, n, 2);
-    int32_t *pair_chars = a->analysis->input.text_pair.bytes
-                              ? hs_arrays_add(arrays, "segments_pair_chars", HS_ELEMENT_I4, 2, n, 2)
-                              : NULL;
-    float *cohesion = hs_arrays_add(arrays, "segments_cohesion", HS_ELEMENT_F4, 1, n, 0);
-    float *contrast = hs_arrays_add(arrays, "segments_contrast", HS_ELEMENT_F4, 1, n, 0);
-    size_t at = 0;
-    for (size_t l = 0; l < table->n_layers && !arrays->failed; l++) {
-        for (size_t i = 0; i < table->layers[l].n; i++, at++) {
-            const hs_segment *segment = &table->layers[l].items[i];
-            slice slices[2];
-            find_slices(a, segment, slices);
-            layer[at] = a->analysis->layers[l];
-            tokens[2 * at] = segment->start;
-            tokens[2 * at + 1] = segment->end;
-            put_slice(chars, at, &slices[0]);
-            put_slice(pair_chars, at, &slices[1]);
-            cohesion[at] = segment->cohesion;
-            contrast[at] = segment->contrast;
-        }
-    }
+    ret->text = part_in(row, 0, &row->answer->analysis->input.text);
 }
 
-static size_t segments_json_bytes_max(const hs__measures *m)
+static void segment_pair_chars(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t n_text = m->analysis->input.text.n_bytes + m->analysis->input.text_pair.n_bytes;
-    return m->analysis->n_layers * (m->n_tokens * (160 + 2 * m->number) + 6 * n_text);
+    ret->null = !range_in(row, 1, ret->range);
 }
 
-static size_t segments_array_bytes_max(const hs__measures *m)
+static void segment_pair_text(const hs__table_row *row, hs__cell *ret)
 {
-    return m->analysis->n_layers * m->n_tokens * 40;
+    ret->text = part_in(row, 1, &row->answer->analysis->input.text_pair);
 }
+
+static bool has_pair(const hs__analysis_request *analysis)
+{
+    return analysis->input.text_pair.bytes;
+}
+
+static const hs__table_column segment_columns[] = {
+    {"layer", .type = HS__CELL_POSITION, .place = HS__IN_ARRAYS, .get = segment_layer},
+    {"tokens", .type = HS__CELL_RANGE, .place = HS__IN_ARRAYS, .get = segment_tokens},
+    {"start", .type = HS__CELL_POSITION, .place = HS__IN_JSON, HS__MEMBER(hs_segment, start)},
+    {"end", .type = HS__CELL_POSITION, .place = HS__IN_JSON, HS__MEMBER(hs_segment, end)},
+    {"chars", .type = HS__CELL_RANGE, .get = segment_chars, .nullable = true},
+    {"text", .type = HS__CELL_TEXT, .get = segment_text},
+    {"pair_chars", .type = HS__CELL_RANGE, .get = segment_pair_chars, .nullable = true,
+     .is_answered = has_pair},
+    {"pair_text", .type = HS__CELL_TEXT, .get = segment_pair_text, .is_answered = has_pair},
+    {"cohesion", .type = HS__CELL_NUMBER, HS__MEMBER(hs_segment, cohesion)},
+    {"contrast", .type = HS__CELL_NUMBER, HS__MEMBER(hs_segment, contrast)},
+    {0},
+};
+
+static hs__table_rows segment_rows(const hs__table_row *outer, size_t l)
+{
+    const layer_segments *layer = &((const segments *)outer->item)->layers[l];
+    return (hs__table_rows){layer->items, layer->n, sizeof *layer->items};
+}
+
+static size_t segments_max(const hs__measures *m)
+{
+    return m->analysis->n_layers * m->n_tokens;
+}
+
+/* The segments of a layer do not overlap. */
+static size_t segment_texts_max(const hs__measures *m)
+{
+    const hs__input *input = &m->analysis->input;
+    return m->analysis->n_layers * 6 * (input->text.n_bytes + input->text_pair.n_bytes);
+}
+
+static const hs__table segment_table = {.kind = HS__TABLE_BY_LAYER,
+                                        .arrays = "segments_",
+                                        .columns = segment_columns,
+                                        .rows = segment_rows,
+                                        .rows_max = segments_max,
+                                        .texts_max = segment_texts_max};
 
 const hs__structure hs__structure_segments = {
     .compute = segments_compute,
     .destroy = segments_destroy,
-    .write_json = segments_write_json,
-    .add_arrays = segments_add_arrays,
-    .json_bytes_max = segments_json_bytes_max,
-    .array_bytes_max = segments_array_bytes_max,
+    .table = &segment_table,
 };

@@ -24,39 +24,24 @@ static hs_sequence sequence_of(const hs__answer *a)
 
 /* The effect of changing each requested head. The passes follow the baseline pass. */
 
-static bool predicts(const hs__answer *a)
+static bool predicts(const hs__analysis_request *analysis)
 {
-    return hs__target_model(a->analysis)->architecture->predictor.decoder.data;
-}
-
-static bool has_target(const hs__answer *a)
-{
-    return hs__target_exists(a->analysis, hs__target_model(a->analysis)->architecture);
+    return hs__target_model(analysis)->architecture->predictor.decoder.data;
 }
 
 /* Returns true if the target is a class among probabilities. */
-static bool has_classes(const hs__answer *a)
+static bool has_classes(const hs__analysis_request *analysis)
 {
-    const hs_task_head *head = &a->model->architecture->task_head;
-    const hs_target_kind kind = a->analysis->target.kind;
-    return has_target(a) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
+    const hs_task_head *head = &analysis->model->architecture->task_head;
+    const hs_target_kind kind = analysis->target.kind;
+    return hs__has_target(analysis) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
            head->problem != HS_REGRESSION;
 }
 
-static bool is_patched(const hs__answer *a)
+static bool is_patched(const hs__analysis_request *analysis)
 {
-    return has_target(a) && a->analysis->effects_of.kind == HS_INTERVENE_PATCH;
+    return hs__has_target(analysis) && analysis->effects_of.kind == HS_INTERVENE_PATCH;
 }
-
-/* The effect_figures by name, in the order of the answer. */
-static const hs__head_figure effect_figures[] = {
-#define FIGURE(name, is_answered) HS__HEAD_FIGURE("effects", hs_effect, name, is_answered)
-    FIGURE(hidden_change, NULL),      FIGURE(similarity_change, NULL),   FIGURE(prediction_kl, predicts),
-    FIGURE(logprob_change, predicts), FIGURE(target_change, has_target), FIGURE(class_kl, has_classes),
-    FIGURE(recovered, is_patched),
-#undef FIGURE
-};
-#define N_EFFECT_FIGURES (sizeof effect_figures / sizeof *effect_figures)
 
 /* ---- computing ---- */
 
@@ -82,9 +67,9 @@ static size_t effects_bytes_max(const hs__answer *a)
                                         .again = a->again & HS__OUTPUT_BIT(effects),
                                         .target = target,
                                         .reader = reader_of(a),
-                                        .n_positions = !predicts(a) ? 0
-                                                       : a->reader  ? a->reader->n_tokens
-                                                                    : baseline.n_tokens};
+                                        .n_positions = !predicts(a->analysis) ? 0
+                                                       : a->reader            ? a->reader->n_tokens
+                                                                              : baseline.n_tokens};
     return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
 }
 
@@ -104,7 +89,7 @@ static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run
     hs_target target;
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
     hs_status st = hs__target_find(a, last, &target, err);
-    if (!st && predicts(a))
+    if (!st && predicts(analysis))
         st = hs__positions_choose(a, &positions, &n_positions, err);
     const hs_effects_options options = {
         .baseline = &baseline,
@@ -144,51 +129,29 @@ const hs__own_passes hs__own_effects = {
     .run = effects_run,
 };
 
-/* ---- writing ---- */
+/* ---- columns ---- */
 
-static void effects_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
-{
-    hs_buffer_text(b, "{");
-    hs__head_figures_write(b, a, effect_figures, N_EFFECT_FIGURES, (const hs_effect *)result + at);
-    hs_buffer_text(b, "}");
-}
-
-static void effects_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    hs__head_figures_add(arrays, a, effect_figures, N_EFFECT_FIGURES, result, sizeof(hs_effect));
-}
-
-static size_t effects_json_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * (112 + N_EFFECT_FIGURES * m->number);
-}
-
-static size_t effects_array_bytes_max(const hs__measures *m)
-{
-    return 4 * m->n_heads * N_EFFECT_FIGURES;
-}
-
-const hs__structure hs__structure_effects = {
-    .write_head = effects_write_head,
-    .add_arrays = effects_add_arrays,
-    .json_bytes_max = effects_json_bytes_max,
-    .array_bytes_max = effects_array_bytes_max,
+#define FIGURE(name, when)                                                                                   \
+    {                                                                                                        \
+#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_effect, name), .is_answered = when                     \
+    }
+static const hs__table_column effect_columns[] = {
+    FIGURE(hidden_change, NULL),           FIGURE(similarity_change, NULL),
+    FIGURE(prediction_kl, predicts),       FIGURE(logprob_change, predicts),
+    FIGURE(target_change, hs__has_target), FIGURE(class_kl, has_classes),
+    FIGURE(recovered, is_patched),         {0},
 };
+#undef FIGURE
+
+static const hs__table effect_table = {
+    .kind = HS__TABLE_HEADS, .arrays = "effects_", .columns = effect_columns, .stride = sizeof(hs_effect)};
+
+const hs__structure hs__structure_effects = {.table = &effect_table};
 
 /* ==== head scores ==== */
 
 /* Scores of the requested heads on random repeated sequences. hs__head_scores_run
  * computes them by passes of their own, with the worker's workspace; the request's text does not matter. */
-
-/* The score_figures by name, in the order of the answer. */
-static const hs__head_figure score_figures[] = {
-#define FIGURE(name) HS__HEAD_FIGURE("head_scores", hs_head_score, name, NULL)
-    FIGURE(previous),
-    FIGURE(duplicate),
-    FIGURE(induction),
-#undef FIGURE
-};
-#define N_SCORE_FIGURES (sizeof score_figures / sizeof *score_figures)
 
 /* ---- computing ---- */
 
@@ -285,36 +248,21 @@ const hs__own_passes hs__own_head_scores = {
     .run = head_scores_run,
 };
 
-/* ---- writing ---- */
+/* ---- columns ---- */
 
-static void head_scores_write_head(hs_buffer *b, const hs__answer *a, const void *result, size_t at)
-{
-    hs_buffer_text(b, "{");
-    hs__head_figures_write(b, a, score_figures, N_SCORE_FIGURES, (const hs_head_score *)result + at);
-    hs_buffer_text(b, "}");
-}
-
-static void head_scores_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    hs__head_figures_add(arrays, a, score_figures, N_SCORE_FIGURES, result, sizeof(hs_head_score));
-}
-
-static size_t head_scores_json_bytes_max(const hs__measures *m)
-{
-    return m->n_heads * (48 + N_SCORE_FIGURES * m->number);
-}
-
-static size_t head_scores_array_bytes_max(const hs__measures *m)
-{
-    return 4 * m->n_heads * N_SCORE_FIGURES;
-}
-
-const hs__structure hs__structure_head_scores = {
-    .write_head = head_scores_write_head,
-    .add_arrays = head_scores_add_arrays,
-    .json_bytes_max = head_scores_json_bytes_max,
-    .array_bytes_max = head_scores_array_bytes_max,
+static const hs__table_column score_columns[] = {
+    {"previous", .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_score, previous)},
+    {"duplicate", .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_score, duplicate)},
+    {"induction", .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_score, induction)},
+    {0},
 };
+
+static const hs__table score_table = {.kind = HS__TABLE_HEADS,
+                                      .arrays = "head_scores_",
+                                      .columns = score_columns,
+                                      .stride = sizeof(hs_head_score)};
+
+const hs__structure hs__structure_head_scores = {.table = &score_table};
 
 /* ==== the patch map ==== */
 

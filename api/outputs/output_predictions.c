@@ -20,7 +20,6 @@ typedef struct prediction_list {
         n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
     size_t *positions;    /* [n] */
     hs_prediction *items; /* [n][n_states] */
-    bool of_baseline;
 } prediction_list;
 
 static bool predicts_next(const hs__answer *a)
@@ -127,7 +126,6 @@ static hs_status predictions_compute(const hs__answer *a, void **ret_result, hs_
     *ret_result = list;
     if (!list)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-    list->of_baseline = a->capture == a->baseline;
     list->n_states = a->analysis->predictions.lens ? a->model->shape->n_layers + 1 : 1;
     const hs_status st = hs__positions_choose(a, &list->positions, &list->n, err);
     if (st)
@@ -146,187 +144,191 @@ static void predictions_destroy(void *result)
     free(list);
 }
 
-/* Returns the final prediction at position k: that of the last state. */
-static const hs_prediction *prediction_at(const prediction_list *list, size_t k)
+/* ---- columns ---- */
+
+/* Writes the probability and the rank of the token at the k-th position, which p read; they are not there
+ * if there is no token to read. */
+static void probability_get(const hs__table_row *row, const prediction_list *list, size_t k, hs__cell *ret)
 {
-    return &list->items[k * list->n_states + list->n_states - 1];
+    const hs_prediction *p = row->item;
+    ret->number = is_unread(row->answer, list->positions[k]) ? NAN : p->probability;
 }
 
-/* ---- JSON ---- */
-
-static void write_figure(hs_buffer *b, const hs__answer *a, const char *name, float value)
+static void rank_get(const hs__table_row *row, const prediction_list *list, size_t k, hs__cell *ret)
 {
-    hs__json_key(b, name);
-    hs__json_float(b, value, (int)a->analysis->digits);
+    const hs_prediction *p = row->item;
+    ret->null = is_unread(row->answer, list->positions[k]);
+    ret->integer = ret->null ? 0 : p->rank;
 }
 
-/* Writes the members from "probability" to "top", without braces. */
-static void write_reading(hs_buffer *b, const hs__answer *a, const hs_prediction *p, bool unread)
+static void top_id(const hs__table_row *row, hs__cell *ret)
 {
-    const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
-    hs_buffer_text(b, "\"probability\":");
-    if (unread) {
-        hs_buffer_text(b, "null,\"rank\":null");
-    } else {
-        hs__json_float(b, p->probability, (int)a->analysis->digits);
-        hs__json_key(b, "rank");
-        hs__json_integer(b, p->rank);
-    }
-    write_figure(b, a, "entropy", p->entropy);
-    hs__json_key(b, "top");
-    hs_buffer_text(b, "[");
-    for (size_t i = 0; i < p->n_top; i++) {
-        const char *token = hs_tokenizer_token(tokenizer, p->top_ids[i]);
-        hs__json_comma(b, i);
-        hs_buffer_text(b, "{\"id\":");
-        hs__json_integer(b, p->top_ids[i]);
-        hs__json_key(b, "token");
-        hs__json_string(b, token, strlen(token));
-        write_figure(b, a, "probability", p->top_probabilities[i]);
-        hs_buffer_text(b, "}");
-    }
-    hs_buffer_text(b, "]");
+    ret->integer = ((const hs_prediction *)row->item)->top_ids[row->at];
 }
 
-static void write_position(hs_buffer *b, const hs__answer *a, const prediction_list *list, size_t k)
+static void top_token(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t position = list->positions[k];
-    const bool unread = is_unread(a, position);
-    hs_buffer_text(b, "{\"position\":");
-    hs__json_integer(b, (int64_t)position);
-    hs__json_key(b, "token");
-    if (predicts_next(a) && unread)
-        hs_buffer_text(b, "null");
-    else
-        hs__json_token(b, a, target_of(a, position));
-    hs_buffer_text(b, ",");
-    write_reading(b, a, prediction_at(list, k), unread);
-    if (a->analysis->predictions.lens) {
-        hs__json_key(b, "layers");
-        for (size_t s = 0; s < list->n_states; s++) {
-            hs_buffer_text(b, s ? ",{" : "[{");
-            write_reading(b, a, &list->items[k * list->n_states + s], unread);
-            hs_buffer_text(b, "}");
-        }
-        hs_buffer_text(b, "]");
-    }
-    hs_buffer_text(b, "}");
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(row->answer->model->model);
+    const char *token = hs_tokenizer_token(tokenizer, ((const hs_prediction *)row->item)->top_ids[row->at]);
+    ret->text = (hs_bytes){token, strlen(token)};
 }
 
-static void predictions_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static void top_probability(const hs__table_row *row, hs__cell *ret)
 {
-    const prediction_list *list = result;
-    hs_buffer_text(b, "[");
-    for (size_t k = 0; k < list->n; k++) {
-        hs__json_comma(b, k);
-        write_position(b, a, list, k);
-    }
-    hs_buffer_text(b, "]");
+    ret->number = ((const hs_prediction *)row->item)->top_probabilities[row->at];
 }
 
-/* ---- arrays ---- */
+static const hs__table_column top_columns[] = {
+    {"id", .type = HS__CELL_ID, .get = top_id},
+    {"token", .type = HS__CELL_TOKEN, .get = top_token},
+    {"probability", .type = HS__CELL_NUMBER, .get = top_probability},
+    {0},
+};
 
-/* Names of the arrays. */
-typedef struct array_names {
-    const char *position, *probability, *rank, *entropy, *top_ids, *top_probability;
-    const char *layers_probability, *layers_rank, *layers_entropy, *layers_top_ids, *layers_top_probability;
-} array_names;
-
-#define NAMES(prefix)                                                                                        \
-    {                                                                                                        \
-        prefix "position", prefix "probability", prefix "rank", prefix "entropy", prefix "top_ids",          \
-            prefix "top_probability", prefix "layers_probability", prefix "layers_rank",                     \
-            prefix "layers_entropy", prefix "layers_top_ids", prefix "layers_top_probability"                \
-    }
-static const array_names own_names = NAMES("predictions_"), baseline_names = NAMES("changes_predictions_");
-
-/* Adds columns over the positions, or over positions and states. */
-typedef struct columns {
-    float *probability, *entropy, *top_probability;
-    int64_t *rank;
-    int32_t *top_ids;
-} columns;
-
-static void put(const columns *to, size_t at, const hs_prediction *p, bool unread, size_t k)
+/* All of them are of one prediction. */
+static hs__table_rows top_rows(const hs__table_row *outer, size_t l)
 {
-    to->probability[at] = unread ? NAN : p->probability;
-    to->rank[at] = unread ? 0 : p->rank;
-    to->entropy[at] = p->entropy;
-    memcpy(to->top_ids + at * k, p->top_ids, p->n_top * sizeof *p->top_ids);
-    memcpy(to->top_probability + at * k, p->top_probabilities, p->n_top * sizeof *p->top_probabilities);
+    (void)l;
+    return (hs__table_rows){outer->item, ((const hs_prediction *)outer->item)->n_top, 0};
 }
 
-/* Adds the arrays with one element per position. */
-static void add_entries(hs_arrays *arrays, const hs__answer *a, const prediction_list *list,
-                        const array_names *names)
+static size_t top_max(const hs__measures *m)
 {
-    const size_t n = list->n, k = list->n ? prediction_at(list, 0)->n_top : 0;
-    int32_t *position = hs_arrays_add(arrays, names->position, HS_ELEMENT_I4, 1, n, 0);
-    const columns to = {
-        .probability = hs_arrays_add(arrays, names->probability, HS_ELEMENT_F4, 1, n, 0),
-        .rank = hs_arrays_add(arrays, names->rank, HS_ELEMENT_I8, 1, n, 0),
-        .entropy = hs_arrays_add(arrays, names->entropy, HS_ELEMENT_F4, 1, n, 0),
-        .top_ids = hs_arrays_add(arrays, names->top_ids, HS_ELEMENT_I4, 2, n, k),
-        .top_probability = hs_arrays_add(arrays, names->top_probability, HS_ELEMENT_F4, 2, n, k),
-    };
-    for (size_t i = 0; i < n && !arrays->failed; i++) {
-        position[i] = (int32_t)list->positions[i];
-        put(&to, i, prediction_at(list, i), is_unread(a, list->positions[i]), k);
-    }
+    return m->analysis->predictions.top_k;
 }
 
-/* Adds the arrays with one element per position and state. */
-static void add_lens(hs_arrays *arrays, const hs__answer *a, const prediction_list *list,
-                     const array_names *names)
+static const hs__table top_table = {
+    .kind = HS__TABLE_LIST, .columns = top_columns, .rows = top_rows, .rows_max = top_max};
+
+/* In arrays, ids and probabilities are apart. */
+static const hs__table top_ids_table = {
+    .kind = HS__TABLE_LIST,
+    .arrays = "top_ids",
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_ID, .get = top_id}, {0}},
+    .rows = top_rows,
+    .rows_max = top_max};
+
+static const hs__table top_probability_table = {
+    .kind = HS__TABLE_LIST,
+    .arrays = "top_probability",
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_NUMBER, .get = top_probability}, {0}},
+    .rows = top_rows,
+    .rows_max = top_max};
+
+/* ---- of every layer ---- */
+
+static void reading_probability(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t n = list->n, D = list->n_states, k = list->n ? prediction_at(list, 0)->n_top : 0;
-    columns to;
-    to.probability = hs_arrays_add(arrays, names->layers_probability, HS_ELEMENT_F4, 2, n, D);
-    to.rank = hs_arrays_add(arrays, names->layers_rank, HS_ELEMENT_I8, 2, n, D);
-    to.entropy = hs_arrays_add(arrays, names->layers_entropy, HS_ELEMENT_F4, 2, n, D);
-    const size_t shape[] = {n, D, k};
-    to.top_ids = hs_arrays_add_block(arrays, names->layers_top_ids, HS_ELEMENT_I4, 3, shape);
-    to.top_probability = hs_arrays_add_block(arrays, names->layers_top_probability, HS_ELEMENT_F4, 3, shape);
-    for (size_t i = 0; i < n * D && !arrays->failed; i++)
-        put(&to, i, &list->items[i], is_unread(a, list->positions[i / D]), k);
+    probability_get(row, row->outer->outer->item, row->outer->at, ret);
 }
 
-static void predictions_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void reading_rank(const hs__table_row *row, hs__cell *ret)
 {
-    const prediction_list *list = result;
-    const array_names *names = list->of_baseline ? &baseline_names : &own_names;
-    add_entries(arrays, a, list, names);
-    if (a->analysis->predictions.lens)
-        add_lens(arrays, a, list, names);
+    rank_get(row, row->outer->outer->item, row->outer->at, ret);
 }
 
-/* ---- sizes ---- */
+static const hs__table_column reading_columns[] = {
+    {"probability", .type = HS__CELL_NUMBER, .get = reading_probability},
+    {"rank", .type = HS__CELL_COUNT, .get = reading_rank, .nullable = true},
+    {"entropy", .type = HS__CELL_NUMBER, HS__MEMBER(hs_prediction, entropy)},
+    {"top", .type = HS__CELL_TABLE, .place = HS__IN_JSON, .table = &top_table},
+    {"top_ids", .type = HS__CELL_TABLE, .place = HS__IN_ARRAYS, .table = &top_ids_table},
+    {"top_probability", .type = HS__CELL_TABLE, .place = HS__IN_ARRAYS, .table = &top_probability_table},
+    {0},
+};
 
-static size_t n_readings_max(const hs__measures *m)
+static hs__table_rows reading_rows(const hs__table_row *outer, size_t l)
+{
+    const prediction_list *list = outer->outer->item;
+    (void)l;
+    return (hs__table_rows){list->items + outer->at * list->n_states, list->n_states, sizeof *list->items};
+}
+
+static size_t readings_max(const hs__measures *m)
+{
+    return m->shape->n_layers + 1;
+}
+
+static size_t readings_count(const hs__answer *a)
+{
+    return a->model->shape->n_layers + 1;
+}
+
+static bool has_lens(const hs__analysis_request *analysis)
+{
+    return analysis->predictions.lens;
+}
+
+static const hs__table reading_table = {.kind = HS__TABLE_LIST,
+                                        .arrays = "layers_",
+                                        .columns = reading_columns,
+                                        .rows = reading_rows,
+                                        .rows_max = readings_max,
+                                        .length = readings_count};
+
+/* ---- of every position ---- */
+
+static void prediction_position(const hs__table_row *row, hs__cell *ret)
+{
+    ret->integer = (int64_t)((const prediction_list *)row->outer->item)->positions[row->at];
+}
+
+static void prediction_token(const hs__table_row *row, hs__cell *ret)
+{
+    const hs__answer *a = row->answer;
+    const size_t position = ((const prediction_list *)row->outer->item)->positions[row->at];
+    ret->null = predicts_next(a) && is_unread(a, position);
+    if (!ret->null)
+        ret->text = hs__answer_token_bytes(a, target_of(a, position));
+}
+
+static void prediction_probability(const hs__table_row *row, hs__cell *ret)
+{
+    probability_get(row, row->outer->item, row->at, ret);
+}
+
+static void prediction_rank(const hs__table_row *row, hs__cell *ret)
+{
+    rank_get(row, row->outer->item, row->at, ret);
+}
+
+static const hs__table_column prediction_columns[] = {
+    {"position", .type = HS__CELL_POSITION, .get = prediction_position},
+    {"token", .type = HS__CELL_TOKEN, .get = prediction_token, .nullable = true},
+    {"probability", .type = HS__CELL_NUMBER, .get = prediction_probability},
+    {"rank", .type = HS__CELL_COUNT, .get = prediction_rank, .nullable = true, .array_last = true},
+    {"entropy", .type = HS__CELL_NUMBER, HS__MEMBER(hs_prediction, entropy)},
+    {"top", .type = HS__CELL_TABLE, .place = HS__IN_JSON, .table = &top_table},
+    {"top_probability", .type = HS__CELL_TABLE, .place = HS__IN_ARRAYS, .table = &top_probability_table},
+    {"top_ids", .type = HS__CELL_TABLE, .place = HS__IN_ARRAYS, .table = &top_ids_table, .array_last = true},
+    {"layers", .type = HS__CELL_TABLE, .table = &reading_table, .is_answered = has_lens, .array_last = true},
+    {0},
+};
+
+/* The final prediction of each position: that of the last state. */
+static hs__table_rows prediction_rows(const hs__table_row *outer, size_t l)
+{
+    const prediction_list *list = outer->item;
+    (void)l;
+    return (hs__table_rows){list->items + list->n_states - 1, list->n, list->n_states * sizeof *list->items};
+}
+
+static size_t predictions_max(const hs__measures *m)
 {
     const hs__prediction_request *analysis = &m->analysis->predictions;
-    const size_t n = analysis->where == HS__PREDICT_LISTED ? analysis->n_positions : m->n_tokens;
-    return n * (analysis->lens ? m->shape->n_layers + 2 : 1);
+    return analysis->where == HS__PREDICT_LISTED ? analysis->n_positions : m->n_tokens;
 }
 
-static size_t predictions_json_bytes_max(const hs__measures *m)
-{
-    return n_readings_max(m) * (160 + m->token + 3 * m->number +
-                                m->analysis->predictions.top_k * (60 + m->token + 2 * m->number));
-}
-
-static size_t predictions_array_bytes_max(const hs__measures *m)
-{
-    return n_readings_max(m) * (32 + 8 * m->analysis->predictions.top_k) + 4096;
-}
+const hs__table hs__table_of_predictions = {.kind = HS__TABLE_LIST,
+                                            .arrays = "predictions_",
+                                            .columns = prediction_columns,
+                                            .rows = prediction_rows,
+                                            .rows_max = predictions_max};
 
 const hs__structure hs__structure_predictions = {
     .compute = predictions_compute,
     .destroy = predictions_destroy,
-    .write_json = predictions_write_json,
-    .add_arrays = predictions_add_arrays,
-    .json_bytes_max = predictions_json_bytes_max,
-    .array_bytes_max = predictions_array_bytes_max,
+    .table = &hs__table_of_predictions,
 };
 
 /* ==== the loss ==== */
@@ -335,8 +337,7 @@ const hs__structure hs__structure_predictions = {
  * tokens before it. */
 
 typedef struct loss {
-    size_t n; /* T - 1 */
-    bool of_baseline;
+    size_t n;     /* T - 1 */
     float mean;   /* NAN if n is 0 */
     float nats[]; /* [n]: of token 1, 2, ... */
 } loss;
@@ -379,46 +380,33 @@ static hs_status loss_compute(const hs__answer *a, void **ret_result, hs_error *
         st = find_some(a, first, n - first < at_once ? n - first : at_once, logits, l->nats + first, err);
     free(logits);
     l->n = n;
-    l->of_baseline = a->capture == a->baseline;
     l->mean = mean_of(l->nats, n);
     return st;
 }
 
-/* ---- writing ---- */
+/* ---- columns ---- */
 
-static void loss_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static void loss_tokens(const hs__table_row *row, hs__cell *ret)
 {
-    const loss *l = result;
-    hs_buffer_text(b, "{\"mean\":");
-    hs__json_float(b, l->mean, (int)a->analysis->digits);
-    hs__json_key(b, "tokens");
-    hs__json_floats(b, l->nats, l->n, (int)a->analysis->digits);
-    hs_buffer_text(b, "}");
+    const loss *l = row->item;
+    ret->block = (hs__cell_block){l->nats, 1, {l->n}};
 }
 
-static void loss_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void loss_most(const hs__measures *m, size_t ret_lengths[2])
 {
-    const loss *l = result;
-    (void)a;
-    hs_arrays_add_floats(arrays, l->of_baseline ? "changes_loss_mean" : "loss_mean", &l->mean, 0, 0, 0);
-    hs_arrays_add_floats(arrays, l->of_baseline ? "changes_loss" : "loss", l->nats, 1, l->n, 0);
+    ret_lengths[0] = m->n_tokens;
 }
 
-static size_t loss_json_bytes_max(const hs__measures *m)
-{
-    return 64 + m->n_tokens * m->number;
-}
+static const hs__table_column loss_columns[] = {
+    {"mean", .array = "_mean", .type = HS__CELL_NUMBER, HS__MEMBER(loss, mean)},
+    {"tokens", .array = "", .type = HS__CELL_BLOCK, .get = loss_tokens, .most = loss_most},
+    {0},
+};
 
-static size_t loss_array_bytes_max(const hs__measures *m)
-{
-    return 4 * m->n_tokens;
-}
+const hs__table hs__table_of_loss = {.kind = HS__TABLE_ONE, .arrays = "loss", .columns = loss_columns};
 
 const hs__structure hs__structure_loss = {
     .compute = loss_compute,
     .destroy = free,
-    .write_json = loss_write_json,
-    .add_arrays = loss_add_arrays,
-    .json_bytes_max = loss_json_bytes_max,
-    .array_bytes_max = loss_array_bytes_max,
+    .table = &hs__table_of_loss,
 };

@@ -4,6 +4,7 @@
 #include "engine/analysis/predictions.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,9 @@
 typedef struct classes {
     const hs_task_head *head;
     size_t n_rows, n_classes; /* rows: the text, or its tokens */
-    bool of_baseline;
     bool has_probabilities;
+    size_t n_predicted;
+    int32_t *predicted;   /* [n_predicted]: classes; after the probabilities */
     float *probabilities; /* [n_rows][n_classes], after the logits */
     float logits[];       /* [n_rows][n_classes] */
 } classes;
@@ -31,6 +33,25 @@ static void find_probabilities(classes *c)
             hs_softmax(c->logits + row * n, n, c->probabilities + row * n);
     for (size_t i = 0; i < n && c->head->problem == HS_MULTI_LABEL; i++)
         c->probabilities[i] = (float)(1 / (1 + exp(-(double)c->logits[i])));
+}
+
+static int32_t most_probable(const float *logits, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < n; i++)
+        most = logits[i] > logits[most] ? i : most;
+    return (int32_t)most;
+}
+
+/* Finds the classes of each row, or of several labels those of at least 0.5. A score has none. */
+static void find_predicted(classes *c)
+{
+    const bool several = c->head->problem == HS_MULTI_LABEL && c->head->task == HS_TASK_SEQUENCE;
+    for (size_t i = 0; several && i < c->n_classes; i++)
+        if (c->probabilities[i] >= 0.5F)
+            c->predicted[c->n_predicted++] = (int32_t)i;
+    for (size_t row = 0; !several && c->has_probabilities && row < c->n_rows; row++)
+        c->predicted[c->n_predicted++] = most_probable(c->logits + row * c->n_classes, c->n_classes);
 }
 
 static hs_status classify(const hs__answer *a, classes *c, hs_error *err)
@@ -56,20 +77,23 @@ static hs_status compute_head(const hs__answer *a, const hs_task_head *head, voi
 {
     const size_t n_rows = hs_task_head_is_pooled(head) ? 1 : a->capture->n_tokens;
     const size_t n = n_rows * head->n_classes;
-    classes *c = malloc(sizeof *c + 2 * n * sizeof(float));
+    const size_t n_predicted = n_rows > head->n_classes ? n_rows : head->n_classes;
+    classes *c = malloc(sizeof *c + 2 * n * sizeof(float) + n_predicted * sizeof *c->predicted);
     if (!c)
         return hs_fail(err, HS_NO_MEMORY, "no memory for classes");
     *c = (classes){.head = head,
                    .n_rows = n_rows,
                    .n_classes = head->n_classes,
-                   .of_baseline = a->capture == a->baseline,
                    .has_probabilities = head->problem != HS_REGRESSION,
+                   .predicted = (void *)(c->logits + 2 * n),
                    .probabilities = c->logits + n};
     *ret_result = c;
     const hs_status st = classify(a, c, err);
-    if (!st)
-        find_probabilities(c);
-    return st;
+    if (st)
+        return st;
+    find_probabilities(c);
+    find_predicted(c);
+    return HS_OK;
 }
 
 static hs_status classes_compute(const hs__answer *a, void **ret_result, hs_error *err)
@@ -82,176 +106,209 @@ static hs_status next_compute(const hs__answer *a, void **ret_result, hs_error *
     return compute_head(a, &a->model->architecture->next_sentence, ret_result, err);
 }
 
-/* ---- JSON ---- */
+/* ---- columns ---- */
 
-static void write_label(hs_buffer *b, const classes *c, size_t class)
+static hs_bytes bytes_of(const char *text)
 {
-    hs__json_string(b, c->head->labels[class], strlen(c->head->labels[class]));
+    return (hs_bytes){text, strlen(text)};
 }
 
-static size_t most_probable(const float *logits, size_t n)
+static const hs_task_head *head_of(const hs__analysis_request *analysis)
 {
-    size_t most = 0;
-    for (size_t i = 1; i < n; i++)
-        most = logits[i] > logits[most] ? i : most;
-    return most;
+    return &analysis->model->architecture->task_head;
 }
 
-/* Writes the predicted labels: one, a list for several labels, a list by token, or null for a score. */
-static void write_predicted(hs_buffer *b, const classes *c)
+static void class_task(const hs__table_row *row, hs__cell *ret)
 {
-    const bool one = c->head->task == HS_TASK_SEQUENCE;
-    size_t n = 0;
-    hs__json_key(b, "predicted");
-    if (!c->has_probabilities) {
-        hs_buffer_text(b, "null");
-        return;
-    }
-    if (one && c->head->problem == HS_SINGLE_LABEL) {
-        write_label(b, c, most_probable(c->logits, c->n_classes));
-        return;
-    }
-    hs_buffer_text(b, "[");
-    for (size_t i = 0; one && i < c->n_classes; i++)
-        if (c->probabilities[i] >= 0.5F) {
-            hs__json_comma(b, n++);
-            write_label(b, c, i);
-        }
-    for (size_t row = 0; !one && row < c->n_rows; row++) {
-        hs__json_comma(b, row);
-        write_label(b, c, most_probable(c->logits + row * c->n_classes, c->n_classes));
-    }
-    hs_buffer_text(b, "]");
+    ret->text = bytes_of(hs_model_task(row->answer->model->model));
 }
 
-static void write_numbers(hs_buffer *b, const hs__answer *a, const classes *c, const float *numbers)
+static void class_problem(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t lengths[] = {c->n_rows, c->n_classes};
-    const size_t skipped = hs_task_head_is_pooled(c->head);
-    hs__json_block(b, numbers, 2 - skipped, lengths + skipped, (int)a->analysis->digits);
+    ret->text = bytes_of(hs_model_problem_type(row->answer->model->model));
 }
 
-static void write_labels(hs_buffer *b, const hs_task_head *head)
+static bool has_problem(const hs__analysis_request *analysis)
 {
-    hs_buffer_text(b, "[");
+    return hs_model_problem_type(analysis->model->model);
+}
+
+static void label_text(const hs__table_row *row, hs__cell *ret)
+{
+    ret->text = bytes_of(*(char *const *)row->item);
+}
+
+static hs__table_rows label_rows(const hs__table_row *outer, size_t l)
+{
+    const classes *c = outer->item;
+    (void)l;
+    return (hs__table_rows){c->head->labels, c->n_classes, sizeof *c->head->labels};
+}
+
+static size_t n_labels(const hs__measures *m)
+{
+    return m->architecture->task_head.n_classes;
+}
+
+/* Returns the bytes of all labels in JSON; *ret_longest is the longest of them. */
+static size_t labels_bytes(const hs_task_head *head, size_t *ret_longest)
+{
+    size_t all = 0;
+    *ret_longest = 0;
     for (size_t i = 0; i < head->n_classes; i++) {
-        hs__json_comma(b, i);
-        hs__json_string(b, head->labels[i], strlen(head->labels[i]));
-    }
-    hs_buffer_text(b, "]");
-}
-
-static void classes_write_json(hs_buffer *b, const hs__answer *a, const void *result)
-{
-    const classes *c = result;
-    const char *problem = hs_model_problem_type(a->model->model);
-    hs_buffer_text(b, "{\"task\":\"");
-    hs_buffer_text(b, hs_model_task(a->model->model));
-    hs_buffer_text(b, "\"");
-    if (problem) {
-        hs__json_key(b, "problem_type");
-        hs_buffer_text(b, "\"");
-        hs_buffer_text(b, problem);
-        hs_buffer_text(b, "\"");
-    }
-    hs__json_key(b, "labels");
-    write_labels(b, c->head);
-    hs__json_key(b, "logits");
-    write_numbers(b, a, c, c->logits);
-    hs__json_key(b, "probabilities");
-    if (c->has_probabilities)
-        write_numbers(b, a, c, c->probabilities);
-    else
-        hs_buffer_text(b, "null");
-    write_predicted(b, c);
-    hs_buffer_text(b, "}");
-}
-
-static void next_write_json(hs_buffer *b, const hs__answer *a, const void *result)
-{
-    const classes *c = result;
-    hs_buffer_text(b, "{\"logits\":");
-    write_numbers(b, a, c, c->logits);
-    hs__json_key(b, "probability");
-    hs__json_float(b, c->probabilities[0], (int)a->analysis->digits);
-    hs_buffer_text(b, "}");
-}
-
-/* ---- arrays ---- */
-
-static void classes_add(hs_arrays *arrays, const classes *c, const char *name, const float *numbers)
-{
-    if (hs_task_head_is_pooled(c->head))
-        hs_arrays_add_floats(arrays, name, numbers, 1, c->n_classes, 0);
-    else
-        hs_arrays_add_floats(arrays, name, numbers, 2, c->n_rows, c->n_classes);
-}
-
-static void classes_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    const classes *c = result;
-    (void)a;
-    classes_add(arrays, c, c->of_baseline ? "changes_class_logits" : "class_logits", c->logits);
-    if (c->has_probabilities)
-        classes_add(arrays, c, c->of_baseline ? "changes_class_probabilities" : "class_probabilities",
-                    c->probabilities);
-}
-
-static void next_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
-{
-    const classes *c = result;
-    (void)a;
-    classes_add(arrays, c, c->of_baseline ? "changes_next_sentence_logits" : "next_sentence_logits",
-                c->logits);
-}
-
-/* ---- sizes ---- */
-
-static size_t n_logits(const hs__measures *m)
-{
-    const hs_task_head *head = &m->architecture->task_head;
-    return head->n_classes * (hs_task_head_is_pooled(head) ? 1 : m->n_tokens);
-}
-
-/* Counts all labels twice, and the longest label for each token. */
-static size_t classes_json_bytes_max(const hs__measures *m)
-{
-    const hs_task_head *head = &m->architecture->task_head;
-    size_t all = 0, longest = 0;
-    for (size_t i = 0; i < head->n_classes; i++) {
-        const size_t n_bytes = 6 * strlen(head->labels[i]) + 3;
+        const size_t n_bytes = 6 * strlen(head->labels[i]);
         all += n_bytes;
-        longest = n_bytes > longest ? n_bytes : longest;
+        *ret_longest = n_bytes > *ret_longest ? n_bytes : *ret_longest;
     }
-    return 512 + 2 * all + 2 * n_logits(m) * m->number + m->n_tokens * (longest + 8);
+    return all;
 }
 
-static size_t classes_array_bytes_max(const hs__measures *m)
+static size_t labels_max(const hs__measures *m)
 {
-    return 8 * n_logits(m);
+    size_t longest;
+    return labels_bytes(&m->architecture->task_head, &longest);
 }
 
-static size_t next_bytes_max(const hs__measures *m)
+static const hs__table label_table = {
+    .kind = HS__TABLE_LIST,
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_TEXT, .get = label_text}, {0}},
+    .rows = label_rows,
+    .rows_max = n_labels,
+    .texts_max = labels_max};
+
+static hs__cell_block numbers_of(const classes *c, const float *numbers)
 {
-    return 128 + 3 * m->number;
+    return hs_task_head_is_pooled(c->head) ? (hs__cell_block){numbers, 1, {c->n_classes}}
+                                           : (hs__cell_block){numbers, 2, {c->n_rows, c->n_classes}};
 }
+
+static void class_logits(const hs__table_row *row, hs__cell *ret)
+{
+    const classes *c = row->item;
+    ret->block = numbers_of(c, c->logits);
+}
+
+static void class_probabilities(const hs__table_row *row, hs__cell *ret)
+{
+    const classes *c = row->item;
+    ret->block = numbers_of(c, c->probabilities);
+    ret->null = !c->has_probabilities;
+}
+
+static void logits_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    const hs_task_head *head = &m->architecture->task_head;
+    const bool pooled = hs_task_head_is_pooled(head);
+    ret_lengths[0] = pooled ? head->n_classes : m->n_tokens;
+    ret_lengths[1] = pooled ? 0 : head->n_classes;
+}
+
+/* Returns true if one label is predicted, or none because the head gives a score. */
+static bool predicts_one(const hs__analysis_request *analysis)
+{
+    const hs_task_head *head = head_of(analysis);
+    return head->problem == HS_REGRESSION ||
+           (head->task == HS_TASK_SEQUENCE && head->problem == HS_SINGLE_LABEL);
+}
+
+static bool predicts_several(const hs__analysis_request *analysis)
+{
+    return !predicts_one(analysis);
+}
+
+static void predicted_one(const hs__table_row *row, hs__cell *ret)
+{
+    const classes *c = row->item;
+    ret->null = c->n_predicted == 0;
+    if (!ret->null)
+        ret->text = bytes_of(c->head->labels[c->predicted[0]]);
+}
+
+static void predicted_text(const hs__table_row *row, hs__cell *ret)
+{
+    const classes *c = row->outer->item;
+    ret->text = bytes_of(c->head->labels[*(const int32_t *)row->item]);
+}
+
+static hs__table_rows predicted_rows(const hs__table_row *outer, size_t l)
+{
+    const classes *c = outer->item;
+    (void)l;
+    return (hs__table_rows){c->predicted, c->n_predicted, sizeof *c->predicted};
+}
+
+static size_t predicted_max(const hs__measures *m)
+{
+    const hs_task_head *head = &m->architecture->task_head;
+    return head->task == HS_TASK_SEQUENCE ? head->n_classes : m->n_tokens;
+}
+
+static size_t predicted_texts_max(const hs__measures *m)
+{
+    const hs_task_head *head = &m->architecture->task_head;
+    size_t longest, all = labels_bytes(head, &longest);
+    return head->task == HS_TASK_SEQUENCE ? all : m->n_tokens * longest;
+}
+
+static const hs__table predicted_table = {
+    .kind = HS__TABLE_LIST,
+    .columns = (const hs__table_column[]){{"", .type = HS__CELL_TEXT, .get = predicted_text}, {0}},
+    .rows = predicted_rows,
+    .rows_max = predicted_max,
+    .texts_max = predicted_texts_max};
+
+/* The names of task and problem, and of one label that is predicted. */
+static size_t class_texts_max(const hs__measures *m)
+{
+    size_t longest;
+    labels_bytes(&m->architecture->task_head, &longest);
+    return 128 + longest;
+}
+
+static const hs__table_column class_columns[] = {
+    {"task", .type = HS__CELL_TEXT, .get = class_task},
+    {"problem_type", .type = HS__CELL_TEXT, .get = class_problem, .is_answered = has_problem},
+    {"labels", .type = HS__CELL_TABLE, .table = &label_table},
+    {"logits", .type = HS__CELL_BLOCK, .get = class_logits, .most = logits_most},
+    {"probabilities", .type = HS__CELL_BLOCK, .get = class_probabilities, .most = logits_most,
+     .nullable = true},
+    {"predicted", .type = HS__CELL_TEXT, .get = predicted_one, .nullable = true, .is_answered = predicts_one},
+    {"predicted", .type = HS__CELL_TABLE, .table = &predicted_table, .is_answered = predicts_several},
+    {0},
+};
+
+const hs__table hs__table_of_classes = {
+    .kind = HS__TABLE_ONE, .arrays = "class_", .columns = class_columns, .texts_max = class_texts_max};
+
+static void next_probability(const hs__table_row *row, hs__cell *ret)
+{
+    ret->number = ((const classes *)row->item)->probabilities[0];
+}
+
+static void next_logits_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    ret_lengths[0] = m->architecture->next_sentence.n_classes;
+}
+
+static const hs__table_column next_columns[] = {
+    {"logits", .type = HS__CELL_BLOCK, .get = class_logits, .most = next_logits_most},
+    {"probability", .type = HS__CELL_NUMBER, .place = HS__IN_JSON, .get = next_probability},
+    {0},
+};
+
+const hs__table hs__table_of_next_sentence = {
+    .kind = HS__TABLE_ONE, .arrays = "next_sentence_", .columns = next_columns};
 
 const hs__structure hs__structure_classes = {
     .compute = classes_compute,
     .destroy = free,
-    .write_json = classes_write_json,
-    .add_arrays = classes_add_arrays,
-    .json_bytes_max = classes_json_bytes_max,
-    .array_bytes_max = classes_array_bytes_max,
+    .table = &hs__table_of_classes,
 };
 
 const hs__structure hs__structure_next_sentence = {
     .compute = next_compute,
     .destroy = free,
-    .write_json = next_write_json,
-    .add_arrays = next_add_arrays,
-    .json_bytes_max = next_bytes_max,
-    .array_bytes_max = next_bytes_max,
+    .table = &hs__table_of_next_sentence,
 };
 
 /* ==== answers ==== */
@@ -268,7 +325,6 @@ typedef struct span {
 
 typedef struct spans {
     size_t n_tokens, n_best;
-    bool of_baseline;
     span best[SPANS_MAX]; /* by descending score */
     float *ends;          /* [T], after the starts */
     float starts[];       /* [T] logits */
@@ -342,7 +398,7 @@ static hs_status answer_compute(const hs__answer *a, void **ret_result, hs_error
     hs_status st = HS_OK;
     *ret_result = s;
     if (s && both && inside) {
-        *s = (spans){.n_tokens = T, .of_baseline = a->capture == a->baseline, .ends = s->starts + T};
+        *s = (spans){.n_tokens = T, .ends = s->starts + T};
         st = find_logits(a, s, both, err);
         mark_passage(a, inside);
         if (!st)
@@ -355,7 +411,7 @@ static hs_status answer_compute(const hs__answer *a, void **ret_result, hs_error
     return st;
 }
 
-/* ---- JSON ---- */
+/* ---- columns ---- */
 
 /* Returns the text that holds the passage; bytes NULL: the request had ids or words. */
 static const hs_text *passage(const hs__answer *a)
@@ -363,109 +419,124 @@ static const hs_text *passage(const hs__answer *a)
     return a->analysis->input.text_pair.bytes ? &a->analysis->input.text_pair : &a->analysis->input.text;
 }
 
-static void write_place(hs_buffer *b, const hs__answer *a, const span *best)
+static void span_tokens(const hs__table_row *row, hs__cell *ret)
 {
-    const hs_text *text = passage(a);
-    hs__json_key(b, "chars");
-    if (!text->bytes) {
-        hs_buffer_text(b, "null,\"text\":null");
+    const span *best = row->item;
+    ret->range[0] = (int32_t)best->start;
+    ret->range[1] = (int32_t)best->end;
+}
+
+static void span_chars(const hs__table_row *row, hs__cell *ret)
+{
+    const span *best = row->item;
+    const hs_encoding *e = row->answer->encoding;
+    ret->null = !passage(row->answer)->bytes;
+    ret->range[0] = ret->null ? -1 : (int32_t)e->starts[best->start];
+    ret->range[1] = ret->null ? -1 : (int32_t)e->ends[best->end];
+}
+
+static void span_text(const hs__table_row *row, hs__cell *ret)
+{
+    hs__cell chars = {.null = false};
+    span_chars(row, &chars);
+    ret->null = chars.null;
+    if (chars.null)
         return;
-    }
-    const uint32_t start = a->encoding->starts[best->start], end = a->encoding->ends[best->end];
-    const hs_text part = hs__text_part(text, start, end);
-    hs__json_range(b, start, end);
-    hs__json_key(b, "text");
-    hs__json_string(b, part.bytes, part.n_bytes);
+    const hs_text part = hs__text_part(passage(row->answer), (size_t)chars.range[0], (size_t)chars.range[1]);
+    ret->text = (hs_bytes){part.bytes, part.n_bytes};
 }
 
-static void write_span(hs_buffer *b, const hs__answer *a, const span *best)
+static hs__table_rows span_rows(const hs__table_row *outer, size_t l)
 {
-    hs_buffer_text(b, "{\"start\":");
-    hs__json_integer(b, (int64_t)best->start);
-    hs__json_key(b, "end");
-    hs__json_integer(b, (int64_t)best->end);
-    hs__json_key(b, "score");
-    hs__json_float(b, best->score, (int)a->analysis->digits);
-    hs__json_key(b, "probability");
-    hs__json_float(b, best->probability, (int)a->analysis->digits);
-    write_place(b, a, best);
-    hs_buffer_text(b, "}");
+    const spans *s = outer->item;
+    (void)l;
+    return (hs__table_rows){s->best, s->n_best, sizeof *s->best};
 }
 
-static void answer_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+static size_t spans_max(const hs__measures *m)
 {
-    const spans *s = result;
-    hs_buffer_text(b, "{\"start_logits\":");
-    hs__json_block(b, s->starts, 1, &s->n_tokens, (int)a->analysis->digits);
-    hs__json_key(b, "end_logits");
-    hs__json_block(b, s->ends, 1, &s->n_tokens, (int)a->analysis->digits);
-    hs__json_key(b, "best");
-    hs_buffer_text(b, "[");
-    for (size_t i = 0; i < s->n_best; i++) {
-        hs__json_comma(b, i);
-        write_span(b, a, &s->best[i]);
-    }
-    hs_buffer_text(b, "]}");
+    (void)m;
+    return SPANS_MAX;
 }
 
-/* ---- arrays ---- */
-
-static void answer_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static size_t span_texts_max(const hs__measures *m)
 {
-    const spans *s = result;
-    const bool old = s->of_baseline;
-    hs_arrays_add_floats(arrays, old ? "changes_start_logits" : "start_logits", s->starts, 1, s->n_tokens, 0);
-    hs_arrays_add_floats(arrays, old ? "changes_end_logits" : "end_logits", s->ends, 1, s->n_tokens, 0);
-    int32_t *tokens = hs_arrays_add(arrays, old ? "changes_answer_tokens" : "answer_tokens", HS_ELEMENT_I4, 2,
-                                    s->n_best, 2);
-    int32_t *chars =
-        hs_arrays_add(arrays, old ? "changes_answer_chars" : "answer_chars", HS_ELEMENT_I4, 2, s->n_best, 2);
-    float *probabilities =
-        hs_arrays_add(arrays, old ? "changes_answer_probabilities" : "answer_probabilities", HS_ELEMENT_F4, 1,
-                      s->n_best, 0);
-    const bool has_text = passage(a)->bytes != NULL;
-    for (size_t i = 0; i < s->n_best && !arrays->failed; i++) {
-        const span *best = &s->best[i];
-        tokens[2 * i] = (int32_t)best->start;
-        tokens[2 * i + 1] = (int32_t)best->end;
-        chars[2 * i] = has_text ? (int32_t)a->encoding->starts[best->start] : -1;
-        chars[2 * i + 1] = has_text ? (int32_t)a->encoding->ends[best->end] : -1;
-        probabilities[i] = best->probability;
-    }
+    const hs__input *input = &m->analysis->input;
+    return (size_t)SPANS_MAX * 6 * (input->text.n_bytes + input->text_pair.n_bytes);
 }
 
-/* ---- sizes ---- */
+static const hs__table_column span_columns[] = {
+    {"tokens", .type = HS__CELL_RANGE, .place = HS__IN_ARRAYS, .get = span_tokens},
+    {"start", .type = HS__CELL_POSITION, .place = HS__IN_JSON, HS__MEMBER(span, start)},
+    {"end", .type = HS__CELL_POSITION, .place = HS__IN_JSON, HS__MEMBER(span, end)},
+    {"score", .type = HS__CELL_NUMBER, .place = HS__IN_JSON, HS__MEMBER(span, score)},
+    {"probability", .array = "probabilities", .type = HS__CELL_NUMBER, HS__MEMBER(span, probability),
+     .array_last = true},
+    {"chars", .type = HS__CELL_RANGE, .get = span_chars, .nullable = true},
+    {"text", .type = HS__CELL_TEXT, .get = span_text, .nullable = true},
+    {0},
+};
 
-static size_t answer_json_bytes_max(const hs__measures *m)
+static const hs__table span_table = {.kind = HS__TABLE_LIST,
+                                     .arrays = "answer_",
+                                     .columns = span_columns,
+                                     .rows = span_rows,
+                                     .rows_max = spans_max,
+                                     .texts_max = span_texts_max};
+
+static void start_logits(const hs__table_row *row, hs__cell *ret)
 {
-    const size_t n_text = m->analysis->input.text.n_bytes + m->analysis->input.text_pair.n_bytes;
-    return 64 + 2 * m->n_tokens * m->number + SPANS_MAX * (192 + 2 * m->number + 6 * n_text);
+    const spans *s = row->item;
+    ret->block = (hs__cell_block){s->starts, 1, {s->n_tokens}};
 }
 
-static size_t answer_array_bytes_max(const hs__measures *m)
+static void end_logits(const hs__table_row *row, hs__cell *ret)
 {
-    return 8 * m->n_tokens + SPANS_MAX * 20;
+    const spans *s = row->item;
+    ret->block = (hs__cell_block){s->ends, 1, {s->n_tokens}};
 }
+
+static void span_logits_most(const hs__measures *m, size_t ret_lengths[2])
+{
+    ret_lengths[0] = m->n_tokens;
+}
+
+static const hs__table_column answer_columns[] = {
+    {"start_logits", .type = HS__CELL_BLOCK, .get = start_logits, .most = span_logits_most},
+    {"end_logits", .type = HS__CELL_BLOCK, .get = end_logits, .most = span_logits_most},
+    {"best", .type = HS__CELL_TABLE, .table = &span_table},
+    {0},
+};
+
+const hs__table hs__table_of_answer = {.kind = HS__TABLE_ONE, .arrays = "", .columns = answer_columns};
 
 const hs__structure hs__structure_answer = {
     .compute = answer_compute,
     .destroy = free,
-    .write_json = answer_write_json,
-    .add_arrays = answer_add_arrays,
-    .json_bytes_max = answer_json_bytes_max,
-    .array_bytes_max = answer_array_bytes_max,
+    .table = &hs__table_of_answer,
 };
 
 /* ==== the sentence vector ==== */
 
 /* The sentence vector of a text. */
 
+enum { POOLING_BYTES = 128 };
+
 typedef struct embedding {
     size_t width;
     hs_pooling pooling;
-    bool of_baseline;
-    float vector[]; /* [width] */
+    char ways[POOLING_BYTES]; /* their names with + between */
+    float vector[];           /* [width] */
 } embedding;
+
+static void name_pooling(const hs_pooling *pooling, char ret_name[POOLING_BYTES])
+{
+    size_t used = 0;
+    ret_name[0] = 0;
+    for (size_t i = 0; i < pooling->n && used < POOLING_BYTES; i++)
+        used += (size_t)snprintf(ret_name + used, POOLING_BYTES - used, "%s%s", i ? "+" : "",
+                                 hs_pool_name(pooling->ways[i]));
+}
 
 static hs_status embedding_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
@@ -477,57 +548,55 @@ static hs_status embedding_compute(const hs__answer *a, void **ret_result, hs_er
         return hs_fail(err, HS_NO_MEMORY, "no memory for a sentence vector");
     e->width = width;
     e->pooling = pooling;
-    e->of_baseline = a->capture == a->baseline;
+    name_pooling(&pooling, e->ways);
     *ret_result = e;
     return hs_engine_embed(a->model->engine, &pooling, hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0),
                            a->capture->n_tokens, a->request->n_threads, e->vector, err);
 }
 
-static void embedding_write_json(hs_buffer *b, const hs__answer *a, const void *result)
+/* ---- columns ---- */
+
+static void embedding_pooling(const hs__table_row *row, hs__cell *ret)
 {
-    const embedding *e = result;
-    const bool normalized = a->model->architecture->sentence.normalized;
-    hs_buffer_text(b, "{\"pooling\":\"");
-    for (size_t i = 0; i < e->pooling.n; i++) {
-        hs_buffer_text(b, i > 0 ? "+" : "");
-        hs_buffer_text(b, hs_pool_name(e->pooling.ways[i]));
-    }
-    hs_buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
-    hs__json_key(b, "first_token");
-    hs__json_integer(b, (int64_t)e->pooling.first);
-    hs__json_key(b, "vector");
-    hs__json_block(b, e->vector, 1, &e->width, (int)a->analysis->digits);
-    hs_buffer_text(b, "}");
+    ret->text = bytes_of(((const embedding *)row->item)->ways);
 }
 
-static void embedding_add_arrays(hs_arrays *arrays, const hs__answer *a, const void *result)
+static void embedding_normalized(const hs__table_row *row, hs__cell *ret)
 {
-    const embedding *e = result;
-    (void)a;
-    hs_arrays_add_floats(arrays, e->of_baseline ? "changes_embedding" : "embedding", e->vector, 1, e->width,
-                         0);
+    ret->integer = row->answer->model->architecture->sentence.normalized;
 }
 
-static size_t width_of(const hs__measures *m)
+static void embedding_vector(const hs__table_row *row, hs__cell *ret)
 {
-    return hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->analysis->pooling));
+    const embedding *e = row->item;
+    ret->block = (hs__cell_block){e->vector, 1, {e->width}};
 }
 
-static size_t embedding_json_bytes_max(const hs__measures *m)
+static void vector_most(const hs__measures *m, size_t ret_lengths[2])
 {
-    return 256 + width_of(m) * m->number;
+    ret_lengths[0] =
+        hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->analysis->pooling));
 }
 
-static size_t embedding_array_bytes_max(const hs__measures *m)
+static size_t pooling_max(const hs__measures *m)
 {
-    return 4 * width_of(m);
+    (void)m;
+    return POOLING_BYTES;
 }
+
+static const hs__table_column embedding_columns[] = {
+    {"pooling", .type = HS__CELL_TEXT, .get = embedding_pooling},
+    {"normalized", .type = HS__CELL_FLAG, .place = HS__IN_JSON, .get = embedding_normalized},
+    {"first_token", .type = HS__CELL_POSITION, .place = HS__IN_JSON, HS__MEMBER(embedding, pooling.first)},
+    {"vector", .array = "", .type = HS__CELL_BLOCK, .get = embedding_vector, .most = vector_most},
+    {0},
+};
+
+const hs__table hs__table_of_embedding = {
+    .kind = HS__TABLE_ONE, .arrays = "embedding", .columns = embedding_columns, .texts_max = pooling_max};
 
 const hs__structure hs__structure_embedding = {
     .compute = embedding_compute,
     .destroy = free,
-    .write_json = embedding_write_json,
-    .add_arrays = embedding_add_arrays,
-    .json_bytes_max = embedding_json_bytes_max,
-    .array_bytes_max = embedding_array_bytes_max,
+    .table = &hs__table_of_embedding,
 };

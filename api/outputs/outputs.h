@@ -12,6 +12,7 @@
 #pragma once
 
 #include "api/formats/arrays.h"
+#include "api/outputs/output_table.h"
 #include "api/request/request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
@@ -115,6 +116,7 @@ static inline size_t hs__answer_part_floats(const hs__answer *a)
 float *hs__answer_scratch(const hs__answer *answer, size_t slot);
 /* Returns the vocabulary's string of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);
+hs_bytes hs__answer_token_bytes(const hs__answer *answer, size_t i);
 
 /* Where the answer's window begins and ends, [from, to). `tokens` counts the text's tokens without those
  * around it. `chars` are code points of the text, or of the second one of a pair; -1 for words. */
@@ -165,8 +167,8 @@ typedef struct hs__measures {
     size_t token;     /* longest JSON token and its comma */
 } hs__measures;
 
-/* The functions that compute and write a structure. `result` is the one that compute returned, or that of the
- * output's own passes. */
+/* The functions that compute a structure, and what of it is answered. `result` is the one that compute
+ * returned, or that of the output's own passes. */
 typedef struct hs__structure {
     hs_status (*compute)(const hs__answer *answer, void **ret_result,
                          hs_error *err); /* NULL: own passes do, or add_head */
@@ -183,12 +185,7 @@ typedef struct hs__structure {
     /* Returns an upper bound of the memory of a result of begin; NULL: little. */
     size_t (*result_bytes)(const hs__measures *measures);
     void (*destroy)(void *result); /* NULL: the job owns the result */
-    void (*write_json)(hs_buffer *buffer, const hs__answer *answer, const void *result);
-    /* Instead of write_json: writes the element of head l * n_heads + h, of `[l][h]` lists. */
-    void (*write_head)(hs_buffer *buffer, const hs__answer *answer, const void *result, size_t at);
-    void (*add_arrays)(hs_arrays *arrays, const hs__answer *answer, const void *result);
-    size_t (*json_bytes_max)(const hs__measures *measures);
-    size_t (*array_bytes_max)(const hs__measures *measures);
+    const hs__table *table;        /* what of the result is answered; NULL: an array made by these */
     /* Total number of items, answered under this name, if the answer may have only some of them; or NULL. */
     const char *total_name;
     uint64_t (*total)(const void *result);

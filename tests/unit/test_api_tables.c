@@ -245,10 +245,137 @@ START_TEST(every_row_is_whole)
         ck_assert_msg(s || output->part || __builtin_popcount(output->taps) == 1, "%s", hs__output_names[i]);
         ck_assert_msg(!s || (!(s->compute || s->begin) == (output->own != NULL) &&
                              !s->begin == !s->add_head && !(s->compute || s->begin) == !s->destroy &&
-                             !s->write_json != !s->write_head && s->add_arrays && s->json_bytes_max &&
-                             s->array_bytes_max && !s->total == !s->total_name),
+                             s->table && !s->total == !s->total_name),
                       "%s", hs__output_names[i]);
     }
+}
+END_TEST
+
+/* ---- the columns of structures ---- */
+
+/* The schema that a $ref names, or the schema itself. */
+static json_t *resolved(json_t *schema)
+{
+    const char *ref = json_string_value(json_object_get(schema, "$ref"));
+    return ref ? member(member(member(document, "components"), "schemas"), strrchr(ref, '/') + 1) : schema;
+}
+
+/* Returns true if the schema or one of its choices has the type. */
+static bool has_type(json_t *schema, const char *type)
+{
+    size_t i;
+    json_t *choice, *types = json_object_get(schema, "type");
+    if (is_type(schema, type))
+        return true;
+    json_array_foreach(types, i, choice) if (strcmp(json_string_value(choice), type) == 0) return true;
+    json_array_foreach(json_object_get(schema, "oneOf"), i, choice) if (has_type(choice, type)) return true;
+    return false;
+}
+
+/* The items of a list, also of one that may be null. */
+static json_t *items(const char *name, json_t *schema)
+{
+    ck_assert_msg(has_type(schema, "array"), "%s is a list", name);
+    json_t *list =
+        json_object_get(schema, "oneOf") ? json_array_get(json_object_get(schema, "oneOf"), 0) : schema;
+    return resolved(member(list, "items"));
+}
+
+static void check_table(const char *name, const hs__table *table, json_t *schema);
+
+static void check_column(const hs__table_column *column, json_t *schema)
+{
+    const char *name = column->name;
+    json_t *choice;
+    size_t i;
+    ck_assert_msg(!column->nullable || has_type(schema, "null"), "%s may be null", name);
+    ck_assert_msg(!column->get || column->member == HS__MEMBER_NONE, "%s has one source", name);
+    switch (column->type) {
+    case HS__CELL_NUMBER:
+        ck_assert_msg(has_type(schema, "number"), "%s is a number", name);
+        break;
+    case HS__CELL_POSITION:
+    case HS__CELL_ID:
+    case HS__CELL_COUNT:
+        ck_assert_msg(has_type(schema, "integer"), "%s is an integer", name);
+        break;
+    case HS__CELL_FLAG:
+        ck_assert_msg(has_type(schema, "boolean"), "%s is a flag", name);
+        break;
+    case HS__CELL_LABEL:
+        json_array_foreach(member(schema, "enum"), i, choice)
+            ck_assert_str_eq(json_string_value(choice), column->choices[i]);
+        ck_assert_ptr_null(column->choices[i]);
+        break;
+    case HS__CELL_RANGE:
+        ck_assert_msg(has_type(items(name, schema), "integer"), "%s is a range", name);
+        break;
+    case HS__CELL_BLOCK:
+        for (schema = items(name, schema); !has_type(schema, "number"); schema = items(name, schema))
+            ;
+        ck_assert_msg(column->most != NULL, "%s has a bound", name);
+        break;
+    case HS__CELL_TOKEN:
+    case HS__CELL_TEXT:
+        ck_assert_msg(has_type(schema, "string") || json_object_get(schema, "enum"), "%s is a text", name);
+        break;
+    case HS__CELL_TABLE:
+        check_table(name, column->table, schema);
+        break;
+    case HS__CELL_END:
+        break;
+    }
+}
+
+static bool has_member(const hs__table *table, const char *name)
+{
+    for (const hs__table_column *column = table->columns; column->type; column++)
+        if (column->place != HS__IN_ARRAYS && strcmp(column->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* An object has the columns, and no other members. Those that are always answered are required. */
+static void check_row(const char *name, const hs__table *table, json_t *schema)
+{
+    const char *documented;
+    json_t *value, *required = json_object_get(schema, "required");
+    if (!table->columns->name[0]) {
+        check_column(table->columns, schema);
+        return;
+    }
+    for (const hs__table_column *column = table->columns; column->type; column++) {
+        size_t i, n_required = 0;
+        if (column->place == HS__IN_ARRAYS)
+            continue;
+        check_column(column, resolved(member(member(schema, "properties"), column->name)));
+        json_array_foreach(required, i, value) n_required +=
+            strcmp(json_string_value(value), column->name) == 0;
+        ck_assert_msg(n_required == 1 || column->is_answered, "%s: %s is required", name, column->name);
+    }
+    json_object_foreach(member(schema, "properties"), documented, value) ck_assert_msg(
+        has_member(table, documented), "%s tells of %s, which is not answered", name, documented);
+}
+
+static void check_table(const char *name, const hs__table *table, json_t *schema)
+{
+    ck_assert_msg(!table->rows == (table->kind == HS__TABLE_ONE || table->kind == HS__TABLE_HEADS), "%s",
+                  name);
+    ck_assert_msg(!table->rows == !table->rows_max, "%s", name);
+    schema = resolved(schema);
+    if (table->kind != HS__TABLE_ONE)
+        schema = items(name, schema);
+    if (table->kind == HS__TABLE_HEADS || table->kind == HS__TABLE_BY_LAYER)
+        schema = items(name, schema);
+    check_row(name, table, schema);
+}
+
+START_TEST(every_column_is_documented)
+{
+    for (size_t i = 0; hs__output_at(i); i++)
+        if (hs__output_at(i)->structure)
+            check_table(hs__output_names[i], hs__output_at(i)->structure->table,
+                        member(properties("AnalyzeAnswer"), hs__output_names[i]));
 }
 END_TEST
 
@@ -287,6 +414,42 @@ START_TEST(outputs_are_answered_one_by_one)
 }
 END_TEST
 
+/* No structure of all heads, with all digits, takes more bytes than were reserved for its answer. */
+START_TEST(answers_keep_their_bounds)
+{
+    static const char *const queries[] = {"", "format=safetensors"};
+    api_fixture f;
+    api_open(&(hs_api_options){0}, &f);
+    for (size_t i = 0; hs__output_at(i); i++) {
+        char body[300];
+        const hs__structure *structure = hs__output_at(i)->structure;
+        if (!structure || i == HS__OUTPUT_changes || OTHERS >> i & 1)
+            continue;
+        snprintf(
+            body, sizeof body,
+            "{\"text\":\"The cat sat. The cat slept.\",\"layers\":\"all\",\"digits\":9,\"threshold\":0.01,"
+            "\"outputs\":[\"%s\"],\"predictions\":{\"positions\":\"all\",\"lens\":true}}",
+            hs__output_names[i]);
+        for (size_t k = 0; k < 2; k++) {
+            hs_request request = api_request(HS_ANALYZE, body);
+            hs_response response;
+            request.query = queries[k];
+            hs_job *job = hs_job_create(f.api, &request);
+            ck_assert_ptr_nonnull(job);
+            hs_job_run(&job, 1, NULL);
+            const size_t bound = job->answer_bytes_max;
+            hs_job_answer(job, &response);
+            ck_assert_int_eq(response.status, 200);
+            ck_assert_msg(response.body_bytes <= bound, "%s: %zu of %zu", hs__output_names[i],
+                          response.body_bytes, bound);
+            hs_response_finish(&response);
+            hs_job_destroy(job);
+        }
+    }
+    api_close(&f);
+}
+END_TEST
+
 /* Texts of options and queries that are not UTF-8 are refused by that name. */
 START_TEST(texts_of_fields_must_be_utf8)
 {
@@ -312,7 +475,9 @@ int main(void)
     tcase_add_test(cases, every_setting_is_documented);
     tcase_add_test(cases, every_output_is_documented);
     tcase_add_test(cases, every_row_is_whole);
+    tcase_add_test(cases, every_column_is_documented);
     tcase_add_test(cases, outputs_are_answered_one_by_one);
+    tcase_add_test(cases, answers_keep_their_bounds);
     tcase_add_test(cases, texts_of_fields_must_be_utf8);
     Suite *suite = suite_create("api tables");
     suite_add_tcase(suite, cases);
