@@ -169,6 +169,7 @@ static const refusal refusals[] = {
     {.name = "uniform and identity",
      .body =
          "{\"text\":\"a\",\"interventions\":[{\"kind\":\"uniform\"},{\"kind\":\"identity\",\"heads\":[3]}]}",
+     .pointer = "/interventions",
      .says = "choose one"},
     {.name = "unknown field",
      .body = TEXT "\"layer\":1}",
