@@ -3,18 +3,6 @@
 
 #include "server/http/exchange.h"
 
-/* Versions before this one accept requests with two readings. A program built with an older version may still
- * run with a newer one, for both have the same soname. */
-#define HS_MHD_IS_LENIENT (MHD_VERSION < 0x00097701)
-
-#if HS_MHD_IS_LENIENT
-/* Returns true if the library that runs is as old as the one that this program was built with. */
-static inline bool hs__mhd_0_9_75_runs(void)
-{
-    return MHD_get_version()[0] == '0';
-}
-#endif
-
 /* Limit of a refused request's body that is read and dropped. Reading it lets the client see the refusal
  * instead of a reset connection. */
 #define HS_DISCARD_BYTES_MAX ((size_t)16 << 20)

@@ -9,6 +9,7 @@
 #include "server/base/second_signal.h"
 #include "server/base/version.h"
 #include "server/http/connection.h"
+#include "server/http/leniency.h"
 #include "server/http/routes.h"
 #include "server/http/service.h"
 #include "server/http/steps.h"
@@ -620,7 +621,9 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
 static hs_status server_open(hs_server *server, hs_error *err)
 {
     const hs_server_options *o = server->options;
-    hs_status st = o->token_file ? token_file_read(o->token_file, &server->tokens, err) : HS_OK;
+    hs_status st = hs__leniency_check(err);
+    if (!st && o->token_file)
+        st = token_file_read(o->token_file, &server->tokens, err);
     if (!st)
         st = descriptors_reserve(o, err);
     if (o->state_dir)

@@ -5,94 +5,17 @@
 #include "server/base/log.h"
 #include "server/http/admission.h"
 #include "server/http/connection.h"
+#include "server/http/leniency.h"
 #include "server/http/socket_info.h"
 #include "server/http/stream.h"
 
 #include <assert.h>
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-
-/* ---- library errors ----
- *
- * Finds the request that libmicrohttpd refuses, and answers it on its socket.
- *
- * The library's log is the only sign of a refusal before its answer. The socket is shut down behind ours, so
- * the library writes nothing. */
-
-/* The exchange whose target the library is reading, and that target, or NULL. Loop thread only. */
-static hs_exchange *opening;
-
-static const char *opening_target;
-
-/* To be called when a request line is read. `target` is the library's string. */
-static void library_opens(hs_exchange *x, const char *target)
-{
-    opening = x;
-    opening_target = target;
-}
-
-/* Decodes as the library does. The path comes last, after the arguments. */
-static size_t library_unescapes(void *server, struct MHD_Connection *connection, char *text)
-{
-    (void)server, (void)connection;
-    if (text == opening_target)
-        opening = NULL;
-    return MHD_http_unescape(text);
-}
-
-/* Returns the exchange whose target or whole head is being judged, or NULL. All others that have not begun
- * wait for their headers, and the library tells the size of none of these. */
-static hs_exchange *exchange_judged(const hs_server *server)
-{
-    for (const hs_connection *c = server->connections; c; c = c->next)
-        if (c->exchange && c->exchange->phase == HS_PHASE_OPENED && !c->exchange->answered &&
-            (c->exchange == opening ||
-             MHD_get_connection_info(c->exchange->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)))
-            return c->exchange;
-    return NULL;
-}
-
-static const char *reason(const hs_exchange *x, unsigned status)
-{
-    if (status == MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE)
-        return "There are too many query arguments, headers or cookies.";
-    if (x != opening && !hs__header(x->mhd, MHD_HTTP_HEADER_HOST))
-        return "Malformed request: there must be exactly one Host header.";
-    return "Content-Length or Transfer-Encoding is not one that this server takes.";
-}
-
-static void error_answer(hs_exchange *x, unsigned status)
-{
-    hs_response problem;
-    char start[256];
-    hs_response_problem(&problem, (int)status, NULL, "%s", reason(x, status));
-    const int n = snprintf(start, sizeof start,
-                           "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: %s\r\n"
-                           "Content-Length: %zu\r\n\r\n",
-                           status, problem.content_type, problem.body_bytes);
-    /* A few hundred bytes fit into the empty send queue, unless the socket is closed. */
-    if (send(x->connection->fd, start, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n)
-        (void)!send(x->connection->fd, problem.body, problem.body_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    hs_response_finish(&problem);
-    x->answered = true;
-    hs__request_record_unread(x->connection, x->target, (int)status);
-    hs__connection_cut(x->connection);
-}
-
-static void library_logs(void *cls, const char *format, va_list args)
-{
-    static const char refusal[] = "Error processing request (HTTP response code is %u";
-    if (strncmp(format, refusal, sizeof refusal - 1) != 0)
-        return;
-    hs_exchange *x = exchange_judged(cls);
-    if (x)
-        error_answer(x, va_arg(args, unsigned));
-}
 
 /* ---- steps ----
  *
@@ -309,7 +232,7 @@ static void *on_request_line(void *cls, const char *target, struct MHD_Connectio
     exchange_destroy(connection->exchange);
     connection->exchange = exchange_create(connection, mhd, target);
     connection->has_request = true;
-    library_opens(connection->exchange, target);
+    hs__leniency_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;
 }
@@ -610,14 +533,9 @@ enum { HEADER_BYTES_MAX = 65536 }; /* request line, headers, and a record of eac
 
 struct MHD_Daemon *hs__daemon_start(hs_server *server, int fd, size_t connections_max)
 {
+    struct MHD_OptionItem leniency[HS_LENIENCY_OPTIONS];
+    hs__leniency_options(server, leniency);
     const struct MHD_OptionItem items[] = {
-#if HS_MHD_IS_LENIENT
-        {MHD_OPTION_STRICT_FOR_CLIENT, !hs__mhd_0_9_75_runs(), NULL},
-#else
-        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL}, /* refuse what RFC 9112 allows to refuse */
-#endif
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_logs, server},
-        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)library_unescapes, server},
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
         {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
@@ -628,5 +546,6 @@ struct MHD_Daemon *hs__daemon_start(hs_server *server, int fd, size_t connection
         {MHD_OPTION_END, 0, NULL},
     };
     return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                            on_step, server, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
+                            on_step, server, MHD_OPTION_ARRAY, leniency, MHD_OPTION_ARRAY, items,
+                            MHD_OPTION_END);
 }

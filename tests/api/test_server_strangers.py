@@ -1,11 +1,13 @@
 """Hostile requests: ambiguous heads, pages of other sites, tokens of the wrong form."""
 import json
+import os
 import re
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, PATIENCE, read_all
+from conftest import HEADSCOPE, PATIENCE, preloading, read_all
 
 AFTER = b"GET /models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
@@ -122,6 +124,20 @@ def test_what_the_library_refuses_itself_is_one_answer_counted_and_logged(server
 def test_what_the_library_refuses_has_a_reason_in_json(server, request_, says):
     head, body = server.send(request_).split(b"\r\n\r\n", 1)
     assert b"application/problem+json" in head and says in json.loads(body)["detail"]
+
+
+@pytest.mark.parametrize(("way", "says"), [
+    ("head", "does not keep a head as it came|does not log the status of a request that it refuses, with the head's size known"),
+    ("version", "takes a head with two readings")])
+def test_a_library_that_behaves_otherwise_is_not_served_with(server, tmp_path, way, says):
+    """Its faults were known by the versions that have them. A new one could bring them back."""
+    if way == "version" and server.reads_chunks():
+        pytest.skip("this version is strict, whatever it calls itself")
+    library = preloading(Path(__file__).parents[1] / "faults" / "other_library.c", tmp_path / "other_library.so")
+    done = subprocess.run([HEADSCOPE, "serve", "--listen", "127.0.0.1:0"], env={**os.environ, **library, "OTHER_LIBRARY": way},
+                          capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 1 and not done.stdout
+    assert re.search(rf"libmicrohttpd \S+ ({says}), and this server could then read requests in another way", done.stderr)
 
 
 def test_many_query_arguments_are_answered(server):
