@@ -54,8 +54,9 @@ overload: packages-test $(BINARY) build/bench/load
 
 ## make bench           speed beside what the machine could do, into docs/explanation/performance.md; QUICK=1: a few minutes, printed
 QUICK ?=
-# Quick figures are printed from a folder of their own, and change no document.
-FIGURES := build$(if $(QUICK),/quick)
+# Quick figures and those of a busy machine are printed from a folder of their own, and change no document.
+PRINTED := $(QUICK)$(BUSY)
+FIGURES := build$(if $(PRINTED),/quick)
 build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)
 	$(say) CC $<
@@ -72,9 +73,9 @@ bench: packages-test $(BINARY) $(PASSES) build/bench/load
 	@mkdir -p $(FIGURES)
 	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) $(PASSES) build/bench/load --json $(FIGURES)/bench.json \
 	    $(if $(QUICK),--quick)
-	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(QUICK),,docs/explanation/performance.md)
+	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(PRINTED),,docs/explanation/performance.md)
 
-## make bench-peers     beside ONNX Runtime (npm), OpenVINO and PyTorch (PyPI), in one run; BUSY=1: in CPU time of one core; QUICK=1: one round, printed
+## make bench-peers     beside ONNX Runtime (npm), OpenVINO and PyTorch (PyPI), in one run; printed with BUSY=1: in CPU time of one core, QUICK=1: one round
 BUSY ?=
 PEERS := tests/bench/peers
 $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
@@ -96,7 +97,7 @@ bench-peers: packages-test $(BINARY) build/bench/engine_peer
 	@mkdir -p $(FIGURES)
 	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json $(FIGURES)/bench-peers.json \
 	    $$([ ! -e build/peers/installed ] || echo --python $(CURDIR)/build/peers/bin/python) $(if $(BUSY),--cpu-time) $(if $(QUICK),--quick)
-	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(QUICK),,docs/explanation/performance.md)
+	$(PYTHON) tests/bench/report.py $(FIGURES) $(if $(PRINTED),,docs/explanation/performance.md)
 
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell find $(FOLDERS) tests -name '*.[ch]' -not -path '*/node_modules/*')

@@ -122,6 +122,11 @@ def check(peers, tokens):
     return agree
 
 
+def ours_beside(name):
+    """Our program of the same precision."""
+    return "".join(["headscope", *(f", {precision}" for precision in ("bf16", "int8") if precision in name)])
+
+
 def ratio(theirs, ours):
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True)) if ours else None
 
@@ -147,15 +152,15 @@ def measure_rounds(peers, tokens, args):
 
 
 def measure_group(peers, cores, lengths, args):
-    """The rows of programs that run side by side: {cores, tokens, name, ms, ratio, ratio_int8, same_result, others}.
-    Ratios are theirs / ours, and theirs / ours in int8 where the CPU has that."""
+    """The rows of programs that run side by side: {cores, tokens, name, ms, ratio, same_result, others}.
+    A ratio is theirs / ours in the same precision, None where the CPU lacks that."""
     rows = []
     for tokens in lengths:
         agree = check(peers, tokens)
         times, others = measure_rounds(peers, tokens, args)
         rows += [{"cores": len(cores), "tokens": tokens, "name": name, "ms": statistics.median(theirs),
                   "best_ms": min(theirs), "same_result": agree[name], "others": others,
-                  "ratio": ratio(theirs, times["headscope"]), "ratio_int8": ratio(theirs, times.get("headscope, int8"))}
+                  "ratio": ratio(theirs, times.get(ours_beside(name)))}
                  for name, theirs in times.items()]
     return rows
 
@@ -174,7 +179,7 @@ def measure_engines(folder, graphs, args, cores, lengths):
     rows.sort(key=lambda row: row["tokens"])
     for row in rows:
         print(f"{row['cores']:5} {row['tokens']:6}   {row['name']:21} {row['ms']:9.1f} {row['best_ms']:9.1f} "
-              f"{row['ratio']:9.2f} {row['ratio_int8'] or math.nan:9.2f}"
+              f"{row['ratio'] or math.nan:9.2f}"
               f"{'' if row['same_result'] else '   RESULTS DIFFER'}", flush=True)
     return rows
 
@@ -189,7 +194,7 @@ def measure_shape(shape, args):
         for kind, graph in graphs.items():
             subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
                             *([kind] if kind != "fp32" else [])], check=True)
-        print(f"\n{shape}\ncores tokens   program                  median      best theirs / ours, / ours in int8")
+        print(f"\n{shape}\ncores tokens   program                  median      best theirs / ours in the same precision")
         return [{"model": shape, **row} for cores in ([CORES[:1], CORES] if len(CORES) > 1 and not args.cpu_time else [CORES[:1]])
                 for row in measure_engines(folder, graphs, args, cores, lengths)]
 
