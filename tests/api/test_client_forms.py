@@ -129,6 +129,7 @@ def test_forms_for_packages_of_pypi(tmp_path):
     """The tests that need pandas, anywidget or xarray, none of them skipped. Those for PyTorch are left out: PyPI's has gigabytes."""
     python = python_with(tmp_path, "pytest", "matplotlib", "jsonschema", "pandas", "anywidget", "xarray")
     tests = ["test_client_python.py::test_pandas", "test_client_python.py::test_pandas_of_experiments",
+             "test_client_python.py::test_a_table_in_place_of_texts_is_refused",
              "test_client_python.py::test_widget", "test_client_forms.py::test_xarray_names_every_axis",
              "test_comparison.py::test_a_comparison_as_tables_of_pandas", "test_figures.py::test_pandas_reads_the_numbers"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

@@ -417,6 +417,15 @@ def test_one_text_in_place_of_several_is_refused(client):
                 call(one)
 
 
+def test_a_table_in_place_of_texts_is_refused(client):
+    """Its elements are the names of its columns."""
+    frame = pytest.importorskip("pandas").DataFrame({"text": ["a b", "c d"]})
+    for call in (client.start_run, lambda texts: next(client.analyze_many(texts)), lambda texts: next(client.analyze_batch(texts))):
+        with pytest.raises(TypeError, match="texts is a table .DataFrame.; give one of its columns"):
+            call(frame)
+    assert [len(answer) for answer in client.analyze_many(frame["text"])] == [4, 4]
+
+
 def test_a_text_that_is_none_is_refused(client):
     with pytest.raises(TypeError, match="a text is a int; it must be a str, or a dict"):
         next(client.analyze_batch([3]))

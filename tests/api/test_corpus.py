@@ -960,6 +960,19 @@ def test_kubernetes_job_counts_every_shard_once(headscope, tmp_path):
     assert_same(tmp_path / "one", tmp_path / "report")
 
 
+def test_a_table_by_columns_is_no_text(headscope, tmp_path):
+    """Its columns are lists of texts, not of words."""
+    texts_of = [f"this is text number {i}" for i in range(50)]
+    for name, table in ("t.json", {"text": texts_of, "label": [0] * 50}), ("p.json", {"text": "one", "text_pair": texts_of}):
+        (tmp_path / name).write_text(json.dumps(table), encoding="utf-8")
+        done = corpus(headscope, tmp_path / name, "-o", tmp_path / "out")
+        assert done.returncode == 1 and "would be a word; words are in tokens, and each text is a record" in done.stderr
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "a text"}) + "\n" + json.dumps({"text": texts_of}) + "\n")
+    done = corpus(headscope, tmp_path / "rows.jsonl", "-o", tmp_path / "rows")
+    assert done.returncode == 0 and "rows.jsonl:2: element 0 of the list text would be a word" in done.stderr
+    assert report(tmp_path / "rows")["texts"] == 1
+
+
 def slurm_script(headscope, folder, *arguments, **more):
     (folder / "srun").write_text('#!/bin/sh\nexec "$@"\n')
     (folder / "srun").chmod(0o755)

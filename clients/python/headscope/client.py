@@ -427,9 +427,13 @@ def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _several(texts: Iterable[Any]) -> Iterable[Any]:
-    """Refuses one text in place of several: its characters would each be a text."""
+    """Refuses one text in place of several, whose characters would each be a text, and a table, which gives the names of
+    its columns."""
     if isinstance(texts, (str, bytes, Mapping)):
         raise TypeError(f"texts is a {type(texts).__name__}; it must be a list or another iterable of texts")
+    if hasattr(texts, "columns"):
+        raise TypeError(f"texts is a table ({type(texts).__name__}); give one of its columns, or its rows, as in pandas by "
+                        "texts.to_dict('records')")
     return texts
 
 

@@ -112,20 +112,47 @@ static const json_t *member_find(const json_t *object, const char *field)
     return NULL;
 }
 
+static bool has_white_space(const json_t *string)
+{
+    const char *bytes = json_string_value(string);
+    for (size_t i = 0; i < json_string_length(string); i++)
+        if (bytes[i] == ' ' || (bytes[i] >= '\t' && bytes[i] <= '\r'))
+            return true;
+    return false;
+}
+
+/* Checks that a list is the words of one text. Tables that are written by columns have a list of texts in
+ * place of it: its elements have white space, or its member is one that holds a text by default. */
+static hs_status words_check(const json_t *words, const char *field, bool is_default, hs__record_text *value)
+{
+    const json_t *word;
+    size_t i;
+    json_array_foreach(words, i, word)
+    {
+        if (json_is_string(word) && !is_default && !has_white_space(word))
+            continue;
+        snprintf(value->why, sizeof value->why,
+                 !json_is_string(word) ? "element %zu of %.64s is no string"
+                 : is_default
+                     ? "element %zu of the list %.64s would be a word; words are in tokens, and each text is "
+                       "a record"
+                     : "element %zu of %.64s is no word, for it has white space: each text is a record",
+                 i, field);
+        return HS_BAD_REQUEST;
+    }
+    return HS_OK;
+}
+
 /* Joins a list of words with one space. *ret_copy owns the text. */
-static hs_status words_find(const json_t *words, const char *field, hs_text *ret_text, char **ret_copy,
-                            hs__record_text *value)
+static hs_status words_find(const json_t *words, const char *field, bool is_default, hs_text *ret_text,
+                            char **ret_copy, hs__record_text *value)
 {
     const json_t *word;
     size_t i, n = 0;
-    json_array_foreach(words, i, word)
-    {
-        if (!json_is_string(word)) {
-            snprintf(value->why, sizeof value->why, "element %zu of %.64s is no string", i, field);
-            return HS_BAD_REQUEST;
-        }
-        n += json_string_length(word) + 1;
-    }
+    const hs_status st = words_check(words, field, is_default, value);
+    if (st)
+        return st;
+    json_array_foreach(words, i, word) n += json_string_length(word) + 1;
     char *to = *ret_copy = malloc(n + 1);
     if (!to)
         return HS_NO_MEMORY;
@@ -152,15 +179,18 @@ static hs_status unread_refuse(const json_t *object, const hs__input_format *giv
     return HS_BAD_REQUEST;
 }
 
-/* Finds the second text of an object. */
-static hs_status pair_find(const json_t *object, const hs__input_format *given, hs__record_text *ret)
+/* Finds the second text of an object. It may be a list of words if its member is named, or if the text is
+ * one. */
+static hs_status pair_find(const json_t *object, const hs__input_format *given, bool text_is_list,
+                           hs__record_text *ret)
 {
     const char *field = hs__pair_field_of(given);
     const json_t *value = *field ? member_find(object, field) : NULL;
     if (!*given->pair_field && !given->has_target && (!value || json_is_null(value)))
         return HS_OK;
     if (json_is_array(value))
-        return words_find(value, field, &ret->pair, &ret->copies[1], ret);
+        return words_find(value, field, !*given->pair_field && !text_is_list, &ret->pair, &ret->copies[1],
+                          ret);
     if (!json_is_string(value)) {
         snprintf(ret->why, sizeof ret->why, "no second text: %.64s must be a string or a list of strings",
                  field);
@@ -192,11 +222,17 @@ static hs_status json_find(const hs__input_format *given, const char *record, si
     const json_t *value = is_object ? value_find(ret->json, field) : ret->json;
     hs_status st = is_object && !*field ? unread_refuse(ret->json, given, ret) : HS_OK;
     if (!st && (is_object || *given->pair_field || given->has_target))
-        st = pair_find(ret->json, given, ret);
+        st = pair_find(ret->json, given, is_object && json_is_array(value), ret);
     if (st)
         return st;
-    if (is_object && json_is_array(value))
-        return words_find(value, *field ? field : "tokens", &ret->text, &ret->copies[0], ret);
+    if (is_object && json_is_array(value)) {
+        const bool is_default = !*field && value == json_object_get(ret->json, "text");
+        return words_find(value,
+                          *field       ? field
+                          : is_default ? "text"
+                                       : "tokens",
+                          is_default, &ret->text, &ret->copies[0], ret);
+    }
     if (!json_is_string(value)) {
         snprintf(ret->why, sizeof ret->why,
                  is_object ? "an object without a %.64s that is a string or a list of strings"

@@ -16,9 +16,10 @@ typedef struct hs__record_text {
 
 /* Finds the text of a record, and its second text if there is one. given names them in JSON objects: without
  * a field the text is text, or else tokens; without a pair_field the second text may be missing or null. The
- * layout names the columns of a row. A list of strings is a text of words.
- * HS_BAD_REQUEST: there is none; ret_value->why is the reason. HS_NO_MEMORY. The record must outlive the
- * value. Call hs__record_text_finish after a failure too. The texts may be invalid UTF-8. */
+ * layout names the columns of a row. A list of strings is a text of words in tokens and in a field that is
+ * named; elsewhere, and if an element has white space, it is refused. HS_BAD_REQUEST: there is none;
+ * ret_value->why is the reason. HS_NO_MEMORY. The record must outlive the value. Call hs__record_text_finish
+ * after a failure too. The texts may be invalid UTF-8. */
 HS_MUST_USE hs_status hs__record_text_find(const hs__record_layout *layout, const hs__input_format *given,
                                            const char *record, size_t n_bytes, hs__record_text *ret_value);
 
