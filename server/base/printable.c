@@ -48,20 +48,25 @@ size_t hs__unprintable(const char *text)
     return unprintable_read(text, &number);
 }
 
-const char *hs__printable(const char *text, char *ret_text, size_t n_ret)
+const char *hs__printable_bytes(const char *text, size_t n, char *ret_text, size_t n_ret)
 {
     char *out = ret_text;
-    while (*text && (size_t)(out - ret_text) + ESCAPED_BYTES < n_ret) {
+    for (const char *end = text + n; text < end && (size_t)(out - ret_text) + ESCAPED_BYTES < n_ret;) {
         uint32_t number;
-        const size_t n = unprintable_read(text, &number);
-        if (n)
-            out += sprintf(out, "\\u%04x", (unsigned)number);
+        const size_t n_hidden = *text ? unprintable_read(text, &number) : 1;
+        if (n_hidden)
+            out += sprintf(out, "\\u%04x", (unsigned)(*text ? number : 0));
         else
             *out++ = *text;
-        text += n ? n : 1;
+        text += n_hidden ? n_hidden : 1;
     }
     *out = '\0';
     return ret_text;
+}
+
+const char *hs__printable(const char *text, char *ret_text, size_t n_ret)
+{
+    return hs__printable_bytes(text, strlen(text), ret_text, n_ret);
 }
 
 void hs__print(FILE *out, const char *format, ...)

@@ -10,6 +10,8 @@
 
 /* Copies text with such characters escaped. Truncates the copy to n_ret >= 1 bytes and returns ret_text. */
 const char *hs__printable(const char *text, char *ret_text, size_t n_ret);
+/* The same of n bytes, before a byte 0, with U+0000 among the characters that are escaped. */
+const char *hs__printable_bytes(const char *text, size_t n, char *ret_text, size_t n_ret);
 
 /* Returns the bytes of such a character at the beginning of text; 0 if there is none. */
 size_t hs__unprintable(const char *text);

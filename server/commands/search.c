@@ -75,7 +75,9 @@ static const hs_option search_table[] = {
 
 static const char *printable(const json_t *string, char *ret, size_t n_ret)
 {
-    return hs__printable(json_is_string(string) ? json_string_value(string) : "", ret, n_ret);
+    return json_is_string(string)
+               ? hs__printable_bytes(json_string_value(string), json_string_length(string), ret, n_ret)
+               : hs__printable("", ret, n_ret);
 }
 
 static void place_print(const json_t *found)

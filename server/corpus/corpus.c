@@ -3,6 +3,7 @@
 
 #include "model/base/utf8.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Limits on the text of an example, for very long words: otherwise the window bounds it. Long texts have the
@@ -33,21 +34,25 @@ static span span_of(const hs_encoding *encoding, uint8_t which, bool is_inside)
     return s;
 }
 
-/* Copies a span of a text of so many tokens. Returns NULL if memory is short. */
-static char *span_copy(const hs_text *body, size_t n_tokens, span s)
+/* Copies a span of a text of so many tokens. Its bytes are NULL if memory is short. */
+static hs_text span_copy(const hs_text *body, size_t n_tokens, span s)
 {
     const size_t n_before = hs_utf8_offset(body->bytes, body->n_bytes, s.first);
     const char *from = body->bytes + n_before;
     const size_t n_long = n_tokens * REACHED_TOKEN_BYTES, n_left = body->n_bytes - n_before;
     const size_t n_most = n_long > REACHED_BYTES ? n_long : REACHED_BYTES;
-    const size_t n = hs_utf8_whole(from, strnlen(from, n_left < n_most ? n_left : n_most)); /* to a NUL */
-    return strndup(from, hs_utf8_offset(from, n, s.end - s.first));
+    const size_t n =
+        hs_utf8_offset(from, hs_utf8_whole(from, n_left < n_most ? n_left : n_most), s.end - s.first);
+    char *copy = malloc(n + 1);
+    if (copy)
+        memcpy(copy, from, n);
+    return (hs_text){copy, n};
 }
 
 hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
 {
     const hs__record_text *body = &text->body;
-    if (text->reached)
+    if (text->reached.bytes)
         return HS_OK;
     const hs_encoding *own = &text->encoding, *source = text->source.n_tokens ? &text->source : NULL;
     const hs_encoding *of_first = source ? source : own;
@@ -59,7 +64,7 @@ hs_status hs__text_reach(hs__text *text, bool cuts_left, hs_error *err)
         text->reached_pair = span_copy(&body->pair, text->encoding.n_tokens, second);
         text->reached_pair_first = second.first;
     }
-    return text->reached && (text->reached_pair || !body->pair.bytes)
+    return text->reached.bytes && (text->reached_pair.bytes || !body->pair.bytes)
                ? HS_OK
                : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }

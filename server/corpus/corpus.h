@@ -122,8 +122,8 @@ typedef struct hs__text {
     hs_syntax_text words;  /* owned */
     hs__sentence sentence; /* owned, until all counters have seen the text */
 
-    char *reached;                  /* up to its last token; NULL: no counter needs it; owned */
-    char *reached_pair;             /* the same of the second text, or target; NULL: there is none; owned */
+    hs_text reached;                /* up to its last token; NULL: no counter needs it; owned */
+    hs_text reached_pair;           /* the same of the second text, or target; NULL: there is none; owned */
     uint32_t reached_first;         /* code points of the text before it, */
     uint32_t reached_pair_first;    /* and of the second text */
     bool sampled;                   /* set by examples: it may become one */

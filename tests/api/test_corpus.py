@@ -960,6 +960,30 @@ def test_kubernetes_job_counts_every_shard_once(headscope, tmp_path):
     assert_same(tmp_path / "one", tmp_path / "report")
 
 
+def test_texts_are_whole_behind_a_nul(headscope, tmp_path):
+    """In examples, figures of one text, searches and comparisons, in a merged run and in one that goes on."""
+    lines = ["before\0after and more words", "words\0or less", "\0more words"]
+    ndjson(tmp_path / "in", lines)
+    options = ["--search-texts", "9", "--examples", "3", "--special-tokens", "mask"]
+    for part in range(2):
+        assert corpus(headscope, tmp_path / "in", "-o", tmp_path / f"{part}", "--shard", f"{part}/2", *options).returncode == 0
+    done = merge(headscope, tmp_path / "0", tmp_path / "1", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    assert sorted(text["text"] for text in said["examples"]["texts"]) == sorted(lines)
+    first = said["examples"]["texts"][0]["text"]
+    answer = json.loads(subprocess.run([headscope, "analyze", "-"], input=first.encode(), capture_output=True, check=True).stdout)
+    assert said["one_text"]["tokens"] == answer["tokens"]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "\0" not in page and "> before␀after and more words <a" in page and "text=before%00after%20and" in page
+    found = json.loads(subprocess.run(command(headscope, "search", "--head", "2.1", "--of", "similarity", "--format", "json", tmp_path / "out"),
+                                      capture_output=True, check=True).stdout)
+    assert {pair["body"] for pair in found["pairs"]} <= set(lines) and found["pairs"]
+    shown = subprocess.run(command(headscope, "search", "--head", "2.1", "--of", "similarity", tmp_path / "out"), capture_output=True, check=True)
+    assert b"before\\u0000after and more words" in shown.stdout
+    assert subprocess.run(command(headscope, "report", tmp_path / "out", tmp_path / "0", "-o", tmp_path / "both"), check=False).returncode == 0
+
+
 def test_a_table_by_columns_is_no_text(headscope, tmp_path):
     """Its columns are lists of texts, not of words."""
     texts_of = [f"this is text number {i}" for i in range(50)]

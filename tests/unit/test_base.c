@@ -46,6 +46,7 @@ START_TEST(characters_that_terminals_obey_are_escaped)
     ck_assert_uint_eq(hs__unprintable("a"), 0);
     ck_assert_uint_eq(hs__unprintable(""), 0);
     /* Each character needs space for an escape and the end. */
+    ck_assert_str_eq(hs__printable_bytes("a\0b", 3, out, sizeof out), "a\\u0000b");
     ck_assert_str_eq(hs__printable("ab", out, 7), "a");
     ck_assert_str_eq(hs__printable("ab", out, 6), "");
     ck_assert_str_eq(hs__printable("\x1b\x1b", out, 12), "\\u001b");

@@ -69,7 +69,7 @@ def page_of(answer: Analysis) -> str:
     texts = [answer.request[name] for name in ("text", "text_pair") if name in answer.request]
     text = " | ".join(texts) or " ".join(readable(answer.tokens))
     page = string.Template(_PAGE.read_text(encoding="utf-8"))
-    return page.substitute(title=html.escape(f"headscope: {answer.model}"), text=html.escape(text), maps="\n".join(parts),
+    return page.substitute(title=html.escape(f"headscope: {answer.model}"), text=html.escape(text.replace("\0", "␀")), maps="\n".join(parts),
                            script=WIDGET.read_text(encoding="utf-8") + _MODEL)
 
 

@@ -64,8 +64,8 @@ static example_sample *sample_create(size_t n_maps)
 
 static void example_finish(hs__example *example)
 {
-    free(example->text);
-    free(example->pair);
+    free((void *)example->text.bytes);
+    free((void *)example->pair.bytes);
     free(example->figures);
     *example = (hs__example){0};
 }
@@ -113,15 +113,21 @@ static void sample_add(example_sample *sample, hs__example *example)
 
 /* ---- checkpoint; NAN is null ---- */
 
+/* Returns a text as JSON; NULL if there is none. */
+static json_t *text_json(const hs_text *text)
+{
+    return text->bytes ? json_stringn(text->bytes, text->n_bytes) : NULL;
+}
+
 static json_t *example_save(const hs__example *example, size_t n_figures)
 {
     json_t *figures = json_array();
     for (size_t k = 0; k < n_figures; k++)
         json_array_append_new(figures, isfinite(example->figures[k]) ? json_real((double)example->figures[k])
                                                                      : json_null());
-    return json_pack("{sI sI sI ss ss* so}", "number", (json_int_t)example->number, "file",
-                     (json_int_t)example->file, "line", (json_int_t)example->line, "text", example->text,
-                     "text_pair", example->pair, "figures", figures);
+    return json_pack("{sI sI sI so so* so}", "number", (json_int_t)example->number, "file",
+                     (json_int_t)example->file, "line", (json_int_t)example->line, "text",
+                     text_json(&example->text), "text_pair", text_json(&example->pair), "figures", figures);
 }
 
 static json_t *sample_json(example_sample *sample)
@@ -138,23 +144,33 @@ static json_t *sample_json(example_sample *sample)
     return saved;
 }
 
+/* Copies a text of a checkpoint. Its bytes are NULL if memory is short. */
+static hs_text text_load(const char *bytes, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (copy)
+        memcpy(copy, bytes, n);
+    return (hs_text){copy, n};
+}
+
 static hs_status example_load(example_sample *sample, json_t *saved, size_t n_files, hs_error *err)
 {
     const size_t n = sample->n_maps * HS__EXAMPLE_FIGURES;
     json_int_t number, file, line;
     const char *text, *pair = NULL;
+    size_t n_text, n_pair = 0;
     json_t *figures;
-    if (json_unpack(saved, "{sI sI sI ss s?s so}", "number", &number, "file", &file, "line", &line, "text",
-                    &text, "text_pair", &pair, "figures", &figures) ||
+    if (json_unpack(saved, "{sI sI sI ss% s?s% so}", "number", &number, "file", &file, "line", &line, "text",
+                    &text, &n_text, "text_pair", &pair, &n_pair, "figures", &figures) ||
         json_array_size(figures) != n || number < 0 || line < 0 || file < 0 || (uint64_t)file >= n_files)
         return hs_fail(err, HS_INVALID, "the saved example texts are damaged");
     hs__example example = {.number = (uint64_t)number,
                            .file = (uint32_t)file,
                            .line = (uint64_t)line,
-                           .text = strdup(text),
-                           .pair = pair ? strdup(pair) : NULL,
+                           .text = text_load(text, n_text),
+                           .pair = pair ? text_load(pair, n_pair) : (hs_text){0},
                            .figures = malloc(n * sizeof(float))};
-    if (!example.text || (pair && !example.pair) || !example.figures) {
+    if (!example.text.bytes || (pair && !example.pair.bytes) || !example.figures) {
         example_finish(&example);
         return hs_fail(err, HS_NO_MEMORY, "no memory for example texts");
     }
@@ -282,15 +298,13 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 }
 
 /* Cuts a text that is too long, between characters, and gives its memory back. */
-static char *text_cut(char *text)
+static hs_text text_cut(hs_text text)
 {
-    if (!text || strlen(text) <= TEXT_BYTES_MAX)
+    if (text.n_bytes <= TEXT_BYTES_MAX)
         return text;
-    text[hs_utf8_whole(text, TEXT_BYTES_MAX)] = '\0';
-    char *shorter = realloc(text, TEXT_BYTES_MAX + 1);
-    if (shorter)
-        text = shorter;
-    return text;
+    const size_t n = hs_utf8_whole(text.bytes, TEXT_BYTES_MAX);
+    const char *shorter = realloc((void *)text.bytes, n + 1);
+    return (hs_text){shorter ? shorter : text.bytes, n};
 }
 
 static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
@@ -308,7 +322,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                .pair = text_cut(t->reached_pair),
                                .figures = w->figures[k]};
         w->figures[k] = NULL;
-        t->reached = t->reached_pair = NULL;
+        t->reached = t->reached_pair = (hs_text){0};
         sample_add(w->sample, &example);
     }
     return HS_OK;
@@ -373,9 +387,9 @@ static json_t *example_json(const hs__example *example, json_t *file, const char
 {
     const uint64_t window = example->number / HS__WINDOW_NUMBERS;
     json_t *json =
-        json_pack("{sI sO sI ss ss*}", "number", (json_int_t)(example->number % HS__WINDOW_NUMBERS), "file",
-                  file ? file : json_null(), "line", (json_int_t)example->line, "text", example->text, second,
-                  example->pair);
+        json_pack("{sI sO sI so so*}", "number", (json_int_t)(example->number % HS__WINDOW_NUMBERS), "file",
+                  file ? file : json_null(), "line", (json_int_t)example->line, "text",
+                  text_json(&example->text), second, text_json(&example->pair));
     if (window)
         json_object_set_new(json, "window", json_integer((json_int_t)window));
     return json;
@@ -400,18 +414,19 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 
 /* ---- report.html ---- */
 
-/* The beginning of a text: at most `most` bytes, whole characters. */
-static void beginning_write(FILE *out, const char *text, size_t most)
+/* Returns a string as a text; an empty one if it is none. */
+static hs_text text_of(const json_t *string)
 {
-    char start[128];
-    size_t n = strlen(text);
-    if (n > most)
-        for (n = most; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
-            n--;
-    memcpy(start, text, n);
-    start[n] = '\0';
-    hs__html_text(out, start);
-    fputs(text[n] ? "…" : "", out);
+    return json_is_string(string) ? (hs_text){json_string_value(string), json_string_length(string)}
+                                  : (hs_text){"", 0};
+}
+
+/* The beginning of a text: at most `most` bytes, whole characters. */
+static void beginning_write(FILE *out, hs_text text, size_t most)
+{
+    const size_t n = text.n_bytes > most ? hs_utf8_whole(text.bytes, most) : text.n_bytes;
+    hs__html_bytes(out, text.bytes, n);
+    fputs(n < text.n_bytes ? "…" : "", out);
 }
 
 static void extremes_write(const json_t *report, const char *side, const char *figure, size_t l, size_t h,
@@ -428,8 +443,7 @@ static void extremes_write(const json_t *report, const char *side, const char *f
         fprintf(out, "<a href=\"#text-%zu\" data-head=\"%zu\">%.3g · line %lld: ", i, h,
                 json_number_value(json_array_get(extreme, 1)),
                 (long long)json_integer_value(json_object_get(text, "line")));
-        const char *words = json_string_value(json_object_get(text, "text"));
-        beginning_write(out, words ? words : "", 48);
+        beginning_write(out, text_of(json_object_get(text, "text")), 48);
         fputs("</a><br>", out);
     }
     fputs("</td>", out);
@@ -461,13 +475,14 @@ static void links_write(const hs__drawing *d, hs__indices at, FILE *out)
 }
 
 /* Writes a text as the value of a query. */
-static void percent_write(FILE *out, const char *text)
+static void percent_write(FILE *out, hs_text text)
 {
-    for (; *text; text++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~", *text))
-            putc(*text, out);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
+    for (size_t i = 0; i < text.n_bytes; i++)
+        if (memchr(plain, text.bytes[i], sizeof plain - 1))
+            putc(text.bytes[i], out);
         else
-            fprintf(out, "%%%02X", (unsigned char)*text);
+            fprintf(out, "%%%02X", (unsigned char)text.bytes[i]);
 }
 
 /* Writes the options that decide a text's tokens, as the viewer has them in its address. */
@@ -480,28 +495,28 @@ static void options_write(const json_t *report, FILE *out)
                    {"tlang=", "provenance.options.target_language", false},
                    {"prompt=%3D", "provenance.options.prompt_name", true}}; /* "=": none */
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *value = json_string_value(hs__report_value(report, options[i].path, (hs__indices){0}));
-        if (value || options[i].always)
+        const json_t *value = hs__report_value(report, options[i].path, (hs__indices){0});
+        if (json_is_string(value) || options[i].always)
             fprintf(out, "&amp;%s", options[i].parameter);
-        percent_write(out, value ? value : "");
+        percent_write(out, text_of(value));
     }
     if (json_is_true(hs__report_value(report, "provenance.options.split_special_tokens", (hs__indices){0})))
         fputs("&amp;literal=1", out);
 }
 
-/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
-static void viewer_link(const json_t *report, const char *text, const char *pair, FILE *out)
+/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. The
+ * bytes of pair are NULL if there is none. */
+static void viewer_link(const json_t *report, hs_text text, hs_text pair, FILE *out)
 {
     const char *stack =
         json_string_value(hs__report_value(report, "provenance.options.stack", (hs__indices){0}));
     const bool decodes = stack && strcmp(stack, "encoder") != 0;
     const json_t *layers = hs__report_value(report, "layers", (hs__indices){0});
-    const char *model =
-        json_string_value(hs__report_value(report, "provenance.model.name", (hs__indices){0}));
+    const json_t *model = hs__report_value(report, "provenance.model.name", (hs__indices){0});
     const char *center =
         json_string_value(hs__report_value(report, "provenance.options.center", (hs__indices){0}));
     fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
-    percent_write(out, model ? model : "");
+    percent_write(out, text_of(model));
     options_write(report, out);
     fprintf(out, "%s&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
             center && !strcmp(center, "text") ? "&amp;center=1" : "",
@@ -511,9 +526,9 @@ static void viewer_link(const json_t *report, const char *text, const char *pair
     percent_write(out, text);
     if (decodes)
         fprintf(out, "&amp;stack=%s", strcmp(stack, "cross") ? "decoder" : "cross");
-    if (pair)
+    if (pair.bytes)
         fputs(decodes ? "&amp;target=" : "&amp;pair=", out);
-    percent_write(out, pair ? pair : "");
+    percent_write(out, pair);
     fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
 }
 
@@ -524,16 +539,17 @@ static void texts_write(const json_t *report, FILE *out)
     fputs("<ol class=\"texts\">\n", out);
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const json_t *text = json_array_get(texts, i);
-        const char *words = json_string_value(json_object_get(text, "text")),
-                   *target = json_string_value(json_object_get(text, "text_target")),
-                   *pair = target ? target : json_string_value(json_object_get(text, "text_pair"));
+        const json_t *target = json_object_get(text, "text_target"),
+                     *second = target ? target : json_object_get(text, "text_pair");
+        const hs_text words = text_of(json_object_get(text, "text")),
+                      pair = second ? text_of(second) : (hs_text){0};
         fprintf(out, "<li id=\"text-%zu\"><b>line %lld</b> ", i,
                 (long long)json_integer_value(json_object_get(text, "line")));
-        hs__html_text(out, words ? words : "");
-        fputs(pair ? " | " : "", out);
-        hs__html_text(out, pair ? pair : "");
+        hs__html_bytes(out, words.bytes, words.n_bytes);
+        fputs(pair.bytes ? " | " : "", out);
+        hs__html_bytes(out, pair.bytes, pair.n_bytes);
         putc(' ', out);
-        viewer_link(report, words ? words : "", pair, out);
+        viewer_link(report, words, pair, out);
         fputs("</li>\n", out);
     }
     fputs("</ol>\n", out);

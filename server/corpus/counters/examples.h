@@ -18,8 +18,8 @@ typedef struct hs__example {
     uint64_t number; /* hs__text_number */
     uint32_t file;
     uint64_t line;
-    char *text;     /* UTF-8, up to the last token; owned */
-    char *pair;     /* the same of its second text; NULL: there is none; owned */
+    hs_text text;   /* UTF-8, up to the last token; owned */
+    hs_text pair;   /* the same of its second text; NULL: there is none; owned */
     float *figures; /* [l][h][HS__EXAMPLE_FIGURES]; owned */
 } hs__example;
 

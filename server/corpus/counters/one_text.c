@@ -230,14 +230,12 @@ static hs_status example_encode(const hs__corpus_job *job, const hs__example *ex
     const hs_encode_options options = {.tokens_max = n,
                                        .split_special_tokens = job->settings.fields.split_special_tokens,
                                        .language = job->settings.fields.source_language};
-    const hs_text text = {example->text, strlen(example->text)},
-                  pair = {example->pair, example->pair ? strlen(example->pair) : 0};
     size_t n_prompt;
     *ret_source = (hs_encoding){0};
     if (job->encoder)
-        return hs__decoder_texts_encode(job, &text, &pair, n, ret_source, ret, err);
-    return hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &text,
-                            pair.bytes ? &pair : NULL, &options, ret, &n_prompt, err);
+        return hs__decoder_texts_encode(job, &example->text, &example->pair, n, ret_source, ret, err);
+    return hs_prompt_encode(hs_model_tokenizer(job->model), job->settings.fields.prompt, &example->text,
+                            example->pair.bytes ? &example->pair : NULL, &options, ret, &n_prompt, err);
 }
 
 /* Analyses the beginning of a text, at most TOKENS_MAX tokens. *ret is NULL if the text cannot be encoded.

@@ -242,7 +242,7 @@ hs_status hs__comparison_add(hs__comparison *c, const char *name, const char *by
     if (c->n == HS__COMPARED_RUNS_MAX)
         return hs_fail(err, HS_TOO_LARGE, "at most %d runs can be compared", HS__COMPARED_RUNS_MAX);
     json_t *report;
-    if (hs_json_load(bytes, n_bytes, JSON_REJECT_DUPLICATES, &report, &why) == HS_NO_MEMORY)
+    if (hs_json_load(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &report, &why) == HS_NO_MEMORY)
         return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
     const hs_status st =
         report ? run_read(c, &run, name, report, err)

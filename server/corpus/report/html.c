@@ -4,15 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-void hs__html_text(FILE *out, const char *text)
+void hs__html_bytes(FILE *out, const char *bytes, size_t n)
 {
-    for (; *text; text++) {
-        const char *entity = hs_xml_entity(*text);
+    for (size_t i = 0; i < n; i++) {
+        const char *entity = bytes[i] ? hs_xml_entity(bytes[i]) : "␀";
         if (entity)
             fputs(entity, out);
         else
-            putc(*text, out);
+            putc(bytes[i], out);
     }
+}
+
+void hs__html_text(FILE *out, const char *text)
+{
+    hs__html_bytes(out, text, strlen(text));
 }
 
 void hs__count_write(FILE *out, uint64_t n)
@@ -54,8 +59,10 @@ static void value_write(FILE *out, const json_t *value, const char *otherwise)
 {
     if (json_is_integer(value))
         hs__count_write(out, (uint64_t)json_integer_value(value));
+    else if (json_is_string(value))
+        hs__html_bytes(out, json_string_value(value), json_string_length(value));
     else
-        hs__html_text(out, json_is_string(value) ? json_string_value(value) : otherwise);
+        hs__html_text(out, otherwise);
 }
 
 void hs__cells_write(FILE *out, const hs__column *columns, size_t n_columns, const json_t *row,

@@ -9,6 +9,8 @@
 
 /* Writes text or an attribute of HTML, with & < > " escaped. */
 void hs__html_text(FILE *out, const char *text);
+/* The same of n bytes. U+0000, which HTML cannot hold, becomes its symbol. */
+void hs__html_bytes(FILE *out, const char *bytes, size_t n);
 
 /* A column of a table of numbers. */
 typedef struct hs__column {

@@ -175,7 +175,7 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     const size_t refusals = hs_json_refusals();
     hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &results->stats, &why);
     json_t *json = NULL;
-    if (!st && hs_json_load(text, n_text, 0, &json, NULL) == HS_NO_MEMORY)
+    if (!st && hs_json_load(text, n_text, JSON_ALLOW_NUL, &json, NULL) == HS_NO_MEMORY)
         st = HS_NO_MEMORY;
     if (!st && !results_read(results, json, &bad, &n_files))
         st = hs_fail(&why, HS_INVALID, "the file is damaged: start again in another folder");

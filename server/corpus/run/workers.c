@@ -365,8 +365,8 @@ static void text_finish(const corpus_worker *worker, hs__text *t)
     for (size_t c = 0; c < hs__n_counters; c++)
         if (counter_at(worker, c)->text_end)
             hs__counters[c]->text_end(worker->states[c], t);
-    free(t->reached);
-    free(t->reached_pair);
+    free((void *)t->reached.bytes);
+    free((void *)t->reached_pair.bytes);
     hs_encoding_finish(&t->source);
     hs_encoding_finish(&t->encoding);
 }

@@ -408,7 +408,7 @@ static json_t *string_json(sqlite3 *db, const char *sql, int number)
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
         sqlite3_bind_int(s, 1, number);
         const char *found = sqlite3_step(s) == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
-        string = found ? json_string(found) : NULL;
+        string = found ? json_stringn(found, (size_t)sqlite3_column_bytes(s, 0)) : NULL;
     }
     sqlite3_finalize(s);
     if (!string && sqlite3_errcode(db) == SQLITE_NOMEM)
@@ -429,7 +429,7 @@ static json_t *token_json(sqlite3 *db, const text *t, size_t i)
 static json_t *column_json(sqlite3_stmt *row, int column)
 {
     const char *string = (const char *)sqlite3_column_text(row, column);
-    json_t *json = string ? json_string(string) : NULL;
+    json_t *json = string ? json_stringn(string, (size_t)sqlite3_column_bytes(row, column)) : NULL;
     if (!string && sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM)
         return NULL;
     return json ? json : json_string("(not UTF-8)");

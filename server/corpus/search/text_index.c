@@ -308,15 +308,10 @@ static size_t body_max(const hs__text_index_options *o)
 
 /* Returns the bytes of a text that are kept: all, or as many characters as fit. A token may stand for any
  * number of characters, so the size of a text would have no bound. */
-static size_t body_bytes(const hs__text_index *index, const char *body)
+static int body_bytes(const hs__text_index *index, const hs_text *body)
 {
-    const size_t n = strlen(body);
-    size_t kept = body_max(&index->options);
-    if (n <= kept)
-        return n;
-    while (kept && ((unsigned char)body[kept] & 0xc0) == 0x80)
-        kept--;
-    return kept;
+    const size_t most = body_max(&index->options);
+    return (int)(body->n_bytes <= most ? body->n_bytes : hs_utf8_whole(body->bytes, most));
 }
 
 /* Where a text begins in the body, and the code points that it lost before. */
@@ -330,13 +325,19 @@ static uint32_t place_in_body(const origin *text, uint32_t at)
     return text->in_body + (at > text->n_before ? at - text->n_before : 0);
 }
 
-/* Returns the text, or both with a line end between; the caller frees it. NULL if memory is short. */
-static char *body_make(const hs__indexed_text *text)
+/* Returns the text, or both with a line end between; the caller frees its bytes. NULL if memory is short. */
+static hs_text body_make(const hs__indexed_text *text)
 {
-    char *body;
-    if (!text->pair)
-        return strdup(text->body);
-    return asprintf(&body, "%s\n%s", text->body, text->pair) < 0 ? NULL : body;
+    const hs_text *first = &text->body, *second = &text->pair;
+    char *body = malloc(first->n_bytes + second->n_bytes + 1);
+    if (!body)
+        return (hs_text){0};
+    memcpy(body, first->bytes, first->n_bytes);
+    if (!second->bytes)
+        return (hs_text){body, first->n_bytes};
+    body[first->n_bytes] = '\n';
+    memcpy(body + first->n_bytes + 1, second->bytes, second->n_bytes);
+    return (hs_text){body, first->n_bytes + 1 + second->n_bytes};
 }
 
 static void text_add(hs__text_index *index, const hs__indexed_text *text)
@@ -344,18 +345,18 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     const hs_encoding *e = text->encoding;
     const origin origins[2] = {
         {0, text->n_before},
-        {(uint32_t)hs_utf8_count(text->body, strlen(text->body)) + 1, text->n_before_pair}};
-    char *body = body_make(text);
+        {(uint32_t)hs_utf8_count(text->body.bytes, text->body.n_bytes) + 1, text->n_before_pair}};
+    const hs_text body = body_make(text);
     hs__index_token *tokens = calloc(e->n_tokens, sizeof *tokens);
     sqlite3_stmt *s = index->store.statements[ADD_TEXT];
-    if (!tokens || !body) {
+    if (!tokens || !body.bytes) {
         hs__store_note(&index->store, SQLITE_NOMEM);
         free(tokens);
-        free(body);
+        free((void *)body.bytes);
         return;
     }
     for (size_t i = 0; i < e->n_tokens; i++) {
-        const origin *from = &origins[text->pair && e->texts[i]];
+        const origin *from = &origins[text->pair.bytes && e->texts[i]];
         tokens[i] = (hs__index_token){.id = e->ids[i]};
         if (!e->special[i]) {
             tokens[i].start = place_in_body(from, e->starts[i]);
@@ -370,13 +371,12 @@ static void text_add(hs__text_index *index, const hs__indexed_text *text)
     sqlite3_bind_int64(s, 1, (sqlite3_int64)text->number);
     sqlite3_bind_text(s, 2, text->file, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
-    sqlite3_bind_text(s, 4, body, (int)body_bytes(index, body), SQLITE_STATIC);
+    sqlite3_bind_text(s, 4, body.bytes, body_bytes(index, &body), SQLITE_STATIC);
     sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
-    sqlite3_bind_text(s, 6, text->source, text->source ? (int)body_bytes(index, text->source) : 0,
-                      SQLITE_STATIC);
+    sqlite3_bind_text(s, 6, text->source.bytes, body_bytes(index, &text->source), SQLITE_STATIC);
     hs__store_step(&index->store, ADD_TEXT);
     free(tokens);
-    free(body);
+    free((void *)body.bytes);
 }
 
 static void maps_add(hs__text_index *index, uint64_t number, const hs__index_maps *maps)

@@ -114,11 +114,12 @@ bool hs__text_index_wants(const hs__text_index *index, uint64_t number);
 
 typedef struct hs__indexed_text {
     uint64_t number, line;
-    const char *file, *body;
+    const char *file;
+    hs_text body;
     uint32_t n_before; /* code points of the text before body */
-    const char *pair;  /* the second text, which is kept behind body and a line end; NULL: there is none */
+    hs_text pair;      /* the second text, which is kept behind body and a line end; NULL: there is none */
     uint32_t n_before_pair;
-    const char *source; /* of a decoder: the text that its encoder reads; NULL: there is none */
+    hs_text source; /* of a decoder: the text that its encoder reads; NULL: there is none */
     const hs_encoding *encoding;
     size_t first;                  /* token that labels begin at */
     const hs__token_label *labels; /* [n_labels], or NULL */
