@@ -55,17 +55,16 @@ void hs__profile_normalize(float *profile, size_t n_tokens);
 size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
                         hs_segment *ret_segments);
 
-/* Returns ln x for normal x > 0, within 3e-7 relative; finite for 0. Vectorises: x = 2^e m with m in
+/* Returns ln x for normal x > 0, within 3e-7 relative; finite for 0 and -0. Vectorises: x = 2^e m with m in
  * [sqrt(1/2), sqrt(2)), and ln m = 2 artanh((m - 1) / (m + 1)) by its Taylor series. */
 static inline float hs__log(float x)
 {
-    int32_t bits;
+    uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    const int32_t shifted = bits - 0x3f3504f3; /* the bits of sqrt(1/2) */
-    const int32_t exponent = shifted >> 23;
-    bits = (shifted & 0x7fffff) + 0x3f3504f3;
+    const int32_t shifted = (int32_t)(bits - 0x3f3504f3); /* the bits of sqrt(1/2) */
+    const int32_t exponent = shifted >> 23, rest = (shifted & 0x7fffff) + 0x3f3504f3;
     float m;
-    memcpy(&m, &bits, sizeof m);
+    memcpy(&m, &rest, sizeof m);
     const float s = (m - 1) / (m + 1), s2 = s * s;
     const float series = 1 + s2 * (1.0f / 3 + s2 * (1.0f / 5 + s2 * (1.0f / 7 + s2 * (1.0f / 9))));
     return (float)exponent * 0.693147181f + 2 * s * series;

@@ -66,8 +66,11 @@ class Service:
 
     def ask(self, body, accept="application/json"):
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        client.request("POST", "/analyze", body, {"Authorization": f"Bearer {TOKEN}", "Accept": accept,
-                                                  "Content-Type": "application/json", "Connection": "close"})
+        try:
+            client.request("POST", "/analyze", body, {"Authorization": f"Bearer {TOKEN}", "Accept": accept,
+                                                      "Content-Type": "application/json", "Connection": "close"})
+        except BrokenPipeError:
+            pass  # the server refuses a body that is too large before all of it is sent: its answer is there
         answer = client.getresponse()
         content = answer.read()
         client.close()
