@@ -121,8 +121,8 @@ static bool has_white_space(const json_t *string)
     return false;
 }
 
-/* Checks that a list is the words of one text. Tables that are written by columns have a list of texts in
- * place of it: its elements have white space, or its member is one that holds a text by default. */
+/* Checks that a list is the words of one text. Tables that are written by columns have a list of texts there.
+ * Its elements have white space, or its member is one that holds a text by default. */
 static hs_status words_check(const json_t *words, const char *field, bool is_default, hs__record_text *value)
 {
     const json_t *word;
