@@ -304,9 +304,10 @@ typedef struct hs_sentence_head {
         default_prompt; /* number of the one that applies unless a request says otherwise; n_prompts: none */
 } hs_sentence_head;
 
-/* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head. With a factor they
- * are divided by it. If original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only
- * where P / w < low. It stays where P / w > high, and is interpolated linearly between.
+/* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head, or those of the
+ * checkpoint (`frequencies`), which nothing scales. With a factor they are divided by it. If
+ * original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only where P / w < low. It
+ * stays where P / w > high, and is interpolated linearly between.
  *
  * With by_column (YaRN) frequency m is divided by the factor for m >= high, stays for m <= low, and is
  * interpolated linearly between. With divisors (LongRoPE) frequency m is divided by divisors[m], or in texts
@@ -318,8 +319,9 @@ typedef struct hs_rotary {
     double low, high;
     size_t original_positions;
     bool by_column;
-    double amplitude; /* 0: 1 */
-    float *divisors;  /* [2][R / 2], owned; or NULL */
+    double amplitude;      /* 0: 1 */
+    float *divisors;       /* [2][R / 2], owned; or NULL */
+    hs_tensor frequencies; /* [1][R / 2]; NULL: theta's */
 } hs_rotary;
 
 #define HS_STOPS_MAX      32

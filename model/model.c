@@ -374,8 +374,9 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
-        st = hs__sentence_open(has_sentence(dir) ? dir : base, base, model->architecture.shape.hidden,
-                               &model->architecture.sentence, model->sentence, &reason);
+        st = hs__sentence_open(has_sentence(dir) ? dir : base, base, &model->architecture.shape,
+                               &files.tokenizer.tokenizer_config, &model->architecture.sentence,
+                               model->sentence, &reason);
     const hs_status own = find_own_code(&files.config, &model->own_code, st ? NULL : &reason);
     st = st ? st : own;
     free_files(&files);

@@ -80,7 +80,9 @@ static int refuse_head(const hs__reading *r, size_t i, const char *output)
 
 static int refuse_loss(const hs__reading *r, size_t i, const char *output)
 {
-    return *r->model->architecture->predictor.missing ? refuse_predictor(r, i, output)
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+    return *r->model->architecture->predictor.missing ? hs__predictor_check(r->model, pointer, r->problem)
                                                       : refuse_head(r, i, output);
 }
 

@@ -167,10 +167,19 @@ static float frequency_of_column(const hs_rotary *rotary, size_t m, float period
     return 1 / ((float)rotary->factor * period) * (1 - kept) + 1 / period * kept;
 }
 
-/* Returns frequency m, whose inverse is `period` before it is scaled. */
+/* Returns frequency m: that of the checkpoint, or one whose inverse is `period` before it is scaled. */
 static float frequency_of(const hs__rotation *rotation, const hs_rotary *rotary, size_t m, size_t half,
                           float period)
 {
+    float saved;
+    if (rotary->frequencies.data) {
+        const hs_tensor column = {.data = rotary->frequencies.data,
+                                  .n_rows = half,
+                                  .n_columns = 1,
+                                  .dtype = rotary->frequencies.dtype};
+        hs_tensor_read(&column, m, 1, &saved);
+        return saved;
+    }
     if (rotation->unscaled)
         return 1 / period;
     if (rotary->divisors)

@@ -123,13 +123,18 @@ static void enter(binder *b, const char *module)
     snprintf(b->module, sizeof b->module, "%s%s", b->prefix, module);
 }
 
+static bool exists(const binder *b, const char *name)
+{
+    hs__entry entry;
+    return hs__shards_find(b->shards, name, &entry) != NULL;
+}
+
 /* Returns true if the checkpoint has a tensor <module>.<parameter>. */
 static bool has(const binder *b, const char *module, const char *parameter)
 {
     char name[2 * NAME_BYTES];
-    hs__entry entry;
     snprintf(name, sizeof name, "%s.%s", module, parameter);
-    return hs__shards_find(b->shards, name, &entry) != NULL;
+    return exists(b, name);
 }
 
 /* Enters a module that has a weight, with the prefix or without it. Returns false if there is none. */
@@ -452,6 +457,42 @@ static void bind_embedding(binder *b, hs_architecture *architecture)
     }
 }
 
+/* Writes the name of a layer's frequencies, whose number is in text. Returns true if the checkpoint has them.
+ */
+static bool frequencies_in_layer(const binder *b, const char *number, char ret_name[NAME_BYTES])
+{
+    const hs__layout *layout = b->layout;
+    snprintf(ret_name, NAME_BYTES, "%s%s%s%s%s", b->prefix, layout->layer, number, layout->below,
+             layout->layer_frequencies);
+    return exists(b, ret_name);
+}
+
+/* Finds the saved frequencies as transformers 5 does. Those of the first layer that has some count, then
+ * those with an asterisk for the layer's number, which version 5 writes. The newer name is the last. */
+static bool find_frequencies(const binder *b, char ret_name[NAME_BYTES])
+{
+    for (size_t i = 0; i < HS_LAYERS_MAX; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%zu", i);
+        if (frequencies_in_layer(b, number, ret_name))
+            return true;
+    }
+    if (frequencies_in_layer(b, "*", ret_name))
+        return true;
+    snprintf(ret_name, NAME_BYTES, "%s%s", b->prefix, b->layout->frequencies);
+    return exists(b, ret_name);
+}
+
+/* Binds the frequencies of rotary positions, if the checkpoint has them. */
+static void bind_frequencies(binder *b, hs_architecture *architecture)
+{
+    char name[NAME_BYTES];
+    if (!b->layout->frequencies || !find_frequencies(b, name))
+        return;
+    *b->module = '\0';
+    bind(b, name, NULL, 0, architecture->shape.head_width / 2, &architecture->rotary.frequencies);
+}
+
 static void bind_relative(binder *b, size_t hidden, hs_relative *relative)
 {
     if (!relative->c2p && !relative->p2c)
@@ -553,6 +594,7 @@ static void bind_tied(binder *b, const char *prefix, hs_architecture *architectu
              &predictor->decoder);
     else
         predictor->decoder = architecture->embedding.word;
+    b->prefix = "";
 }
 
 /* Binds a head that is the decoder alone. */
@@ -560,10 +602,9 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
 {
     hs_predictor *predictor = &architecture->predictor;
     const char *prefix = b->prefix;
-    hs__entry entry;
     b->prefix = "";
     enter(b, ""); /* the bias is no parameter of a module */
-    if (names->logits_bias && hs__shards_find(b->shards, names->logits_bias, &entry))
+    if (names->logits_bias && exists(b, names->logits_bias))
         bind(b, names->logits_bias, NULL, 1, architecture->shape.vocab_size, &predictor->bias);
     predictor->dense = b->out_projection;
     predictor->is_linear = true;
@@ -688,6 +729,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
     bind_layers(&b, architecture);
     bind_table(&b, b.layout->score_bias, architecture->score_bias.n_buckets, architecture->shape.n_heads,
                &architecture->score_bias.table);
+    bind_frequencies(&b, architecture);
     bind_relative(&b, architecture->shape.hidden, &architecture->relative);
     bind_convolution(&b, architecture->shape.hidden, &architecture->convolution);
     if (b.layout->final_norm && architecture->norms_before) {

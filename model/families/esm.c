@@ -1,5 +1,6 @@
 /* esm.c - ESM-2 (Lin et al. 2023), an encoder of proteins: norms before, rotary positions. Some of its files
- * hold a position table, which a rotary model does not use. */
+ * hold a position table, which a rotary model does not use. Most hold the frequencies of the rotation, which
+ * may have been rounded to half precision before the training: they count before rope_theta. */
 #include "model/families/family.h"
 
 static const hs__module modules[] = {
@@ -29,8 +30,8 @@ static void configure(hs__config *config, hs_architecture *architecture)
         architecture->embedding.token_dropout = 0.15 * 0.8; /* the rate in every model's training */
         architecture->embedding.mask_id = (int32_t)hs__config_size(config, "mask_token_id", 0, HS_VOCAB_MAX);
     }
-    const double base =
-        hs__config_theta_or(config, NULL, hs__config_number_or(config, "rope_theta", 1, 1e12, 10000));
+    const double base = hs__config_number_or(config, "rope_theta", 1, 1e12, 10000);
+    (void)hs__config_theta_or(config, NULL, base); /* refuses scalings; transformers 5 reads no base there */
     for (size_t i = 0; i < architecture->shape.n_layers; i++)
         architecture->layers[i].rotation_base = base;
 }
@@ -41,6 +42,8 @@ static const hs__layout layout = {
     .below = ".",
     .layers = modules,
     .final_norm = "encoder.emb_layer_norm_after",
+    .frequencies = "rotary_embeddings.inv_freq",
+    .layer_frequencies = "attention.self.rotary_embeddings.inv_freq",
 };
 
 /* RoBERTa's head, whose bias is none of the decoder. */

@@ -181,6 +181,8 @@ typedef struct hs__layout {
     const char *layer, *below;  /* text before a layer's number, and after it */
     const hs__module *layers;   /* a layer's modules, ended by one without a name */
     const char *score_bias, *relative, *relative_norm, *convolution, *convolution_norm, *final_norm;
+    const char *frequencies, *layer_frequencies; /* of rotary positions: a tensor, and its older name in
+                                                  * layers, whose number may be an asterisk */
     const char *unread; /* a tensor in a layer that models do not read and old checkpoints have */
     bool norms_without_bias, projects_always;
     bool projects_words;   /* the projections have no biases, and positions are added behind the first */
@@ -335,7 +337,7 @@ HS_MUST_USE hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, c
  *     1_Pooling/config.json  how one vector is made of the tokens' states
  *     2_Dense/config.json    in_features, out_features, bias, activation_function
  *     2_Dense/model.safetensors  linear.weight, linear.bias
- *     sentence_bert_config.json  max_seq_length; optional
+ *     sentence_bert_config.json  max_seq_length; optional, else model_max_length of tokenizer_config.json
  *     config_sentence_transformers.json  prompts; optional:
  *
  *         {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
@@ -380,8 +382,9 @@ HS_MUST_USE hs_status hs__prompts_parse(const hs_bytes *file, hs_sentence_head *
 HS_MUST_USE hs_status hs__sentence_transformer(const char *dir, char ret_dir[PATH_MAX], hs_error *err);
 
 /* Reads the modules of the checkpoint in folder dir, whose Transformer is in folder transformer, perhaps the
- * same. Without modules.json *ret_head and *ret_weights stay as they are. ret_weights [HS_SENTENCE_DENSE_MAX]
- * holds the weights of the Dense modules, which the head points into. The caller finishes them, even after an
- * error, and frees ret_head->prompts. */
-HS_MUST_USE hs_status hs__sentence_open(const char *dir, const char *transformer, size_t hidden,
-                                        hs_sentence_head *ret_head, hs__shards *ret_weights, hs_error *err);
+ * same; tokenizer_config is its tokenizer_config.json, or absent. Without modules.json *ret_head and
+ * *ret_weights stay as they are. ret_weights [HS_SENTENCE_DENSE_MAX] holds the weights of the Dense modules,
+ * which the head points into. The caller finishes them, even after an error, and frees ret_head->prompts. */
+HS_MUST_USE hs_status hs__sentence_open(const char *dir, const char *transformer, const hs_shape *shape,
+                                        const hs_bytes *tokenizer_config, hs_sentence_head *ret_head,
+                                        hs__shards *ret_weights, hs_error *err);

@@ -55,6 +55,12 @@ static hs_activation read_gate(hs__config *config)
     return HS_GELU;
 }
 
+/* Reads rope_theta in rope_parameters, or beside them. */
+static double read_theta(hs__config *config, double otherwise)
+{
+    return hs__config_theta_or(config, NULL, hs__config_number_or(config, "rope_theta", 1, 1e12, otherwise));
+}
+
 /* Reads the authors' config. Sizes are rounded up as the authors' code does when it creates the tensors.
  * Positions end at n_trained, where the authors' rotation begins to depend on the text's length. */
 static double configure_authors(hs__config *config, hs_architecture *architecture)
@@ -78,8 +84,8 @@ static double configure_authors(hs__config *config, hs_architecture *architectur
     if (scaling > 0 && shape->n_positions > n_trained)
         shape->n_positions = n_trained;
     const double base = hs__config_number_or(config, "rotary_emb_base", 1, 1e12, 10000);
-    if (hs__config_theta_or(config, NULL, base) != base) /* files for both have both */
-        hs__config_refuse(config, "rotary_emb_base must be equal to rope_theta in rope_parameters");
+    if (read_theta(config, base) != base) /* files for both have both */
+        hs__config_refuse(config, "rotary_emb_base must be equal to rope_theta");
     return base;
 }
 
@@ -89,7 +95,7 @@ static double configure_transformers(hs__config *config, hs_architecture *archit
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_SILU);
     hs__config_size_or(config, "head_dim", head_width, head_width, head_width);
-    return hs__config_theta_or(config, NULL, 1000);
+    return read_theta(config, 1000);
 }
 
 static void configure(hs__config *config, hs_architecture *architecture)

@@ -6,13 +6,15 @@
 #include "model/files/json.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MODULES_FILE "modules.json"
-#define CONFIG_FILE  "config.json"
-#define PROMPTS_FILE "config_sentence_transformers.json"
+#define MODULES_FILE   "modules.json"
+#define CONFIG_FILE    "config.json"
+#define PROMPTS_FILE   "config_sentence_transformers.json"
+#define TOKENIZER_FILE "tokenizer_config.json"
 
 /* ---- modules.json ---- */
 
@@ -330,31 +332,79 @@ static hs_status open_prompts(const char *dir, hs_sentence_head *head, hs_error 
 
 /* ---- the length of texts ---- */
 
-/* Reads max_seq_length from the first of these files that exists, as sentence-transformers does. */
-static hs_status open_length(const char *dir, hs_sentence_head *head, hs_error *err)
+/* Reads a number of tokens. Returns `otherwise` if the key is absent or null. */
+static size_t read_length(hs__config *config, const char *key, size_t otherwise)
 {
-    static const char *const names[] = {
-        "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
-        "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json"};
-    hs_bytes file = {0};
+    const double longest = (double)((size_t)1 << 30);
+    const json_t *value = config->status ? NULL : json_object_get(config->keys, key);
+    if (!value || json_is_null(value))
+        return otherwise;
+    const double length = json_number_value(value);
+    if (!(length >= 1))
+        hs__config_refuse(config, "%s must be an integer from 1, or null", key);
+    return (size_t)fmin(fmax(length, 1), longest); /* transformers writes 1e30 for no limit */
+}
+
+/* Reads the first of these files that has a key, as sentence-transformers does. Returns its name, or NULL.
+ * The caller releases *ret_keys. */
+static const char *read_length_file(const char *dir, json_t **ret_keys, hs_status *ret_status, hs_error *err)
+{
+    static const char *const names[] = {"sentence_bert_config.json",       "sentence_roberta_config.json",
+                                        "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                                        "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+                                        "sentence_xlnet_config.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hs_bytes file = {0};
+        hs_status st = hs__file_read(dir, names[i], true, &file, err);
+        if (!st && file.data)
+            st = hs__json_parse(&file, names[i], ret_keys, err);
+        free((void *)file.data);
+        *ret_status = st;
+        if (st || json_object_size(*ret_keys) > 0)
+            return names[i];
+        json_decref(*ret_keys);
+        *ret_keys = NULL;
+    }
+    return NULL;
+}
+
+/* Reads the length that the tokenizer's config gives, at most that of the positions. */
+static hs_status length_of_tokenizer(const hs_bytes *file, size_t n_positions, size_t *ret_length,
+                                     hs_error *err)
+{
     json_t *keys = NULL;
-    hs_error reason = {0};
-    hs_status st = HS_OK;
-    size_t i = 0;
-    for (; !st && !file.data && i < sizeof names / sizeof *names; i++)
-        st = hs__file_read(dir, names[i], true, &file, err);
-    if (st || !file.data)
+    hs_status st = file->data ? hs__json_parse_reals(file, TOKENIZER_FILE, &keys, err) : HS_OK;
+    if (st)
         return st;
-    st = hs__json_parse(&file, names[i - 1], &keys, err);
-    hs__config config = {.keys = keys, .err = &reason};
-    if (!st && !json_is_null(json_object_get(keys, "max_seq_length")))
-        head->max_tokens = hs__config_size_or(&config, "max_seq_length", 1, (size_t)1 << 30, 0);
-    if (config.status)
-        st =
-            hs_fail(err, HS_BAD_MODEL, "%s: max_seq_length must be an integer from 1, or null", names[i - 1]);
+    hs__config config = {.keys = keys, .file_name = TOKENIZER_FILE, .err = err};
+    const size_t older = read_length(&config, "max_len", n_positions);
+    const size_t length = read_length(&config, "model_max_length", older);
+    *ret_length = length < n_positions ? length : n_positions;
+    st = config.status;
     json_decref(keys);
-    free((void *)file.data);
     return st;
+}
+
+/* Finds the length of texts: model_max_length among the arguments of the tokenizer, max_seq_length, or that
+ * of tokenizer_config.json, which folders of sentence-transformers 5.4 and newer have alone. */
+static hs_status open_length(const char *dir, const hs_shape *shape, const hs_bytes *tokenizer_config,
+                             hs_sentence_head *head, hs_error *err)
+{
+    json_t *keys = NULL;
+    hs_status st = HS_OK;
+    hs__config config = {.file_name = read_length_file(dir, &keys, &st, err), .err = err};
+    if (st)
+        return st;
+    config.keys = keys;
+    head->max_tokens = read_length(&config, "max_seq_length", 0);
+    const json_t *older = json_object_get(keys, "tokenizer_args");
+    config.keys = older ? older : json_object_get(keys, "processor_kwargs");
+    head->max_tokens = read_length(&config, "model_max_length", head->max_tokens);
+    st = config.status;
+    json_decref(keys);
+    return st || head->max_tokens > 0
+               ? st
+               : length_of_tokenizer(tokenizer_config, shape->n_positions, &head->max_tokens, err);
 }
 
 /* ---- the folder ---- */
@@ -439,12 +489,13 @@ hs_status hs__sentence_transformer(const char *dir, char ret_dir[PATH_MAX], hs_e
     return HS_OK;
 }
 
-hs_status hs__sentence_open(const char *dir, const char *transformer, size_t hidden,
-                            hs_sentence_head *ret_head, hs__shards *ret_weights, hs_error *err)
+hs_status hs__sentence_open(const char *dir, const char *transformer, const hs_shape *shape,
+                            const hs_bytes *tokenizer_config, hs_sentence_head *ret_head,
+                            hs__shards *ret_weights, hs_error *err)
 {
     hs__modules modules;
     hs_sentence_head head = {0};
-    size_t width = hidden;
+    size_t width = shape->hidden;
     hs_status st = open_list(dir, &modules, err);
     if (st || !modules.n)
         return st;
@@ -456,7 +507,7 @@ hs_status hs__sentence_open(const char *dir, const char *transformer, size_t hid
     for (size_t i = 1; i < modules.n && !st; i++)
         st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
     if (!st)
-        st = open_length(transformer, &head, err);
+        st = open_length(transformer, shape, tokenizer_config, &head, err);
     if (!st)
         st = open_prompts(dir, &head, err); /* the last one, because it allocates */
     if (!st)

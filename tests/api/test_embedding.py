@@ -273,15 +273,35 @@ def test_a_trained_model_against_sentence_transformers(headscope):
         check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))
 
 
-@pytest.mark.parametrize("length, n_tokens", [(150, 150), (9, 9), (5000, 160), (None, 128)])
-def test_the_length_of_texts_is_the_encoders(headscope, encoders, tmp_path, length, n_tokens):
-    """max_seq_length of sentence_bert_config.json, at most the model's; 128 if it does not say."""
+LONG = {"model_max_length": 1000000000000000019884624838656}
+ARGUMENTS = {"max_seq_length": 20, "processor_kwargs": {"model_max_length": 30}}
+
+
+@pytest.mark.parametrize("own, tokenizer, n_tokens", [
+    ({"max_seq_length": 150}, {"model_max_length": 48}, 150), ({"max_seq_length": 9}, {}, 9), ({"max_seq_length": 5000}, {}, 160),
+    ({"max_seq_length": None}, {}, 160), ({"max_seq_length": None}, {"model_max_length": 48}, 48), (None, {"model_max_length": 48}, 48),
+    (None, {"model_max_length": 130}, 130), (None, LONG, 160), (None, {}, 160), (None, {"max_len": 33}, 33),
+    (None, {"max_len": 33, "model_max_length": 34}, 34), ({"transformer_task": "feature-extraction"}, {"model_max_length": 48}, 48),
+    (ARGUMENTS, {}, 30), ({"max_seq_length": 20, "tokenizer_args": {"model_max_length": 31}}, {}, 31), ({}, {"model_max_length": 48}, 48)])
+def test_the_length_of_texts_is_the_encoders(headscope, encoders, tmp_path, own, tokenizer, n_tokens):
+    """max_seq_length of sentence_bert_config.json, else model_max_length of tokenizer_config.json, at most the model's positions."""
     folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length, "do_lower_case": False}))
+    if own is not None:
+        (folder / "sentence_bert_config.json").write_text(json.dumps({**own, "do_lower_case": False} if own else own))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | tokenizer))
     for more, expected in (([], n_tokens), (["--max-tokens", "20"], 20)):
         done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", *more, "-"],
                               input=b"the war " * 300, capture_output=True)
         assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == expected
+
+
+def test_the_first_file_with_a_key_counts(headscope, encoders, tmp_path):
+    folder = shutil.copytree(encoders["mean"][0], tmp_path / "model")
+    (folder / "sentence_bert_config.json").write_text("{}")
+    (folder / "sentence_xlnet_config.json").write_text('{"max_seq_length": 11}')
+    done = subprocess.run([headscope, "analyze", "--model", folder, "--outputs", "embedding", "-"], input=b"the war " * 300, capture_output=True)
+    assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == 11
 
 
 def test_a_transformer_in_its_own_folder(headscope, encoders, tmp_path):
@@ -322,3 +342,8 @@ def test_a_length_that_is_none_is_refused(headscope, encoders, tmp_path):
     done = subprocess.run([headscope, "models", folder], capture_output=True)
     assert done.returncode == 1
     assert b"sentence_bert_config.json: max_seq_length must be an integer from 1, or null" in done.stderr
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "model_max_length": "48"}')
+    done = subprocess.run([headscope, "models", folder], capture_output=True)
+    assert done.returncode == 1
+    assert b"tokenizer_config.json: model_max_length must be an integer from 1, or null" in done.stderr

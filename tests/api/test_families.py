@@ -116,14 +116,15 @@ LAYER_BUFFERS = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_buffers_that_transformers_saved(folder_of, tmp_path, family):
-    """They change nothing; a layer's tensor under another name is refused by its name."""
+    """They change nothing. A layer's tensor under another name is refused by its name."""
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
     copy = shutil.copytree(folder, tmp_path / folder.name)
     tensors = checkpoint.read_safetensors(folder / "model.safetensors")
     prefix, layer = next(re.match(r"(.*?)((?:encoder\.)?(?:albert_layer_groups|layers?|h|block)\.)0\.", name).groups()
                          for name in tensors if ".0." in name)
     buffers = {prefix + name: values for name, values in BUFFERS.items()}
-    buffers |= {prefix + layer + name: values for name, values in LAYER_BUFFERS.items()}
+    buffers |= {prefix + layer + name: values for name, values in LAYER_BUFFERS.items()
+                if family != "esm" or "rotary_embeddings" not in name}  # which it reads
     checkpoint.write_safetensors(copy / "model.safetensors", tensors | buffers)
     plain, buffered = (analyze(place, tmp_path / "answer.npz", "pair") for place in (folder, copy))
     for name in ("attentions", "similarities", "head_outputs", "hidden_states"):

@@ -4,7 +4,8 @@
     HEADSCOPE=build/headscope python tests/reference/edited_files_check.py [NAME...]
 
 Other programs, older versions and hands make such files. A tensor that config.json ties to another one is there too, with other
-values. It is there under another of its names alone. The config ties or does not tie.
+values. It is there under another of its names alone. The config ties or does not tie. Frequencies of rotation are saved, or follow
+from rope_theta, which may stand beside rope_parameters.
 
 Ends with 1 if the program computes something else than transformers, or answers where transformers fills in random weights. Ends with
 77 without transformers.
@@ -18,10 +19,11 @@ from pathlib import Path
 
 import checkpoint
 import numpy as np
-from transformers_check import CAUSAL, ENCODERS, LIMIT, SAVED, difference, torch, transformers
+from transformers_check import CAUSAL, ENCODERS, SAVED, WRONG, difference, torch, transformers
 
 IDS = [2, *range(20, 60), 3]
 TARGET = [9, *range(40, 60), 9, 3]
+UNEVEN = {"opt 350m", "opt narrow"}  # their last states are projected, to another width
 
 
 def class_of(name):
@@ -115,6 +117,31 @@ def edits(tensors, tied):
         yield "all equal " + ", ".join(names), {**rest, **{name: values.clone() for name in names}}
 
 
+def frequency_edits(tensors):
+    """Yields a name of each edit of ESM's frequencies of rotation, and the tensors with it."""
+    star = next(name for name in tensors if name.endswith("inv_freq"))
+    rest = {name: values for name, values in tensors.items() if name != star}
+    values = tensors[star]
+    layers = {i: star.replace("*", str(i)) for i in (0, 1, 10)}
+    newer = star[:star.index("encoder.")] + "rotary_embeddings.inv_freq"
+    for what, more in {"none": {}, "half": {star: values.half()}, "bfloat16": {star: values.bfloat16()}, "newer name": {newer: values * 0.8},
+                       "layers": {layers[1]: values * 0.7, layers[0]: values * 0.6}, "a late layer": {layers[10]: values * 0.9, layers[1]: values},
+                       "both names": {newer: values * 0.8, layers[1]: values * 0.7}, "an asterisk and a layer": {star: values, layers[1]: values / 2},
+                       "short": {star: values[1:]}, "double": {star: values.double() * 0.9}}.items():
+        yield f"frequencies: {what}", {**rest, **more}
+
+
+def theta_edits(saved):
+    """Yields changes of the config: rope_theta beside rope_parameters, in place of them, and with parts of them."""
+    rope = saved.get("rope_parameters")
+    if rope is None:
+        return
+    parts = {key: {k: v for k, v in part.items() if k != "rope_theta"} for key, part in rope.items() if isinstance(part, dict)}
+    without = {key: value for key, value in {**rope, **parts}.items() if key != "rope_theta"}
+    yield from ({"rope_parameters": value, "rope_theta": 77.0} for value in (rope, without, {}, None))
+    yield {"rope_parameters": without}
+
+
 def check(name, scratch):
     folder = checkpoint.write_random(scratch / "model")
     torch.manual_seed(len(name))
@@ -132,13 +159,16 @@ def check(name, scratch):
     files = [(what, edited, {"tie_word_embeddings": is_tied}) for what, edited in edits(tensors, tied) for is_tied in (True, False)]
     files += [("the names of the classes", of_classes, {})]
     files += [("as saved", tensors, {"is_causal": causal}) for causal in (False, None) if more]
+    files += [("as saved", tensors, change) for change in theta_edits(saved)]
+    if name == "esm":
+        files += [(what, edited, {}) for what, edited in frequency_edits(tensors)]
     worst = 0
     for what, edited, change in files:
         transformers.modeling_utils.safe_save_file(edited, folder / "model.safetensors", metadata={"format": "pt"})
         (folder / "config.json").write_text(json.dumps({**saved, **change}))
         found, refused = compare(folder, name)
         worst = max(worst, found)
-        if found > LIMIT or refused:
+        if found > WRONG or refused:
             print(f"  {what}; {change}: {found:.1e}{' refused ' if refused else ''}{', '.join(sorted(refused))}", flush=True)
     print(f"{name}: {len(files)} files, {worst:.1e}", flush=True)
     return worst
@@ -148,10 +178,10 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     worst = 0
-    for name in sys.argv[1:] or SAVED:
+    for name in sys.argv[1:] or sorted(SAVED.keys() - UNEVEN):
         with tempfile.TemporaryDirectory() as scratch:
             worst = max(worst, check(name, Path(scratch)))
-    sys.exit(not worst <= LIMIT)
+    sys.exit(not worst <= WRONG)
 
 
 if __name__ == "__main__":

@@ -112,11 +112,14 @@ def run_decoder(x, n_layers, layer):
                  for maps, products in zip(zip(*attentions), zip(*outputs)))
 
 
-def rotate(x, base):
-    """Rotary positions on [h][T][d], halves against each other. Angles are float32, as HuggingFace takes them."""
+def rotate(x, base, frequencies=None):
+    """Rotary positions on [h][T][d], halves against each other. Angles are float32, as HuggingFace takes them. The frequencies of a
+    checkpoint count before those of a base."""
     half = x.shape[-1] // 2
     exponents = np.arange(0, 2 * half, 2, dtype=np.float32) / np.float32(2 * half)
     inverse = 1 / (float(base) ** exponents.astype(float)).astype(np.float32)
+    if frequencies is not None:
+        inverse = frequencies.astype(np.float32)
     angles = (np.arange(x.shape[1], dtype=np.float32)[:, None] * inverse).astype(float)
     first, second = x[..., :half], x[..., half:]
     return np.concatenate([first * np.cos(angles) - second * np.sin(angles),

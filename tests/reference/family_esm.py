@@ -4,16 +4,23 @@ import numpy as np
 from checkpoint import Weights, read, save
 from encoder import attend, dense, gelu, join_heads, layer_norm, rotate, run_layers, split_heads
 
+OF_LAYER = "encoder.layer.%s.attention.self.rotary_embeddings.inv_freq"
+
 # Settings that differ from 3 layers, 4 heads, hidden 48, prefix "esm.".
 VARIANTS = {
     "esm2": dict(),
     "no_prefix_f16": dict(prefix="", n_layers=1, n_heads=5, hidden=70, ffn=3, dtype="F16"),
     "no_dropout_bf16": dict(token_dropout=False, dtype="BF16", n_shards=4, n_layers=6),
+    "frequencies": dict(frequencies=("rotary_embeddings.inv_freq",)),
+    "frequencies_of_layers_f16": dict(frequencies=("rotary_embeddings.inv_freq", OF_LAYER % 2, OF_LAYER % 1, OF_LAYER % "*"), dtype="F16"),
+    "frequencies_of_any_layer": dict(frequencies=("rotary_embeddings.inv_freq", OF_LAYER % "*"), prefix=""),
+    "base": dict(base=77.0),
 }
 
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
-                 token_dropout=True, prefix="esm.", dtype="F32", n_shards=1):
+                 token_dropout=True, prefix="esm.", dtype="F32", n_shards=1, frequencies=(), base=10000.0):
+    """frequencies: names of tensors with frequencies of rotation, each with others."""
     weights = Weights(seed)
     weights.table("embeddings.word_embeddings", vocab, hidden)
     weights.table("embeddings.position_embeddings", positions, hidden)  # there, and of no use
@@ -27,12 +34,14 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, voca
         weights.dense(layer + "output.dense", hidden, ffn, scale=0.3)
         weights.norm(layer + "LayerNorm", hidden)
     weights.norm("encoder.emb_layer_norm_after", hidden)
+    for name in frequencies:
+        weights[name] = weights.rng.uniform(0.001, 1, hidden // n_heads // 2)
     weights.rename(prefix)
     config = dict(
         model_type="esm", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden,
         intermediate_size=ffn, hidden_act="gelu", layer_norm_eps=1e-5, max_position_embeddings=positions,
         vocab_size=vocab, position_embedding_type="rotary", emb_layer_norm_before=False, is_folding_model=False,
-        token_dropout=token_dropout, mask_token_id=4, pad_token_id=0,
+        token_dropout=token_dropout, mask_token_id=4, pad_token_id=0, rope_theta=base,
     )
     return save(folder, config, weights, dtype, n_shards)
 
@@ -45,12 +54,15 @@ def forward(folder, ids, types=None):
         masked = np.asarray(ids) == config["mask_token_id"]
         x = np.where(masked[:, None], 0, x) * (1 - 0.15 * 0.8) / (1 - masked.mean())
 
+    named = [*(OF_LAYER % number for number in (*range(config["num_hidden_layers"]), "*")), "rotary_embeddings.inv_freq"]
+    rotation = config["rope_theta"], next((weights[name] for name in named if name in weights), None)
+
     def layer(number, y):
         name = f"encoder.layer.{number}."
         normed = layer_norm(weights, name + "attention.LayerNorm", y, eps)
         q, k, v = (split_heads(dense(weights, f"{name}attention.self.{part}", normed), n_heads)
                    for part in ("query", "key", "value"))
-        attention, output = attend(rotate(q, 10000), rotate(k, 10000), v)
+        attention, output = attend(rotate(q, *rotation), rotate(k, *rotation), v)
         y = y + dense(weights, name + "attention.output.dense", join_heads(output))
         wide = gelu(dense(weights, name + "intermediate.dense", layer_norm(weights, name + "LayerNorm", y, eps)))
         return y + dense(weights, name + "output.dense", wide), attention, output

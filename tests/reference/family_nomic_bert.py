@@ -13,6 +13,7 @@ VARIANTS = {
     "one_head_f16": dict(n_layers=1, n_heads=1, hidden=6, ffn=5, dtype="F16", activation="gelu"),
     "authors_no_types": dict(authors=True, types=0, base=500.0),
     "shards_bf16": dict(dtype="BF16", n_shards=3, base=500.0),
+    "base_beside": dict(base=500.0, beside=True),
 }
 AUTHORS = {
     "layers.": "encoder.layers.", "self_attn.o_proj": "attn.out_proj", "post_attention_layernorm": "norm1",
@@ -51,7 +52,7 @@ def transformers_layout(weights, n_layers):
 
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160, types=2,
-                 base=1000.0, authors=False, authors_tensors=False, prefix="", gate="swiglu", activation="silu", dtype="F32", n_shards=1):
+                 base=1000.0, authors=False, authors_tensors=False, prefix="", gate="swiglu", activation="silu", dtype="F32", n_shards=1, beside=False):
     weights = Weights(seed)
     inner = -(-ffn // 256) * 256 if authors else ffn
     rows = -(-vocab // 64) * 64 if authors else vocab
@@ -74,6 +75,8 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, voca
         type_vocab_size=types, vocab_size=vocab, head_dim=hidden // n_heads,
         rope_parameters={"rope_type": "default", "rope_theta": base},
     )
+    if beside:
+        config |= {"rope_parameters": {"rope_type": "default"}, "rope_theta": base}
     if authors or authors_tensors:
         authors_layout(weights, n_layers)
     if authors:
@@ -93,7 +96,7 @@ def forward(folder, ids, types):
     authors = "n_layer" in config
     n_layers, n_heads = (config[key] for key in (("n_layer", "n_head") if authors
                                                  else ("num_hidden_layers", "num_attention_heads")))
-    base = config["rotary_emb_base"] if authors else config["rope_parameters"]["rope_theta"]
+    base = config["rotary_emb_base"] if authors else {**config, **config["rope_parameters"]}["rope_theta"]
     gate = {"swiglu": "silu", "geglu": "gelu"}[config["activation_function"]] if authors else config["hidden_act"]
     weights, eps = transformers_layout(weights, n_layers), 1e-12
     x = weights["embeddings.word_embeddings.weight"][ids]

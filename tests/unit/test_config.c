@@ -478,7 +478,7 @@ START_TEST(esm_rotation_base)
     static const struct {
         const char *keys;
         double base;
-    } bases[] = {{"", 10000}, {",\"rope_theta\":500.0", 500}, {",\"rope_parameters\":{\"rope_theta\":9}", 9}};
+    } bases[] = {{"", 10000}, {",\"rope_theta\":500.0", 500}, {",\"rope_parameters\":{\"rope_theta\":9}", 10000}};
     char config[1024];
     snprintf(config, sizeof config,
              "{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," BERT_SIZES "%s}",
@@ -621,6 +621,8 @@ static const struct {
     {NOMIC("\"rotary_emb_interleaved\":true"), "rotary_emb_interleaved"},
     {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":1,\"rotary_emb_base\":500,"
            "\"rope_parameters\":{\"rope_theta\":1000}"),
+     "rotary_emb_base must be equal to rope_theta"},
+    {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":1,\"rope_theta\":77"),
      "rotary_emb_base must be equal to rope_theta"},
     {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":1,"
            "\"rope_parameters\":{\"rope_type\":\"yarn\"}"),
