@@ -430,7 +430,7 @@ static hs_status open_dense(const opening *o, size_t n_in, hs_sentence_head *hea
         return hs_fail(err, HS_BAD_MODEL, CONFIG_FILE ": in_features must be %zu, the width of what it reads",
                        n_in);
     if (snprintf(folder, sizeof folder, "%s/%s", o->dir, o->path) >= PATH_MAX)
-        return hs_fail(err, HS_INVALID, "the path is too long");
+        return hs_fail(err, HS_IO, "the path is too long");
     hs_sentence_dense *dense = &head->dense[head->n_dense];
     *dense = (hs_sentence_dense){.is_linear = shape.is_linear, .activation = shape.activation};
     st = hs__shards_open(folder, &o->weights[head->n_dense++], err);
