@@ -105,7 +105,8 @@ static void read_relative(hs__config *config, size_t n_positions, hs_relative *r
         relative->n_distances = n_positions;
     relative->span = relative->n_buckets > 0 ? relative->n_buckets : relative->n_distances;
     const size_t middle = relative->n_buckets / 2;
-    if (relative->n_buckets > 0 && (middle < 1 || relative->n_distances < middle + 2))
+    const bool all_exact = n_positions <= middle + 1; /* every distance has a bucket of its own */
+    if (relative->n_buckets > 0 && (middle < 1 || (!all_exact && relative->n_distances < middle + 2)))
         hs__config_refuse(
             config,
             "position_buckets (%zu) must be at least 2, and half of it at least 2 below the %zu "

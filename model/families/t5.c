@@ -68,6 +68,8 @@ static void read_feed_forward(hs__config *config, hs_architecture *architecture)
 {
     static const char *const key = "feed_forward_proj", *const gated = "gated-";
     const char *text = hs__config_text(config, key);
+    if (!text && strcmp(architecture->family, "mt5") == 0)
+        text = "gated-gelu";
     architecture->activation = HS_RELU;
     if (text && strncmp(text, gated, strlen(gated)) == 0) {
         architecture->gated = true;

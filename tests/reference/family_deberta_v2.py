@@ -20,6 +20,7 @@ VARIANTS = {
     "no_buckets": dict(buckets=-1, distances=20),
     "whole_table": dict(buckets=-1, distances=-1, n_layers=2, gamma_beta=True),
     "wide_heads": dict(n_layers=2, n_heads=2, hidden=200, buckets=256, distances=512),
+    "few_positions": dict(buckets=400, n_layers=2),
     "absolute": dict(relative=False, positioned=True, kinds="c2p|p2c", norm=None),
 }
 

@@ -126,6 +126,9 @@ START_TEST(t5_keys)
     ck_assert(architecture.gated);
     ck_assert_uint_eq(architecture.score_bias.n_buckets, 8);
     ck_assert_uint_eq(architecture.score_bias.n_distances, 20);
+    accept("{\"model_type\":\"mt5\"," T5_SIZES "}"); /* its own default */
+    ck_assert(architecture.gated);
+    ck_assert_int_eq(architecture.activation, HS_GELU_TANH);
     accept("{\"model_type\":\"t5\",\"feed_forward_proj\":\"gelu\"," T5_SIZES "}");
     ck_assert_int_eq(architecture.activation, HS_GELU);
 }
@@ -478,7 +481,8 @@ START_TEST(esm_rotation_base)
     static const struct {
         const char *keys;
         double base;
-    } bases[] = {{"", 10000}, {",\"rope_theta\":500.0", 500}, {",\"rope_parameters\":{\"rope_theta\":9}", 10000}};
+    } bases[] = {
+        {"", 10000}, {",\"rope_theta\":500.0", 500}, {",\"rope_parameters\":{\"rope_theta\":9}", 10000}};
     char config[1024];
     snprintf(config, sizeof config,
              "{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," BERT_SIZES "%s}",
@@ -527,6 +531,15 @@ START_TEST(deberta_defaults)
               architecture.relative.is_normed);
     ck_assert_uint_eq(architecture.relative.span, 9);
     ck_assert_uint_eq(architecture.relative.n_buckets, 0);
+}
+END_TEST
+
+/* More buckets than the distances of the longest text need. */
+START_TEST(deberta_of_few_positions)
+{
+    accept(DEBERTA(",\"relative_attention\":true,\"position_buckets\":80,\"pos_att_type\":[\"c2p\"]"));
+    ck_assert_uint_eq(architecture.relative.span, 80);
+    ck_assert_uint_eq(architecture.relative.n_distances, 40);
 }
 END_TEST
 
@@ -684,7 +697,8 @@ static const struct {
     {DEBERTA(",\"conv_groups\":2"), "conv_groups"},
     {DEBERTA(",\"conv_act\":\"mish\""), "conv_act must be"},
     {DEBERTA(",\"position_buckets\":1"), "position_buckets (1) must be at least 2"},
-    {DEBERTA(",\"position_buckets\":80"), "half of it at least 2 below the 40 distances"},
+    {DEBERTA(",\"position_buckets\":60,\"max_relative_positions\":31"),
+     "half of it at least 2 below the 31 distances"},
     {DEBERTA(",\"position_buckets\":-2"), "position_buckets must be an integer"},
     {DEBERTA(",\"max_relative_positions\":1.5"), "max_relative_positions must be an integer"},
     {DECODER("llama", "4", ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4}"),
@@ -902,6 +916,7 @@ int main(void)
     tcase_add_loop_test(tests, esm_rotation_base, 0, 3);
     tcase_add_test(tests, deberta_keys);
     tcase_add_test(tests, deberta_defaults);
+    tcase_add_test(tests, deberta_of_few_positions);
     tcase_add_test(tests, an_untied_decoder_is_noted);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_test(tests, longer_texts_than_are_supported_are_left_out);
