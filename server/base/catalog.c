@@ -232,89 +232,173 @@ void hs__catalog_model_close(hs_catalog_model *model)
 
 /* ---- serving ---- */
 
+/* Memory that a model takes, in bytes. */
+typedef struct needs {
+    uint64_t weights, workspace; /* packed; of each worker */
+    size_t n_workers;
+} needs;
+
+static uint64_t scratch_of(const needs *n)
+{
+    return n->n_workers * n->workspace;
+}
+
+static uint64_t sum_of(const needs *n)
+{
+    return n->weights + scratch_of(n);
+}
+
+/* A model that is open, and what it takes. */
+typedef struct opened_model {
+    hs_catalog_model model;
+    hs_catalog_memory *memory; /* which it counts in while it is served, or NULL */
+    needs needs;
+} opened_model;
+
+static void opened_close(opened_model *opened)
+{
+    hs__catalog_model_close(&opened->model);
+    if (opened->memory)
+        atomic_fetch_sub(&opened->memory->more, (int64_t)sum_of(&opened->needs));
+}
+
 static void model_free(void *user_data)
 {
-    hs__catalog_model_close(user_data);
+    opened_close(user_data);
     free(user_data);
 }
 
 /* Gives the model to the api. Takes ownership of it, also on failure. */
-static hs_status model_serve(const char *name, hs_catalog_model *model, hs_api *api, hs_error *err)
+static hs_status model_serve(const char *name, opened_model *opened, hs_api *api, hs_error *err)
 {
-    hs_catalog_model *owned = malloc(sizeof *owned);
+    opened_model *owned = malloc(sizeof *owned);
     if (!owned) {
-        hs__catalog_model_close(model);
+        opened_close(opened);
         return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
     }
-    *owned = *model;
-    const hs_api_model served = {name, owned->model, owned->engine, owned->decoder, model_free, owned};
+    *owned = *opened;
+    *opened = (opened_model){0};
+    const hs_catalog_model *model = &owned->model;
+    const hs_api_model served = {name, model->model, model->engine, model->decoder, model_free, owned};
     const hs_status st = hs_api_model_put(api, &served, err);
     if (st)
         model_free(owned);
     return st;
 }
 
-/* Refuses a model that does not fit into memory: its packed weights, and a workspace of each worker. */
-static hs_status memory_check(const hs_catalog_options *options, const hs_model *model, hs_error *err)
+/* Measures the packed weights of a model, and a workspace. */
+static hs_status model_measure(const hs_catalog_options *options, const hs_model *model, needs *ret,
+                               hs_error *err)
 {
     const hs_engine_options engine = engine_options(options);
-    const size_t n_workers = options->api.n_workers ? options->api.n_workers : 1;
     const hs_architecture *const stacks[] = {hs_model_architecture(model), hs_model_decoder(model)};
-    size_t weights = 0, workspace = 0;
+    *ret = (needs){.n_workers = options->api.n_workers ? options->api.n_workers : 1};
     for (size_t i = 0; i < 2 && stacks[i]; i++) {
-        size_t its_weights, its_workspace;
-        const hs_status st =
-            hs_engine_measure(options->runtime, stacks[i], &engine, stacks[i]->shape.n_positions,
-                              &its_weights, &its_workspace, err);
+        size_t weights, workspace;
+        const hs_status st = hs_engine_measure(options->runtime, stacks[i], &engine,
+                                               stacks[i]->shape.n_positions, &weights, &workspace, err);
         if (st)
             return st;
-        weights += its_weights;
-        workspace += its_workspace;
+        ret->weights += weights;
+        ret->workspace += workspace;
     }
-    const uint64_t needed = weights + (uint64_t)n_workers * workspace, available = hs__memory_available();
-    if (needed <= available)
+    return HS_OK;
+}
+
+/* Refuses a model that does not fit into this much memory. `of` says which memory that is. */
+static hs_status memory_check(const needs *n, uint64_t available, const char *of, hs_error *err)
+{
+    if (sum_of(n) <= available)
         return HS_OK;
-    return hs_fail(
-        err, HS_TOO_LARGE,
-        "the model needs %.1f MB of memory: %.1f MB for its weights, and %.1f MB for each of %zu "
-        "workers; %.1f MB are available. Remove another model, start the server with fewer --workers, "
-        "or with --precision bf16 or int8 if the CPU has it",
-        (double)needed / 1e6, (double)weights / 1e6, (double)workspace / 1e6, n_workers,
-        (double)available / 1e6);
+    return hs_fail(err, HS_TOO_LARGE,
+                   "the model needs %.1f MB of memory: %.1f MB for its weights, and %.1f MB for each of %zu "
+                   "workers; %.1f MB are %s. Remove another model, start the server with fewer --workers, "
+                   "or with --precision bf16 or int8 if the CPU has it",
+                   (double)sum_of(n) / 1e6, (double)n->weights / 1e6, (double)n->workspace / 1e6,
+                   n->n_workers, (double)available / 1e6, of);
+}
+
+/* Refuses a model for which the memory is not free, or is promised to requests. */
+static hs_status memory_check_later(const hs_catalog_options *options, const needs *n, hs_error *err)
+{
+    hs_catalog_memory *memory = options->memory;
+    const int64_t left = memory ? memory->more_max - atomic_load(&memory->more) : INT64_MAX;
+    hs_runtime_trim(options->runtime, UINT64_MAX); /* blocks that are kept for later requests */
+    const hs_status st = memory_check(n, hs__memory_available(), "available", err);
+    return st ? st
+              : memory_check(n, left > 0 ? (uint64_t)left : 0,
+                             "left for models beside --max-held, --max-maps and --cache; they follow the "
+                             "models that --model names at the start",
+                             err);
 }
 
 hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_model_place *place,
                                 const atomic_int *cancelled, hs_api *api, hs_error *err)
 {
-    hs_catalog_model model = {0};
-    hs_status st = hs__model_place_open(place, &model.model, err);
+    opened_model opened = {.memory = options->memory};
+    hs_status st = hs__model_place_open(place, &opened.model.model, err);
     if (!st)
-        st = memory_check(options, model.model, err);
+        st = model_measure(options, opened.model.model, &opened.needs, err);
     if (!st)
-        st = engine_pack(options, &model, err);
+        st = memory_check_later(options, &opened.needs, err);
+    if (!st)
+        st = engine_pack(options, &opened.model, err);
     if (!st && atomic_load(cancelled))
         st = hs_fail(err, HS_CANCELLED, "cancelled");
-    if (!st)
-        return model_serve(place->name, &model, api, err);
-    hs__catalog_model_close(&model);
-    return st;
+    if (st) {
+        hs__catalog_model_close(&opened.model);
+        return st;
+    }
+    if (opened.memory)
+        atomic_fetch_add(&opened.memory->more, (int64_t)sum_of(&opened.needs));
+    return model_serve(place->name, &opened, api, err);
+}
+
+/* Opens and packs a model of the command line. n_scratch: bytes of the workspaces of those before it. */
+static hs_status model_open(const hs_catalog_options *options, size_t i, uint64_t n_scratch,
+                            opened_model *ret, hs_error *err)
+{
+    const hs_model_place *place = hs__catalog_place(options, i);
+    ret->memory = options->memory;
+    if (hs__catalog_find(options, place->name) < i)
+        return hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", place->name);
+    hs_status st = hs__model_place_open(place, &ret->model.model, err);
+    if (!st && options->limit) {
+        st = model_measure(options, ret->model.model, &ret->needs, err);
+        const uint64_t available = hs__memory_available();
+        if (!st)
+            st = memory_check(&ret->needs, available > n_scratch ? available - n_scratch : 0, "available",
+                              err);
+    }
+    return st ? st : engine_pack(options, &ret->model, err);
+}
+
+static hs_status models_open(const hs_catalog_options *options, opened_model *opened, hs_error *err)
+{
+    uint64_t n_scratch = 0;
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < hs__catalog_places(options); i++) {
+        st = model_open(options, i, n_scratch, &opened[i], err);
+        n_scratch += scratch_of(&opened[i].needs);
+    }
+    return !st && options->limit ? options->limit(options->limit_data, n_scratch, err) : st;
 }
 
 hs_status hs__catalog_open(const hs_catalog_options *options, hs_api **ret_api, hs_error *err)
 {
     const size_t n = hs__catalog_places(options);
+    opened_model *opened = calloc(n, sizeof *opened);
     hs_api *api = NULL;
-    hs_status st = hs_api_create(&options->api, &api, err);
-    for (size_t i = 0; !st && i < n; i++) {
-        const hs_model_place *place = hs__catalog_place(options, i);
-        hs_catalog_model model = {0};
-        if (hs__catalog_find(options, place->name) < i)
-            st = hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", place->name);
-        else
-            st = hs__catalog_model_open(options, place, &model, err);
-        if (!st)
-            st = model_serve(place->name, &model, api, err);
-    }
+    if (!opened)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu models", n);
+    hs_status st = models_open(options, opened, err);
+    if (!st)
+        st = hs_api_create(&options->api, &api, err);
+    for (size_t i = 0; !st && i < n; i++)
+        st = model_serve(hs__catalog_place(options, i)->name, &opened[i], api, err);
+    for (size_t i = 0; i < n; i++)
+        hs__catalog_model_close(&opened[i].model);
+    free(opened);
     if (st)
         hs_api_destroy(api);
     else

@@ -6,6 +6,7 @@
 #include "server/base/place_name.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 
 enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|cblas|openblas" /* openblas is an older name of cblas */
@@ -26,6 +27,12 @@ typedef struct hs_model_place {
         *tokenizer; /* such a location of the tokenizer's files, or NULL: they are those of the model */
 } hs_model_place;
 
+/* The memory of models that are added while others are served. Any thread. */
+typedef struct hs_catalog_memory {
+    atomic_int_least64_t more; /* bytes of weights and workspaces, less those of models that were removed */
+    int64_t more_max;
+} hs_catalog_memory;
+
 typedef struct hs_catalog_options {
     hs_model_place places[HS_CATALOG_MAX]; /* the first is the default; none: the embedded model */
     size_t n_places;
@@ -35,6 +42,11 @@ typedef struct hs_catalog_options {
     hs_runtime *runtime;   /* of the process; must outlive the catalog */
     size_t n_threads;      /* for a pass that runs alone */
     hs_api_options api;
+    /* Called by hs__catalog_open when all models are packed: may set `api` by the memory that they leave.
+     * n_scratch: bytes of their workspaces, which are made later. NULL: nothing is checked. */
+    hs_status (*limit)(void *data, uint64_t n_scratch, hs_error *err);
+    void *limit_data;
+    hs_catalog_memory *memory; /* with `limit`; outlives the api */
 } hs_catalog_options;
 
 /* Adds "NAME=DIR" or "DIR", or several separated by commas. DIR is a folder, org/name[@revision] of the hub,
@@ -72,12 +84,13 @@ HS_MUST_USE hs_status hs__catalog_model_open(const hs_catalog_options *options, 
                                              hs_catalog_model *ret_model, hs_error *err);
 void hs__catalog_model_close(hs_catalog_model *model); /* an empty one is allowed */
 
-/* Creates an api, opens all models and serves them.
- * The caller destroys *ret_api, and then the runtime. */
+/* Opens all models, creates an api and serves them. With options->limit a model for which too little memory
+ * is free is refused. The caller destroys *ret_api, and then the runtime. */
 HS_MUST_USE hs_status hs__catalog_open(const hs_catalog_options *options, hs_api **ret_api, hs_error *err);
 
 /* Opens one more model, packs its engine and serves it under the place's name, instead of the model of that
- * name if there is one. Refuses a model for which too little memory is free. Stops with HS_CANCELLED before
+ * name if there is one. Refuses a model for which too little memory is free, or is left beside what requests
+ * may use. Stops with HS_CANCELLED before
  * it is served if *cancelled becomes non-zero. Any thread. */
 HS_MUST_USE hs_status hs__catalog_add_model(const hs_catalog_options *options, const hs_model_place *place,
                                             const atomic_int *cancelled, hs_api *api, hs_error *err);

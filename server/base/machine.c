@@ -189,6 +189,21 @@ uint64_t hs__memory_available(void)
     return available;
 }
 
+/* Returns the memory of this process that the kernel cannot take away. */
+static uint64_t own_bytes(void)
+{
+    static const char path[] = "/proc/self/status";
+    return 1024 * (field_read(path, "RssAnon") + field_read(path, "RssShmem") + field_read(path, "VmSwap"));
+}
+
+uint64_t hs__memory_unused(void)
+{
+    const uint64_t limit = 1024 * field_read("/proc/meminfo", "MemTotal"), own = own_bytes();
+    uint64_t unused = limit > own ? limit - own : 0;
+    cgroup_walk("memory", available_look, &unused);
+    return unused;
+}
+
 /* ---- thread limit ----
  *
  * Starts the threads at a closed gate, so that all are there at once. */

@@ -18,6 +18,10 @@ uint64_t hs__memory_limit(void);
  * free. */
 uint64_t hs__memory_available(void);
 
+/* Returns the bytes that this process may use beside those that it uses now, however much other programs of
+ * the machine use. Other programs of its control groups count. */
+uint64_t hs__memory_unused(void);
+
 /* Starts n threads that wait for one another, and ends them. Fails with HS_NO_MEMORY if one cannot be
  * started; the message says to lower `option`, or to raise the limit. */
 HS_MUST_USE hs_status hs__threads_check(size_t n, const char *option, hs_error *err);

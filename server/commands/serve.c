@@ -100,7 +100,7 @@ static const hs_option serve_options[] = {
      .max = 1000},
     {.name = "max-held",
      .argument = "BYTES",
-     .help = "bodies and unread answers in memory, half for one client (4G; 1/4 of memory)",
+     .help = "bodies and unread answers in memory, half for one client (4G; 1/3 of free memory)",
      .set = hs__set_bytes,
      .offset = AT(client_memory_max),
      .min = 65536,
@@ -154,21 +154,21 @@ static const hs_option serve_options[] = {
      .max = 1024.0 * 1024 * (1 << 30)},
     {.name = "max-answer",
      .argument = "BYTES",
-     .help = "largest answer (1G; 1/8 of memory)",
+     .help = "largest answer (1G; 1/6 of free memory)",
      .set = hs__set_bytes,
      .offset = AT(catalog.api.answer_bytes_max),
      .min = 1024,
      .max = 64.0 * (1 << 30)},
     {.name = "max-maps",
      .argument = "BYTES",
-     .help = "maps in memory while one request is computed (1G; 1/4 of memory)",
+     .help = "maps in memory while one request is computed (1G; 1/3 of free memory)",
      .set = hs__set_bytes,
      .offset = AT(catalog.api.capture_bytes_max),
      .min = 1 << 20,
      .max = 1024.0 * (1 << 30)},
     {.name = "cache",
      .argument = "BYTES",
-     .help = "attention maps kept for follow-up requests (256M; 1/8 of memory); 0: none",
+     .help = "attention maps kept for follow-up requests (256M; 1/16 of free memory); 0: none",
      .set = hs__set_bytes,
      .offset = AT(catalog.api.cache_bytes_max),
      .max = 1024.0 * (1 << 30)},
@@ -221,24 +221,74 @@ static size_t connections_by_descriptors(const hs_server_options *options)
     return ordinary < possible ? ordinary : possible;
 }
 
-/* Sets limits that were not given from the memory of the machine, or of the container if that is less. */
-static void memory_share(hs_server_options *options)
+/* The options as they were given, and as they are used. */
+typedef struct serve_limits {
+    hs_server_options given, used;
+    hs_catalog_memory memory;
+} serve_limits;
+
+static size_t least_of(size_t a, size_t b)
 {
-    const size_t ordinary = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
-    hs_api_options *api = &options->catalog.api;
-    api->n_workers = options->n_workers;
-    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : 4 * ordinary;
-    const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
-    if (!options->client_memory_max)
-        options->client_memory_max = answers < limit / 4 ? answers : limit / 4;
-    if (api->cache_bytes_max == BY_MEMORY)
-        api->cache_bytes_max = ordinary < limit / 8 ? ordinary : limit / 8;
+    return a < b ? a : b;
+}
+
+/* Lowers a limit that was given to what there is, and says so. */
+static size_t lower(const char *option, size_t given, size_t most)
+{
+    if (given > most)
+        hs__log("warning", "%s is %.1f MB; the models leave memory for %.1f MB, which is used in its place",
+                option, (double)given / 1e6, (double)most / 1e6);
+    return least_of(given, most);
+}
+
+/* Shares n_bytes: a third each for answers and for maps, a sixteenth each for the cache and for freed blocks.
+ * The rest, a fifth, stays for all else, such as connections and parsed bodies. Limits that were given may
+ * take more, at the cost of the others. */
+static void bytes_share(const hs_server_options *given, size_t n_bytes, hs_server_options *ret)
+{
+    const size_t ordinary = (size_t)256 << 20, n_workers = given->n_workers;
+    const hs_api_options *requested = &given->catalog.api;
+    hs_api_options *api = &ret->catalog.api;
+    const size_t answer = requested->answer_bytes_max ? requested->answer_bytes_max : 4 * ordinary;
+    size_t left = n_bytes / 24 * 19;
+    api->cache_bytes_max = requested->cache_bytes_max == BY_MEMORY
+                               ? least_of(ordinary, n_bytes / 16)
+                               : lower("--cache", requested->cache_bytes_max, left / 2);
+    left -= api->cache_bytes_max;
+    const size_t answers = least_of((n_workers > 4 ? n_workers : 4) * answer, n_bytes / 3);
+    ret->client_memory_max = given->client_memory_max
+                                 ? lower("--max-held", given->client_memory_max, left / 2)
+                                 : least_of(answers, left / 2);
+    left -= ret->client_memory_max;
     /* An answer that can never fit is refused as too large, not as too much for the moment. */
-    api->answer_bytes_max = answer < options->client_memory_max / 2 ? answer : options->client_memory_max / 2;
-    if (!api->capture_bytes_max)
-        api->capture_bytes_max = 4 * ordinary < limit / 4 ? 4 * ordinary : limit / 4;
-    api->captures_bytes_max = limit / 4;
-    hs_runtime_keep(options->catalog.runtime, 8 * ordinary < limit / 8 ? 8 * ordinary : limit / 8);
+    api->answer_bytes_max = least_of(answer, ret->client_memory_max / 2);
+    const size_t kept = least_of(8 * ordinary, least_of(n_bytes / 16, left / 4));
+    hs_runtime_keep(ret->catalog.runtime, kept);
+    left -= kept;
+    const size_t all = least_of(n_bytes / 3, left), one = n_workers > 1 ? all - all / 8 : all;
+    api->capture_bytes_max = requested->capture_bytes_max
+                                 ? lower("--max-maps", requested->capture_bytes_max, left)
+                                 : least_of(4 * ordinary, one);
+    api->captures_bytes_max = api->capture_bytes_max > all ? api->capture_bytes_max : all;
+}
+
+/* Sets the limits of requests by the memory that the models leave, of the machine or of the container if that
+ * has less. With --pull half of it stays for later models. */
+static hs_status memory_share(void *data, uint64_t n_scratch, hs_error *err)
+{
+    enum { LEFT_MIN = 48 << 20 };
+    serve_limits *l = data;
+    const uint64_t unused = hs__memory_unused(), left = unused > n_scratch ? unused - n_scratch : 0;
+    if (left < LEFT_MIN)
+        return hs_fail(
+            err, HS_TOO_LARGE,
+            "the models leave %.1f MB of memory for requests, which need %.1f MB at least: name fewer "
+            "models, or lower --workers, whose scratch memory takes %.1f MB, or give the "
+            "container more memory",
+            (double)left / 1e6, LEFT_MIN / 1e6, (double)n_scratch / 1e6);
+    bytes_share(&l->given, (size_t)(l->given.pull ? left / 2 : left), &l->used);
+    l->memory.more_max = l->given.pull ? (int64_t)(left / 8 * 3) : 0;
+    return HS_OK;
 }
 
 /* glibc gives each thread a heap of its own and keeps freed memory there. The program has several times as
@@ -280,10 +330,16 @@ static int serve(const hs_command *command, hs_server_options *options)
     heaps_limit(options->n_workers);
     if (hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, &err))
         return hs__command_failed(command, &err);
-    memory_share(options);
+    options->catalog.api.n_workers = options->n_workers;
     if (!options->connections_max)
         options->connections_max = connections_by_descriptors(options);
-    const int exit_code = hs__server_run(options, &err);
+    serve_limits limits = {.given = *options, .used = *options};
+    if (!options->client_memory_max)
+        limits.used.client_memory_max = (size_t)hs__memory_limit() / 16; /* until the models are open */
+    limits.used.catalog.limit = memory_share;
+    limits.used.catalog.limit_data = &limits;
+    limits.used.catalog.memory = &limits.memory;
+    const int exit_code = hs__server_run(&limits.used, &err);
     hs_runtime_destroy(options->catalog.runtime);
     if (!err.status)
         return exit_code;

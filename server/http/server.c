@@ -287,6 +287,15 @@ static void load(uv_work_t *work)
     }
 }
 
+/* Sets the memory for the bodies and answers of all clients. One client may have half of it. */
+static void client_memory_set(hs_server *server, size_t n_bytes)
+{
+    server->budget.max = n_bytes;
+    server->peers.budget_max = n_bytes / 2;
+    for (hs_peer *peer = server->peers.first; peer; peer = peer->next)
+        peer->budget.max = server->peers.budget_max;
+}
+
 static void hash(uv_work_t *work)
 {
     hs_server *server = work->data;
@@ -308,6 +317,7 @@ static void on_loaded(uv_work_t *work, int status)
         loading->error = (hs_error){0}; /* the server stops in order */
     server->tasks = loading->tasks;
     server->api = loading->api;
+    client_memory_set(server, server->options->client_memory_max);
     loading->loaded(server);
     if (server->state == HS_SERVER_SERVING)
         uv_queue_work(&server->loop, &loading->work, hash, on_hashed);
@@ -670,8 +680,8 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     server->routes = &hs__routes;
     server->n_cores = hs__cores_usable();
     server->started_ns = hs_clock_ns();
-    server->budget.max = options->client_memory_max;
-    server->peers = (hs_peers){.all = &server->budget, .budget_max = options->client_memory_max / 2};
+    server->peers = (hs_peers){.all = &server->budget};
+    client_memory_set(server, options->client_memory_max);
     hs__disk_init(&server->disk, &server->loop);
     pthread_mutex_init(&server->fetch.lock, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -13,7 +13,7 @@ typedef struct hs_server_options {
     size_t address_connections_max; /* from one address; 0: half of all for other machines, no limit for this
                                        one */
     size_t address_running_max;     /* tasks of one address that run at a time; 0: no limit */
-    size_t client_memory_max;       /* for bodies and answers; 0: depends on the available memory */
+    size_t client_memory_max;       /* for bodies and answers; catalog.limit may set it */
     size_t batch_max;               /* see hs_tasks_options.batch_max; 0: HS_BATCH_MAX */
     size_t body_bytes_max;
     const char *state_dir;                    /* of corpus runs; NULL: no runs */

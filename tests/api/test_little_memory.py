@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import MINI, preloading
+from conftest import MINI, SANITIZED, preloading
 from corpus_runs import SMALL, command, ndjson, texts
 from hub import Hub
 from test_corpora import body_of, send, wait
@@ -24,9 +24,9 @@ class Memory:
         self.path, self.environment = path, {**library, "MEMINFO": str(path)}
         self.free(PLENTY)
 
-    def free(self, megabytes):
+    def free(self, megabytes, total=PLENTY):
         other = self.path.with_suffix(".new")
-        other.write_text(f"MemTotal:       {PLENTY * 1024} kB\nMemAvailable:   {megabytes * 1024} kB\n")
+        other.write_text(f"MemTotal:       {total * 1024} kB\nMemAvailable:   {megabytes * 1024} kB\n")
         other.replace(self.path)  # never half of it
 
 
@@ -77,6 +77,98 @@ def test_a_command_uses_the_workers_that_memory_suffices_for(headscope, memory, 
     memory.free(needed(refused.stderr) + 2)
     done = run()
     assert done.returncode == 0 and "headscope corpus: using 1 of 4 workers: memory is short\n" in done.stderr
+
+
+exact = pytest.mark.skipif(SANITIZED, reason="a sanitizer's own memory is not the server's")
+LIMITS = "max_answer", "max_maps", "max_held", "cache"
+
+
+def limits(server):
+    """The limits of requests that the log names at the start, in megabytes."""
+    server.wait_log(" ready ")
+    return [int(re.search(rf" {name}=(\d+)", server.log())[1]) / 1e6 for name in LIMITS]
+
+
+def refused(headscope, memory, *arguments):
+    done = subprocess.run([headscope, "serve", "--listen", "127.0.0.1:0", *arguments], env={**os.environ, **memory.environment},
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout
+    return done.stderr
+
+
+@exact
+def test_requests_share_the_memory_that_models_leave(start_server, memory):
+    memory.free(PLENTY, total=320)
+    one = start_server("--workers", "2", environment=memory.environment)
+    many = start_server("--workers", "2", *[word for name in "abcd" for word in ("--model", f"{name}={MINI}")],
+                        environment=memory.environment)
+    few, little = limits(one), limits(many)
+    assert all(less < more for less, more in zip(little, few))
+    answer, maps, held, cache = few
+    assert 2 * answer <= held * 1.001 and maps + held + cache < 0.75 * 335
+    assert many.post("/analyze", {"text": "hello"}).status == 200
+    for server in (one, many):
+        assert server.stop() == 0
+
+
+@exact
+def test_limits_that_were_given_are_lowered_to_the_memory_that_there_is(start_server, memory):
+    memory.free(PLENTY, total=320)
+    server = start_server("--workers", "2", "--max-held", "1G", "--max-maps", "1G", "--cache", "1G", "--max-answer", "1G",
+                          environment=memory.environment)
+    answer, maps, held, cache = limits(server)
+    assert answer + maps + held + cache < 335
+    for option in ("--max-held", "--max-maps", "--cache"):
+        assert re.search(rf"warning {option} is 1073\.7 MB; the models leave memory for [\d.]+ MB", server.log())
+    long = {"text": "war " * 600, "max_tokens": 512, "layers": "all", "outputs": ["attentions"]}
+    assert server.post("/analyze", long, headers={"Accept": "application/x-npz"}).status == 422
+    assert server.stop() == 0
+    server = start_server("--workers", "2", "--max-held", "32M", "--max-maps", "8M", "--cache", "4M", environment=memory.environment)
+    assert [round(n * 1e6 / 2**20) for n in limits(server)] == [16, 8, 32, 4] and "leave memory" not in server.log()
+    assert server.stop() == 0
+
+
+def test_a_model_of_the_command_line_that_does_not_fit_is_refused(headscope, memory):
+    memory.free(LITTLE)
+    said = refused(headscope, memory)
+    assert re.search(r"the model needs [\d.]+ MB of memory: .*; 1\.\d MB are available\. Remove another model, start the server with "
+                     r"fewer --workers", said), said
+    one = float(re.search(r"needs ([\d.]+) MB", said)[1])
+    memory.free(int(1.5 * one / 1.05) + 1)  # MiB, for one and not for two: its scratch memory is not used yet
+    assert "MB are available" in refused(headscope, memory, "--workers", "8", "--model", f"a={MINI}", "--model", f"b={MINI}",
+                                         "--model", f"c={MINI}", "--model", f"d={MINI}")
+
+
+@exact
+def test_models_that_leave_nothing_for_requests_are_refused(headscope, memory):
+    memory.free(PLENTY, total=40)
+    said = refused(headscope, memory)
+    assert re.search(r"the models leave [\d.]+ MB of memory for requests, which need 50\.3 MB at least: name fewer models, or lower "
+                     r"--workers", said), said
+
+
+@exact
+def test_a_later_model_takes_nothing_that_requests_were_promised(start_server, memory, tmp_path):
+    hub = Hub({"org/small-bert": FILES})
+    place = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub"), "HOME": str(tmp_path)}
+    events = b"GET /pull/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    try:
+        memory.free(PLENTY, total=100)
+        server = start_server("--pull", "--workers", "8", environment={**memory.environment, **place})
+        assert server.post("/models", {"name": "org/small-bert"}).status == 202
+        ended = server.send(events).decode()
+        assert '"state":"failed"' in ended and "MB are left for models beside --max-held, --max-maps and --cache" in ended, ended
+        assert server.post("/analyze", {"text": "hello"}).status == 200
+        assert server.stop() == 0
+        memory.free(PLENTY, total=320)
+        server = start_server("--pull", "--workers", "2", environment={**memory.environment, **place})
+        for _ in range(4):  # each takes the place of the one before it
+            assert server.post("/models", {"name": "org/small-bert"}).status == 202
+            assert '"state":"done"' in server.send(events).decode()
+        assert server.request("DELETE", "/models/small-bert").status == 204
+        assert server.stop() == 0
+    finally:
+        hub.close()
 
 
 def test_a_model_that_does_not_fit_is_not_taken(start_server, memory, tmp_path):

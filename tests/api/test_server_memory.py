@@ -4,10 +4,15 @@ import os
 import re
 import resource
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import HEADSCOPE, PATIENCE, SANITIZED, Clients, Server, until
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+from checkpoint import write_safetensors  # noqa: E402
 
 MEGABYTES = 512
 WORKERS = 8
@@ -111,6 +116,51 @@ def test_a_control_group_is_never_too_small(group, tmp_path, fields):
         assert len(body["tokens"]) == fields["max_tokens"] if answer.status == 200 else body["detail"]
     assert "oom_kill 0\n" in (group / "memory.oom_control").read_text(encoding="ascii")
     assert server.post("/analyze", {"text": "hello"}).status == 200
+    assert server.stop() == 0
+
+
+HIDDEN, LAYERS, WIDE = 512, 12, 2048  # 151 MB of weights
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A checkpoint that takes most of the smaller group."""
+    folder, random = tmp_path_factory.mktemp("large"), np.random.default_rng(1)
+    shapes = {"embeddings.word_embeddings.weight": (100, HIDDEN), "embeddings.position_embeddings.weight": (512, HIDDEN),
+              "embeddings.token_type_embeddings.weight": (2, HIDDEN)}
+    for layer in range(LAYERS):
+        for name, n_out, n_in in (("attention.self.query", HIDDEN, HIDDEN), ("attention.self.key", HIDDEN, HIDDEN),
+                                  ("attention.self.value", HIDDEN, HIDDEN), ("attention.output.dense", HIDDEN, HIDDEN),
+                                  ("intermediate.dense", WIDE, HIDDEN), ("output.dense", HIDDEN, WIDE)):
+            shapes |= {f"encoder.layer.{layer}.{name}.weight": (n_out, n_in), f"encoder.layer.{layer}.{name}.bias": (n_out,)}
+    norms = ["embeddings", *(f"encoder.layer.{layer}.{part}" for layer in range(LAYERS) for part in ("attention.output", "output"))]
+    shapes |= {f"{norm}.LayerNorm.{part}": (HIDDEN,) for norm in norms for part in ("weight", "bias")}
+    write_safetensors(folder / "model.safetensors",
+                      {name: random.uniform(-.05, .05, shape).astype("f4") for name, shape in shapes.items()})
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(95))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="ascii")
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "bert", "architectures": ["BertModel"], "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
+        "num_attention_heads": 8, "intermediate_size": WIDE, "vocab_size": 100, "max_position_embeddings": 512,
+        "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12}), encoding="ascii")
+    return folder
+
+
+def test_requests_share_what_a_large_model_leaves_of_a_control_group(group, large, tmp_path):
+    """Limits were fractions of all memory, so requests within them let the kernel end the server."""
+    program = tmp_path / "headscope"
+    program.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec "{HEADSCOPE}" "$@"\n', encoding="ascii")
+    program.chmod(0o755)
+    server = Server("--workers", "2", "--model", f"large={large}", program=program)
+    asks = [("POST", "/analyze?format=npz", json.dumps({"input_ids": [5 + (i * (7 + k)) % 90 for i in range(n)], **fields}))
+            for k in range(3) for n, fields in (
+                (500, {"layers": [0, 1, 2, 3, 4], "outputs": ["attentions"]}), (500, {"layers": "all", "outputs": ["rollout"]}),
+                (250, {"layers": [0, 1, 2], "outputs": ["attentions"]}), (128, {"layers": "all", "outputs": ["attentions"]}),
+                (512, {"layers": "all", "outputs": ["hidden_states"]}), (60, {"layers": [k], "outputs": ["attentions"]}))]
+    statuses = [answer.status for answer in Clients(server, asks).join()]
+    assert set(statuses) <= {200, 422, 503} and 200 in statuses, statuses
+    assert "oom_kill 0\n" in (group / "memory.oom_control").read_text(encoding="ascii")
+    assert server.post("/analyze", {"text": "w1 w2"}).status == 200
     assert server.stop() == 0
 
 
