@@ -3,6 +3,7 @@
 #include "server/base/atomic_files.h"
 
 #include "model/base/bytes.h"
+#include "server/base/system_errors.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,16 +81,11 @@ static int on_seek(void *cookie, off64_t *offset, int whence)
     return at < 0 ? -1 : 0;
 }
 
-hs_status hs__write_status(int why)
-{
-    return why == ENOSPC || why == EDQUOT || why == EFBIG ? HS_NO_SPACE : HS_IO;
-}
-
 static hs_status failed(const char *path, int why, hs_error *err)
 {
     if (why == ECANCELED)
         return hs_fail(err, HS_CANCELLED, "stopped");
-    return hs_fail(err, hs__write_status(why), "cannot write '%s': %s", path, strerror(why));
+    return hs_fail(err, hs__errno_status(why), "cannot write '%s': %s", path, hs__errno_text(why));
 }
 
 bool hs__folder_sync(const char *dir)
@@ -430,8 +426,8 @@ hs_status hs__folder_make(const char *dir, hs_error *err)
         ok = false;
     }
     return ok ? HS_OK
-              : hs_fail(err, hs__write_status(errno), "cannot make the folder '%s': %s", path,
-                        strerror(errno));
+              : hs_fail(err, hs__errno_status(errno), "cannot make the folder '%s': %s", path,
+                        hs__errno_text(errno));
 }
 
 hs_status hs__folder_make_above(const char *path, hs_error *err)
@@ -455,8 +451,8 @@ hs_status hs__file_open(const char *path, int *ret_fd, uint64_t *ret_bytes, hs_e
         close(fd);
     *ret_fd = -1;
     return why && why != ELOOP && why != ENXIO
-               ? hs_fail(err, why == ENOENT ? HS_NOT_FOUND : HS_IO, "cannot read '%s': %s", path,
-                         strerror(why))
+               ? hs_fail(err, why == ENOENT ? HS_NOT_FOUND : hs__errno_status(why), "cannot read '%s': %s",
+                         path, hs__errno_text(why))
                : hs_fail(err, HS_IO, "cannot read '%s': it is a link, pipe or folder; put a file there",
                          path);
 }

@@ -52,10 +52,6 @@ bool hs__path_replaces(const char *path, const char *other);
 /* Removes leftovers of killed processes from a folder. */
 void hs__leftovers_remove(const char *dir);
 
-/* Returns HS_NO_SPACE if errno `why` of a failed write says that the disk, a quota or a limit is full; else
- * HS_IO. */
-hs_status hs__write_status(int why);
-
 /* Renames a file that is on disk already, and syncs the folder of `to`. Returns false with errno on failure.
  */
 bool hs__file_publish(const char *from, const char *to);

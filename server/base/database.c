@@ -3,6 +3,7 @@
 #include "server/base/database.h"
 
 #include "server/base/atomic_files.h"
+#include "server/base/system_errors.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -47,6 +48,12 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+int hs__database_errno(sqlite3 *db)
+{
+    const int known = db ? sqlite3_system_errno(db) : 0;
+    return known || hs__errno_status(errno) == HS_IO ? known : errno;
+}
+
 /* A damaged schema is SQLITE_ERROR; an interrupted statement ran for too long. */
 static hs_status status_of(sqlite3 *db, int code)
 {
@@ -62,17 +69,17 @@ static hs_status status_of(sqlite3 *db, int code)
     case SQLITE_NOMEM:
         return HS_NO_MEMORY;
     default:
-        return hs__write_status(db ? sqlite3_system_errno(db) : 0);
+        return hs__errno_status(hs__database_errno(db));
     }
 }
 
 static hs_status failed(sqlite3 *db, int code, hs_error *err)
 {
-    const int why = db ? sqlite3_system_errno(db) : 0, kind = code & 0xff;
+    const int why = hs__database_errno(db), kind = code & 0xff;
     const bool io = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
     return hs_fail(err, status_of(db, code), "%s",
                    kind == SQLITE_INTERRUPT ? "the file is damaged"
-                   : io && why              ? strerror(why)
+                   : io && why              ? hs__errno_text(why)
                    : kind == SQLITE_NOMEM   ? sqlite3_errstr(kind)
                                             : sqlite3_errmsg(db));
 }
@@ -100,8 +107,9 @@ static hs_status file_check(const char *path, const char *ending, bool may_lack,
     uint64_t bytes = 0;
     snprintf(name, sizeof name, "%s%s", path, ending);
     if (lstat(name, &file))
-        return errno == ENOENT && may_lack ? HS_OK
-                                           : hs_fail(err, HS_IO, "%s: %s", name_of(name), strerror(errno));
+        return errno == ENOENT && may_lack
+                   ? HS_OK
+                   : hs_fail(err, HS_IO, "%s: %s", name_of(name), hs__errno_text(errno));
     if (!S_ISREG(file.st_mode))
         return hs_fail(err, HS_INVALID, "%s is not a regular file", name_of(name));
     int fd;
@@ -128,7 +136,7 @@ static hs_status path_resolve(const char *path, char ret_path[PATH_MAX], hs_erro
     const char *name = name_of(path);
     snprintf(folder, sizeof folder, "%.*s", name == path ? 1 : (int)(name - path), name == path ? "." : path);
     if (!realpath(folder, real))
-        return hs_fail(err, HS_IO, "'%.200s': %s", folder, strerror(errno));
+        return hs_fail(err, HS_IO, "'%.200s': %s", folder, hs__errno_text(errno));
     return snprintf(ret_path, PATH_MAX, "%s/%s", real, name) < PATH_MAX
                ? HS_OK
                : hs_fail(err, HS_INVALID, "'%.200s...' is too long for a path", real);
@@ -323,8 +331,10 @@ hs_status hs__database_open(const char *path, hs__database_mode mode, const hs__
 
 void hs__store_note(hs__store *store, int code)
 {
-    if (!store->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW)
+    if (!store->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW) {
         store->failure = code & 0xff;
+        store->why = hs__database_errno(store->db);
+    }
 }
 
 hs_status hs__store_outcome(const hs__store *store, hs_error *err)
@@ -340,7 +350,8 @@ hs_status hs__store_outcome(const hs__store *store, hs_error *err)
     case SQLITE_INTERRUPT:
         return hs_fail(err, HS_INVALID, "%s: %s", store->failed, sqlite3_errstr(store->failure));
     default:
-        return hs_fail(err, HS_IO, "%s: %s", store->failed, sqlite3_errstr(store->failure));
+        return hs_fail(err, hs__errno_status(store->why), "%s: %s", store->failed,
+                       store->why ? hs__errno_text(store->why) : sqlite3_errstr(store->failure));
     }
 }
 

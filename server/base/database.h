@@ -33,6 +33,10 @@ typedef enum hs__database_mode {
 HS_MUST_USE hs_status hs__database_open(const char *path, hs__database_mode mode,
                                         const hs__database_kind *kind, sqlite3 **ret_db, hs_error *err);
 
+/* Returns the errno of a call that just failed with SQLITE_IOERR or SQLITE_CANTOPEN; 0 if it is not known.
+ * SQLite itself forgets that of a write to its log. */
+int hs__database_errno(sqlite3 *db);
+
 /* ---- stores ----
  *
  * A store is a database that a run fills by prepared statements. One thread at a time uses it. Rows are in a
@@ -46,6 +50,7 @@ typedef struct hs__store {
     sqlite3_stmt *statements[HS__STORE_STATEMENTS_MAX];
     const char *failed; /* for messages: "the run's file cannot be written" */
     int failure;        /* SQLite's code of the first failure, or SQLITE_OK */
+    int why;            /* its errno, or 0 */
 } hs__store;
 
 /* Opens a database, prepares n statements and begins a transaction. failed: begins messages; borrowed, as

@@ -8,6 +8,7 @@
 #include "server/base/catalog.h"
 #include "server/base/machine.h"
 #include "server/base/printable.h"
+#include "server/base/system_errors.h"
 #include "server/commands/commands.h"
 
 #include <assert.h>
@@ -620,7 +621,7 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
     hs_status st = HS_OK;
     if (!file)
         return hs_fail(
-            err, HS_IO, "cannot read '%s': %s%s", path, strerror(errno),
+            err, HS_IO, "cannot read '%s': %s%s", path, hs__errno_text(errno),
             errno == ENOENT ? "; if that is the text itself, pipe it: echo TEXT | headscope analyze" : "");
     while (!st && !feof(file)) {
         if (n_bytes == capacity) {
@@ -636,7 +637,7 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
             n_bytes += fread(text + n_bytes, 1, capacity - n_bytes, file);
         if (!st && ferror(file))
             st = hs_fail(err, HS_IO, "cannot read '%s': %s", standard ? "standard input" : path,
-                         strerror(errno));
+                         hs__errno_text(errno));
     }
     if (!standard)
         fclose(file);

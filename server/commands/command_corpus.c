@@ -423,12 +423,10 @@ static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
         st = hs__corpus_workers_fit(&needs, &memory, n_requested, &job->n_workers, err);
     if (st)
         return st;
-    const uint64_t free_bytes = hs__disk_free(job->dir), there = hs__folder_bytes(job->dir);
-    if (needs.disk > free_bytes && needs.disk - free_bytes > there)
-        return hs_fail(err, HS_NO_SPACE,
-                       "the run needs %llu MB in '%.200s'; %llu MB are free. Free some or choose another -o",
-                       (unsigned long long)(needs.disk >> 20), job->dir,
-                       (unsigned long long)(free_bytes >> 20));
+    hs_error why = {0};
+    st = hs__corpus_disk_fits(&needs, job->dir, hs__folder_bytes(job->dir), &why);
+    if (st)
+        return hs_fail(err, st, "%s. Free some or choose another -o", why.text);
     if (job->n_workers < n_requested)
         fprintf(stderr, "headscope corpus: using %zu of %zu workers: memory is short\n", job->n_workers,
                 n_requested);
@@ -534,10 +532,24 @@ static void outcome_print(const hs__corpus_job *job, const teller *t)
     hs__path_print(job->dir, "report.html");
 }
 
-static int exit_code_of(const hs_command *command, hs_status st, const hs_error *err)
+/* Reports a failure. A run that lacked something or could not be read or written can go on later. */
+static int failure_print(const hs_command *command, const hs__corpus_job *job, hs_status st,
+                         const hs_error *err)
+{
+    const int exit_code = hs__command_failed(command, err);
+    const bool later = st == HS_NO_SPACE || st == HS_NO_MEMORY || st == HS_IO;
+    if (later && !job->pairs && !hs__run_checkpoint_find(job->dir, NULL))
+        fprintf(stderr,
+                "The last checkpoint is whole. Remove the cause, then run the same command with --resume to "
+                "continue.\n");
+    return exit_code;
+}
+
+static int exit_code_of(const hs_command *command, const hs__corpus_job *job, hs_status st,
+                        const hs_error *err)
 {
     if (st != HS_CANCELLED)
-        return st ? hs__command_failed(command, err) : HS_EXIT_DONE;
+        return st ? failure_print(command, job, st, err) : HS_EXIT_DONE;
     fprintf(stderr, "headscope corpus: %s. Run the same command with --resume to continue.\n", err->text);
     return HS_EXIT_SIGNAL + atomic_load(&stop);
 }
@@ -581,7 +593,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     hs__corpus_settings_finish(&job.settings);
     hs__catalog_model_close(&model);
     hs_runtime_destroy(o->catalog.runtime);
-    return exit_code_of(command, st, &err);
+    return exit_code_of(command, &job, st, &err);
 }
 
 /* ---- several models ---- */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,7 @@ int main(int argc, char **argv)
 {
     if (!standard_descriptors_open())
         return HS_EXIT_FAILED;
+    signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG, which is reported */
     hs_products_prepare();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {

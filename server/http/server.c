@@ -7,6 +7,7 @@
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/base/second_signal.h"
+#include "server/base/system_errors.h"
 #include "server/base/version.h"
 #include "server/http/connection.h"
 #include "server/http/leniency.h"
@@ -93,7 +94,7 @@ static hs_status text_read(const char *path, char *ret_text, hs_error *err)
     struct stat about;
     FILE *file = fopen(path, "re");
     if (!file)
-        return hs_fail(err, HS_IO, "cannot read --token-file '%s': %s", path, strerror(errno));
+        return hs_fail(err, HS_IO, "cannot read --token-file '%s': %s", path, hs__errno_text(errno));
     const size_t n = fread(ret_text, 1, FILE_BYTES_MAX + 1, file);
     const bool failed = ferror(file);
     if (fstat(fileno(file), &about) == 0 && about.st_mode & S_IROTH)
@@ -218,7 +219,7 @@ static hs_status hs__listen(const char *where, int *ret_fd, char *ret_url, size_
         fd = socket_listen(a);
     freeaddrinfo(addresses);
     if (fd < 0)
-        return hs_fail(err, HS_IO, "cannot listen on '%s': %s%s", where, strerror(errno),
+        return hs_fail(err, HS_IO, "cannot listen on '%s': %s%s", where, hs__errno_text(errno),
                        errno == EADDRINUSE ? "; choose another port, or 0 for any free one" : "");
     url_format(fd, ret_url, url_size, ret_public);
     *ret_fd = fd;
@@ -624,7 +625,7 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
         return HS_OK;
     close(fd);
     return hs_fail(err, HS_IO, "libmicrohttpd %s did not start: %s (this program was built with %x.%x.%x)",
-                   MHD_get_version(), strerror(errno), MHD_VERSION >> 24, MHD_VERSION >> 16 & 0xff,
+                   MHD_get_version(), hs__errno_text(errno), MHD_VERSION >> 24, MHD_VERSION >> 16 & 0xff,
                    MHD_VERSION >> 8 & 0xff);
 }
 

@@ -4,6 +4,7 @@
 #include "model/base/bytes.h"
 #include "model/model.h"
 #include "server/base/atomic_files.h"
+#include "server/base/system_errors.h"
 #include "server/hub/hub_transfer.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ typedef struct pull {
 
 static hs_status fail_path(const char *what, const char *path, hs_error *err)
 {
-    return hs_fail(err, HS_IO, "cannot %s %s: %s", what, path, strerror(errno));
+    return hs_fail(err, hs__errno_status(errno), "cannot %s %s: %s", what, path, hs__errno_text(errno));
 }
 
 static void progress_tell(void *context, uint64_t n_bytes, uint64_t n_received)

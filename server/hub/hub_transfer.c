@@ -4,6 +4,7 @@
 #include "model/base/read_number.h"
 #include "model/base/status.h"
 #include "model/files/json.h"
+#include "server/base/system_errors.h"
 #include "server/base/version.h"
 
 #include <dlfcn.h>
@@ -496,7 +497,7 @@ static bool is_passing(CURLcode code, long status)
 static hs_status fail_too_long(const hs__hub_file *file, int out, uint64_t *n_bytes, hs_error *err)
 {
     if (lseek(out, 0, SEEK_SET) < 0 || ftruncate(out, 0))
-        return hs_fail(err, HS_IO, "cannot empty the download of %s: %s", file->name, strerror(errno));
+        return hs_fail(err, HS_IO, "cannot empty the download of %s: %s", file->name, hs__errno_text(errno));
     *n_bytes = 0;
     return hs_fail(err, HS_IO,
                    "the server of %s sends more than the %llu bytes that the hub announced: try again",
@@ -518,8 +519,9 @@ hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_
         if (stopped(hub))
             return fail_stopped(err);
         if (a.write_error)
-            return hs_fail(err, HS_IO, "cannot write %s: %s; the same command goes on from there", file->name,
-                           strerror(a.write_error));
+            return hs_fail(err, hs__errno_status(a.write_error),
+                           "cannot write %s: %s; the same command goes on from there", file->name,
+                           hs__errno_text(a.write_error));
         if (a.too_long)
             return fail_too_long(file, out, n_bytes, err);
         if (!code && a.status / 100 == 2 && *n_bytes >= file->n_bytes)

@@ -23,6 +23,16 @@ static json_t *text_json(sqlite3_stmt *s, int column)
     return string ? string : json_string("(not UTF-8)");
 }
 
+/* Returns why a run failed or waits; null if it does neither. */
+static json_t *error_json(const hs_runs *c, sqlite3_stmt *s, const char *id)
+{
+    const bool waits = strcmp(id, c->waiting) == 0 && strcmp(id, c->current) != 0;
+    if (!waits || sqlite3_column_type(s, 8) != SQLITE_NULL)
+        return text_json(s, 8);
+    json_t *why = json_string(c->waiting_why);
+    return why ? why : json_null();
+}
+
 /* Returns a run without its bad lines. */
 static json_t *row_json(hs_runs *c, sqlite3_stmt *s)
 {
@@ -41,7 +51,7 @@ static json_t *row_json(hs_runs *c, sqlite3_stmt *s)
                      text_json(s, 12), "precision", text_json(s, 10), "texts_total",
                      total_known ? json_integer(total) : json_null(), "texts_done", done, "texts_per_second",
                      current ? json_real(rate) : json_null(), "eta_seconds", left, "bad_lines_total", n_bad,
-                     "empty_texts", n_empty, "error", text_json(s, 8));
+                     "empty_texts", n_empty, "error", error_json(c, s, id));
 }
 
 /* Returns the lines of a run's row that could not be read. */
@@ -213,17 +223,19 @@ hs_status hs__run_report_open(hs_runs *c, const char *id, const char *name, int 
     hs__run_path(c, id, name, path);
     *ret_bytes = 0;
     st = hs__file_open(path, ret_fd, ret_bytes, &why);
+    hs__run_path_strip(c, id, why.text);
     if (st == HS_IO)
         hs__log("error", "%s", why.text);
+    if (st == HS_NO_MEMORY)
+        return hs_fail(err, st, "The report cannot be read now: %s.", why.text);
     return st ? hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id) : HS_OK;
 }
 
 /* ---- a restart ----
  *
- * Begins a failed or cancelled run anew from its upload.
- *
- * The row is 'cancelling' while the old results are removed. If the server ends meanwhile, the run is
- * cancelled, and can be restarted again. */
+ * Queues a failed or cancelled run again. Everything is checked first, and one change of the row accepts it.
+ * A restart that is refused, or that the server's end interrupts, leaves the run and its report as they were.
+ * The thread that executes the run removes what it cannot use. */
 
 /* Finds what the run needs of the disk with the model that is served now. */
 static hs_status needs_find(hs_runs *c, const hs__run_row *row, uint64_t *ret_disk, hs_error *err)
@@ -236,92 +248,66 @@ static hs_status needs_find(hs_runs *c, const hs__run_row *row, uint64_t *ret_di
     return st;
 }
 
-/* Sets a state and keeps the row's error. The lock is held. */
-static bool state_change(hs_runs *c, const char *id, const char *state)
+/* Reads the row of a run that can be restarted. The lock is held. */
+static hs_status restart_check(hs_runs *c, const char *id, hs__run_row *ret_row, hs_error *err)
 {
-    return hs__run_table_done(
-        hs__run_table_prepare(c, "UPDATE runs SET state = ?2 WHERE id = ?1", id, state));
-}
-
-/* Claims the row, so that nothing else is done to the run. The lock is held. */
-static hs_status row_claim(hs_runs *c, const char *id, const char *state, hs__run_row *ret_row, hs_error *err)
-{
-    const hs_status st = hs__run_table_find(c, id, ret_row, err);
+    char state[16];
+    const hs_status st = state_get(c, id, state, err);
     if (st)
         return st;
     if (strcmp(state, "failed") != 0 && strcmp(state, "cancelled") != 0)
         return hs_fail(err, HS_BUSY, "The run is %s. Only a failed or cancelled run can be restarted.",
                        strcmp(state, "cancelling") == 0 ? "running" : state);
-    return state_change(c, id, "cancelling") ? HS_OK : hs__run_table_fail(c, err);
+    return hs__run_table_find(c, id, ret_row, err);
 }
 
-/* Queues the claimed row as a new run of n_bytes of input. The lock is held. */
+/* Queues a run of n_bytes of input. Its old results are in its folder and lie in the space that it needs. The
+ * lock is held. */
 static hs_status row_queue(hs_runs *c, const char *id, uint64_t n_bytes, uint64_t needed, hs_error *err)
 {
-    const hs_status st = hs__run_space_check(c, needed, err);
-    sqlite3_stmt *s = st ? NULL
-                         : hs__run_table_prepare(
-                               c,
-                               "UPDATE runs SET state = 'queued', error = NULL, starts = 0, texts_done = 0,"
-                               " bad_lines = '[]', bad_lines_total = 0, empty_texts = 0, precision = NULL,"
-                               " bytes = ?2, reserved = ?3 WHERE id = ?1 AND state = 'cancelling'",
-                               id, NULL);
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    const uint64_t there = hs__folder_bytes(dir), results = there > n_bytes ? there - n_bytes : 0;
+    const hs_status st = hs__run_space_check(c, needed > results ? needed - results : 0, err);
     if (st)
         return st;
+    sqlite3_stmt *s = hs__run_table_prepare(
+        c,
+        "UPDATE runs SET state = 'queued', error = NULL, starts = 0, pauses = 0, restarted = 1,"
+        " bytes = ?2, reserved = ?3 WHERE id = ?1",
+        id, NULL);
     if (s) {
         sqlite3_bind_int64(s, 2, (sqlite3_int64)n_bytes);
         sqlite3_bind_int64(s, 3, (sqlite3_int64)needed);
     }
-    return hs__run_table_done(s) ? HS_OK : hs__run_table_fail(c, err);
-}
-
-/* Removes the old results of a claimed run and queues it. */
-static hs_status run_queue(hs_runs *c, const char *id, uint64_t n_bytes, uint64_t needed, hs_error *err)
-{
-    hs_status st = hs__run_results_remove(c, id)
-                       ? HS_OK
-                       : hs_fail(err, HS_IO, "the results of run %s cannot be removed", id);
-    char dir[HS__RUN_PATH_MAX];
-    hs__run_path(c, id, "", dir);
-    pthread_mutex_lock(&c->lock);
-    sqlite3_stmt *s =
-        hs__run_table_prepare(c, "UPDATE runs SET bytes = ?2, reserved = 0 WHERE id = ?1", id, NULL);
-    if (s)
-        sqlite3_bind_int64(s, 2, (sqlite3_int64)hs__folder_bytes(dir));
-    (void)hs__run_table_done(s);
-    hs__run_table_count_bytes(c);
-    if (!st)
-        st = row_queue(c, id, n_bytes, needed, err);
+    if (!hs__run_table_done(s))
+        return hs__run_table_fail(c, err);
     hs__run_table_count_bytes(c);
     pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
-    return st;
+    return HS_OK;
 }
 
 hs_status hs__run_restart(hs_runs *c, const char *id, hs_error *err)
 {
-    char path[HS__RUN_PATH_MAX], state[16];
+    char path[HS__RUN_PATH_MAX];
     struct stat input;
     hs__run_row row = {0};
     uint64_t needed = 0;
     pthread_mutex_lock(&c->lock);
-    hs_status st = state_get(c, id, state, err);
-    if (!st)
-        st = row_claim(c, id, state, &row, err);
+    hs_status st = restart_check(c, id, &row, err);
     pthread_mutex_unlock(&c->lock);
     if (st)
         return st;
     hs__run_path(c, row.id, "input", path);
     if (lstat(path, &input) || !S_ISREG(input.st_mode))
-        st = hs_fail(err, HS_NOT_FOUND, "The upload of run %s is not there. Send the texts again.", row.id);
-    if (!st)
-        st = needs_find(c, &row, &needed, err);
-    if (!st)
-        st = run_queue(c, row.id, (uint64_t)input.st_size, needed, err);
-    if (!st)
-        return HS_OK;
+        return hs_fail(err, HS_NOT_FOUND, "The upload of run %s is not there. Send the texts again.", row.id);
+    st = needs_find(c, &row, &needed, err);
+    if (st)
+        return st;
     pthread_mutex_lock(&c->lock);
-    (void)state_change(c, row.id, state);
+    st = restart_check(c, id, &row, err); /* another client may have changed it meanwhile */
+    if (!st)
+        st = row_queue(c, row.id, (uint64_t)input.st_size, needed, err);
     pthread_mutex_unlock(&c->lock);
     return st;
 }

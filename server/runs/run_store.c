@@ -2,6 +2,7 @@
 #include "server/base/atomic_files.h"
 #include "server/base/database.h"
 #include "server/base/log.h"
+#include "server/base/system_errors.h"
 #include "server/runs/runs_internal.h"
 
 #include <dirent.h>
@@ -28,9 +29,11 @@ static const char *const added[] = {
     "starts INTEGER NOT NULL DEFAULT 0",   /* of hs__run_row */
     "reserved INTEGER NOT NULL DEFAULT 0", /* bytes; they count until the run ends */
     "empty_texts INTEGER NOT NULL DEFAULT 0",
-    "settings TEXT",  /* of hs__run_row */
-    "created TEXT",   /* NULL: created by an earlier version */
-    "precision TEXT", /* NULL: an earlier version, or not started */
+    "settings TEXT",                        /* of hs__run_row */
+    "created TEXT",                         /* NULL: created by an earlier version */
+    "precision TEXT",                       /* NULL: an earlier version, or not started */
+    "pauses INTEGER NOT NULL DEFAULT 0",    /* of hs__run_row */
+    "restarted INTEGER NOT NULL DEFAULT 0", /* of hs__run_row */
     NULL,
 };
 
@@ -52,13 +55,13 @@ static const char preparation[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous
 
 hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
 {
-    const int code = sqlite3_errcode(c->db) & 0xff, why = sqlite3_system_errno(c->db);
+    const int code = sqlite3_errcode(c->db) & 0xff, why = hs__database_errno(c->db);
     const bool io = code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
     return hs_fail(err,
                    code == SQLITE_FULL    ? HS_NO_SPACE
                    : code == SQLITE_NOMEM ? HS_NO_MEMORY
-                                          : hs__write_status(io ? why : 0),
-                   "corpora.db: %s", io && why ? strerror(why) : sqlite3_errmsg(c->db));
+                                          : hs__errno_status(io ? why : 0),
+                   "corpora.db: %s", io && why ? hs__errno_text(why) : sqlite3_errmsg(c->db));
 }
 
 /* Adds a column of `added` if it is missing. */
@@ -192,7 +195,8 @@ hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_error *err)
     "layers,"                                                                                                \
     " 'thresholds', thresholds, 'input_format',"                                                             \
     " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"                                  \
-    " texts_done, bad_lines_total, starts, empty_texts FROM runs WHERE " HS__RUN_ID_IS_VALID
+    " texts_done, bad_lines_total, starts, empty_texts, pauses, restarted FROM runs "                        \
+    "WHERE " HS__RUN_ID_IS_VALID
 
 /* Copies the row of a statement that begins with ROW, and finalizes it. id: for the message. */
 static hs_status row_read(const hs_runs *c, sqlite3_stmt *s, const char *id, hs__run_row *ret, hs_error *err)
@@ -206,6 +210,8 @@ static hs_status row_read(const hs_runs *c, sqlite3_stmt *s, const char *id, hs_
                                               .bad_lines = (uint64_t)sqlite3_column_int64(s, 4),
                                               .empty_texts = (uint64_t)sqlite3_column_int64(s, 6)};
         ret->starts = sqlite3_column_int(s, 5);
+        ret->pauses = sqlite3_column_int(s, 7);
+        ret->restarted = sqlite3_column_int(s, 8) != 0;
     }
     return hs__run_table_end(c, s, st, err);
 }
@@ -220,7 +226,7 @@ hs_status hs__run_table_next(hs_runs *c, hs__run_row *ret, hs_error *err)
     return row_read(c,
                     hs__run_table_prepare(c,
                                           ROW " AND state IN ('running', 'queued')"
-                                              " ORDER BY state = 'running' DESC, number LIMIT 1",
+                                              " ORDER BY pauses, state = 'running' DESC, number LIMIT 1",
                                           NULL, NULL),
                     "", ret, err);
 }
@@ -305,7 +311,8 @@ bool hs__run_files_remove(const hs_runs *c, const char *id)
         removed = rmdir(path) == 0;
     }
     if (!removed)
-        hs__log("error", "runs/%s cannot be removed: %s; the next start tries again", id, strerror(errno));
+        hs__log("error", "runs/%s cannot be removed: %s; the next start tries again", id,
+                hs__errno_text(errno));
     return removed;
 }
 
@@ -318,7 +325,7 @@ static void move_aside(const hs_runs *c, const char *from, const char *name, con
     if (lstat(path, &there))
         return;
     if (mkdir(aside, 0777) && errno != EEXIST) {
-        hs__log("error", "%s cannot be moved to aside/: %s", from, strerror(errno));
+        hs__log("error", "%s cannot be moved to aside/: %s", from, hs__errno_text(errno));
         return;
     }
     for (int copy = 0; copy < 100; copy++) {
@@ -328,7 +335,7 @@ static void move_aside(const hs_runs *c, const char *from, const char *name, con
             return;
         }
     }
-    hs__log("error", "%s cannot be moved to aside/: %s", from, strerror(errno));
+    hs__log("error", "%s cannot be moved to aside/: %s", from, hs__errno_text(errno));
 }
 
 static bool is_id(const char *name)
@@ -401,7 +408,7 @@ static hs_status lock_take(hs_runs *c, hs_error *err)
     if (c->lock_fd < 0)
         c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (c->lock_fd < 0)
-        return hs_fail(err, hs__write_status(errno), "cannot write '%s': %s", path, strerror(errno));
+        return hs_fail(err, hs__errno_status(errno), "cannot write '%s': %s", path, hs__errno_text(errno));
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB))
         return hs_fail(err, HS_BUSY, "'%s' is in use by another server", c->dir);
     return HS_OK;

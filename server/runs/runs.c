@@ -5,6 +5,7 @@
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/log.h"
+#include "server/base/system_errors.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -24,15 +25,18 @@
  * Executes the runs one after the other.
  *
  * The outcome of a run is saved in its row before the next one begins. If that fails, the same run is started
- * again and finds its work done. */
+ * again and finds its work done.
+ *
+ * A run that lacks disk space, memory, descriptors or threads is paused: it is queued again and goes on from
+ * its last save. Runs with fewer pauses come first, so a run that can never go on holds up no other. */
 
 #define SAVE_MS      30000
 #define SAVE_SOON_MS 1000 /* of a run during which the server was killed: a save shows that it goes on */
-#define AGAIN_MS     3000 /* after the disk was full or memory was short */
+#define AGAIN_MS     3000 /* after the disk was full; times the number of pauses before a paused run */
 #define NICENESS     10   /* requests come first */
 
 /* A run during which the server was killed STARTS_MAX times without a save fails. */
-enum { STARTS_MAX = 3, MEMORY_TRIES = 20 };
+enum { STARTS_MAX = 3, PAUSE_GROWS_MAX = 20 };
 
 /* ---- while it runs ---- */
 
@@ -77,15 +81,16 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     const bool saved = progress->saves != c->progress.saves;
     progress_count(c, progress);
     c->progress = *progress;
+    c->counting = true;
     if (!c->bad_lines) /* the first report of this start, or memory was short */
         precision_keep(c);
     if (news) {
         free(c->bad_lines);
         c->bad_lines = bad_lines; /* NULL without memory: the next report tries again */
     }
-    if (saved) /* a start that led to a save does not count; if this fails, the next save tries again */
-        (void)hs__run_table_done(
-            hs__run_table_prepare(c, "UPDATE runs SET starts = 0 WHERE id = ?1", c->current, NULL));
+    if (saved) /* what led to a save does not count; if this fails, the next save tries again */
+        (void)hs__run_table_done(hs__run_table_prepare(
+            c, "UPDATE runs SET starts = 0, pauses = 0, restarted = 0 WHERE id = ?1", c->current, NULL));
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -96,31 +101,47 @@ static hs_status input_check(const char *path, hs_error *err)
 {
     struct stat file;
     if (lstat(path, &file))
-        return hs_fail(err, HS_IO, "cannot read the upload: %s", strerror(errno));
+        return hs_fail(err, HS_IO, "cannot read the upload: %s", hs__errno_text(errno));
     return S_ISREG(file.st_mode) ? HS_OK
                                  : hs_fail(err, HS_INVALID, "the upload is no file; send the texts again");
 }
 
-static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
+/* Counts the input from the last save, or from its beginning if there is none. */
+static hs_status run_continue(hs_runs *c, const hs__run_row *row, hs__corpus_job *job, hs_error *err)
 {
     static const char *const names[] = {"upload"};
     char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
     const char *inputs[] = {input};
-    hs__corpus_job *job = &plan->job;
     hs__run_path(c, row->id, "", dir);
     hs__run_path(c, row->id, "input", input);
+    const hs_status st = input_check(input, err);
+    if (st)
+        return st;
     job->inputs = inputs;
     job->input_names = names;
     job->n_inputs = job->n_shards = 1;
     job->dir = dir;
-    job->save_first = row->starts > 0;
+    job->save_first = row->starts > 0 || row->pauses > 0 || strcmp(c->waiting, row->id) == 0;
     job->save_ms = row->starts > 0 ? SAVE_SOON_MS : SAVE_MS;
     job->resume = job->yielding = true;
     job->stop = &c->stop;
     job->progress = on_progress;
     job->progress_data = c;
-    const hs_status st = input_check(input, err);
-    return st ? st : hs__corpus_run(job, err);
+    c->counting = false;
+    return hs__corpus_run(job, err);
+}
+
+/* Continues the run. A restarted one whose save is damaged, or of another model or precision, begins anew. */
+static hs_status run_through(hs_runs *c, const hs__run_row *row, hs__corpus_job *job, hs_error *err)
+{
+    hs_error why = {0};
+    const hs_status st = run_continue(c, row, job, &why);
+    if (st != HS_INVALID || !row->restarted || c->counting)
+        return st ? hs_fail(err, st, "%s", why.text) : HS_OK;
+    hs__run_path_strip(c, row->id, why.text);
+    hs__log("info", "corpus run %s begins anew: %s", row->id, why.text);
+    return hs__run_results_remove(c, row->id) ? run_continue(c, row, job, err)
+                                              : hs_fail(err, HS_IO, "the old results cannot be removed");
 }
 
 /* Takes the progress from a checkpoint: a run that was cancelled in the middle of texts has counted more. */
@@ -154,14 +175,20 @@ static hs_status part_report(hs_runs *c, const char *id, hs_error *err)
 
 /* ---- before and after ---- */
 
-/* Returns the row's new state; NULL if the run resumes later. */
+/* Returns true if a run that failed so can go on when there is more of what it lacked. */
+static bool is_shortage(hs_status st)
+{
+    return st == HS_NO_SPACE || st == HS_NO_MEMORY;
+}
+
+/* Returns the row's new state; NULL if the run resumes at the next start. */
 static const char *state_after(const hs_runs *c, hs_status st)
 {
     if (st == HS_OK)
         return "done";
-    if (st != HS_CANCELLED)
-        return "failed";
-    return c->cancel ? "cancelled" : NULL;
+    if (st == HS_CANCELLED)
+        return c->cancel ? "cancelled" : NULL;
+    return is_shortage(st) ? "queued" : "failed";
 }
 
 /* Saves the outcome in the row. Returns false if that fails. The lock is held. */
@@ -173,7 +200,8 @@ static bool row_end(hs_runs *c, const char *id, const char *state, const char *e
         c,
         "UPDATE runs SET bad_lines = coalesce(?1, bad_lines), bad_lines_total = ?3,"
         " texts_done = ?4, empty_texts = ?8, starts = 0, state = coalesce(?5, state), error = ?6,"
-        " bytes = iif(?5 IS NULL, bytes, ?7) WHERE id = ?2",
+        " pauses = pauses + (?5 IS 'queued'),"
+        " bytes = iif(?5 IS NULL OR ?5 = 'queued', bytes, ?7) WHERE id = ?2",
         c->bad_lines, id);
     if (s) {
         sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.bad_lines);
@@ -184,45 +212,67 @@ static bool row_end(hs_runs *c, const char *id, const char *state, const char *e
         sqlite3_bind_int64(s, 7, (sqlite3_int64)hs__folder_bytes(dir));
     }
     const bool ok = hs__run_table_done(s);
-    hs__run_table_count_bytes(c);
-    if (!ok)
+    if (ok)
+        c->begun[0] = '\0';
+    else
         hs__log("error", "corpus run %s: its outcome could not be saved: %s", id, sqlite3_errmsg(c->db));
+    hs__run_table_count_bytes(c);
     return ok;
+}
+
+/* Counts and logs how the run ended, or that it waits. */
+static void outcome_tell(hs_runs *c, const hs__run_row *row, hs_status st, const char *why)
+{
+    const bool waits = is_shortage(st), waited = strcmp(c->waiting, row->id) == 0;
+    if (waits && !waited && row->pauses == 0)
+        hs__log("warning", "corpus run %s waits: %s", row->id, why);
+    if (waits || waited) {
+        snprintf(c->waiting, sizeof c->waiting, "%s", waits ? row->id : "");
+        snprintf(c->waiting_why, sizeof c->waiting_why, "%.255s", why);
+    }
+    if (waits)
+        return;
+    if (st != HS_CANCELLED || c->cancel)
+        atomic_fetch_add(st == HS_OK          ? &c->counts.done
+                         : st == HS_CANCELLED ? &c->counts.cancelled
+                                              : &c->counts.failed,
+                         1);
+    hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", row->id,
+            st == HS_OK          ? "done"
+            : st == HS_CANCELLED ? "stopped"
+                                 : why);
 }
 
 /* The lock is held. */
 static bool run_end(hs_runs *c, const hs__run_row *row, hs_status st, hs_error *err)
 {
-    const char *state = state_after(c, st);
     hs__run_path_strip(c, row->id, err->text);
-    const bool ok = row_end(c, row->id, state, st && st != HS_CANCELLED ? err->text : NULL);
+    const bool ok = row_end(c, row->id, state_after(c, st), st && st != HS_CANCELLED ? err->text : NULL);
     c->current[0] = '\0';
     atomic_store(&c->counts.running, false);
-    if (state)
-        atomic_fetch_add(st == HS_OK          ? &c->counts.done
-                         : st == HS_CANCELLED ? &c->counts.cancelled
-                                              : &c->counts.failed,
-                         1);
     free(c->bad_lines);
     c->bad_lines = NULL;
-    hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", row->id,
-            st == HS_OK          ? "done"
-            : st == HS_CANCELLED ? "stopped"
-                                 : err->text);
+    outcome_tell(c, row, st, err->text);
     return ok;
 }
 
 /* The lock is held. */
 static void run_begin(hs_runs *c, const hs__run_row *row)
 {
+    const bool again = strcmp(c->begun, row->id) == 0; /* its outcome could not be saved */
     snprintf(c->current, sizeof c->current, "%s", row->id);
+    memcpy(c->begun, c->current, sizeof c->begun);
     c->cancel = false;
     atomic_store(&c->counts.running, true);
     c->progress = row->progress;
     atomic_store(&c->stop, c->stopping);
     /* if this fails, the state 'queued' has the same effect */
-    (void)hs__run_table_done(hs__run_table_prepare(
-        c, "UPDATE runs SET state = 'running', starts = starts + 1 WHERE id = ?1", row->id, NULL));
+    sqlite3_stmt *s = hs__run_table_prepare(
+        c, "UPDATE runs SET state = 'running', error = NULL, starts = starts + ?2 WHERE id = ?1", row->id,
+        NULL);
+    if (s)
+        sqlite3_bind_int(s, 2, !again);
+    (void)hs__run_table_done(s);
 }
 
 /* Waits, or returns early if c->changed is signalled. The lock is held. */
@@ -233,8 +283,27 @@ static void wait_ms(hs_runs *c, unsigned milliseconds)
         pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &end);
 }
 
-/* Plans the run and waits until enough memory is free, because requests may use some. The lock is held, and
- * released while waiting. */
+/* Checks memory and disk, of which requests and other programs may use some. The lock is held. */
+static hs_status capacity_check(hs_runs *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
+{
+    char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
+    struct stat upload = {0};
+    hs__run_path(c, row->id, "", dir);
+    hs__run_path(c, row->id, "input", input);
+    c->memory_free = hs__runs_memory(c);
+    hs_status st =
+        hs__corpus_workers_fit(&plan->needs, &c->memory_free, c->n_workers, &plan->job.n_workers, err);
+    if (st)
+        return st;
+    if (plan->job.n_workers < c->n_workers)
+        hs__log("warning", "corpus run %s: memory suffices for %zu of %zu workers", row->id,
+                plan->job.n_workers, c->n_workers);
+    (void)lstat(input, &upload);
+    const uint64_t there = hs__folder_bytes(dir), n_input = (uint64_t)upload.st_size;
+    return hs__corpus_disk_fits(&plan->needs, dir, there > n_input ? there - n_input : 0, err);
+}
+
+/* Plans the run and checks that it can begin. The lock is held. */
 static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan, hs_error *err)
 {
     if (row->starts >= STARTS_MAX)
@@ -244,41 +313,38 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
             "run, or send it again with fewer layers or a smaller window",
             row->starts);
     size_t wrong;
-    hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
-    for (int tries = 0; !st; tries++) {
-        hs_error why = {0};
-        c->memory_free = hs__runs_memory(c);
-        const hs_status fits = hs__corpus_workers_fit(&ret_plan->needs, &c->memory_free, c->n_workers,
-                                                      &ret_plan->job.n_workers, &why);
-        if (!fits)
-            return HS_OK;
-        if (c->stopping || c->cancel)
-            return HS_CANCELLED;
-        if (tries == MEMORY_TRIES)
-            return hs_fail(err, fits, "%s", why.text);
-        if (tries == 0)
-            hs__log("warning", "corpus run %s waits for memory: %s", row->id, why.text);
-        wait_ms(c, AGAIN_MS);
-    }
-    return st;
+    const hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
+    return st ? st : capacity_check(c, row, ret_plan, err);
 }
 
-/* Executes one run until it ends or stops. Returns false if its outcome could not be saved. The lock is held,
- * and released meanwhile. */
+/* Removes the reports of a restarted run: they are in the space of its next saves. */
+static void reports_remove(const hs_runs *c, const char *id)
+{
+    static const char *const names[] = {HS__REPORT_JSON, HS__REPORT_NPZ, HS__REPORT_HTML};
+    char path[HS__RUN_PATH_MAX];
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        hs__run_path(c, id, names[k], path);
+        (void)unlink(path);
+    }
+}
+
+/* Executes one run until it ends, stops or lacks something. Returns false if its outcome could not be saved.
+ * The lock is held, and released meanwhile. */
 static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
 {
     hs_error err = {0}, why = {0};
     run_begin(c, row);
     hs_status st = run_prepare(c, row, plan, &err);
     if (!st) {
-        if (plan->job.n_workers < c->n_workers)
-            hs__log("warning", "corpus run %s: memory suffices for %zu of %zu workers", row->id,
-                    plan->job.n_workers, c->n_workers);
         c->precision = hs_engine_precision(plan->job.engine);
         pthread_mutex_unlock(&c->lock);
-        st = run_through(c, row, plan, &err);
+        if (row->restarted)
+            reports_remove(c, row->id);
+        st = run_through(c, row, &plan->job, &err);
         pthread_mutex_lock(&c->lock);
     }
+    if (is_shortage(st) && c->cancel)
+        st = HS_CANCELLED;
     if (st == HS_CANCELLED && c->cancel) {
         pthread_mutex_unlock(&c->lock);
         if (part_report(c, row->id, &why) && why.status != HS_NOT_FOUND)
@@ -287,6 +353,18 @@ static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
     }
     hs__run_plan_finish(plan);
     return run_end(c, row, st, &err);
+}
+
+/* Waits before a paused run is tried again, or until something changes. The lock is held, and released
+ * meanwhile. Returns true if the run's turn has come. */
+static bool pause_pass(hs_runs *c, const hs__run_row *row)
+{
+    const int times = row->pauses < PAUSE_GROWS_MAX ? row->pauses : PAUSE_GROWS_MAX;
+    const uint64_t end = c->paused_ns + (uint64_t)times * AGAIN_MS * 1000000, now = hs_clock_ns();
+    if (!row->pauses || now >= end)
+        return true;
+    wait_ms(c, (unsigned)((end - now) / 1000000 + 1));
+    return false;
 }
 
 /* Thread function: executes runs until c->stopping. data: the hs_runs. */
@@ -309,9 +387,12 @@ static void *runs_execute(void *data)
         bool failed = false;
         if (!c->db)
             failed = hs__run_folders_open(c, &err) != HS_OK;
-        else if ((st = hs__run_table_next(c, &row, &err)) == HS_OK)
+        else if ((st = hs__run_table_next(c, &row, &err)) == HS_OK) {
+            if (!pause_pass(c, &row))
+                continue;
             failed = !run_one(c, &row, plan);
-        else if (st == HS_NOT_FOUND)
+            c->paused_ns = hs_clock_ns();
+        } else if (st == HS_NOT_FOUND)
             pthread_cond_wait(&c->changed, &c->lock);
         else
             failed = true;

@@ -6,7 +6,8 @@
  *
  * Runs that are queued or running when the program ends resume at the next start. A run fails if the program
  * was killed three times during it without a save in between. After the first time it saves often, so that
- * only a run that kills the program fails. hs__run_restart begins a failed run anew.
+ * only a run that kills the program fails. A run that lacks disk space, memory, descriptors or threads is
+ * paused and goes on from its last save.
  *
  * A run is accepted only if its memory and disk space suffice. Its disk space is reserved until it ends; an
  * upload reserves only the bytes already sent.
@@ -89,9 +90,10 @@ HS_MUST_USE hs_status hs__runs_list(hs_runs *runs, uint64_t before, size_t limit
 /* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
  * HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
-/* Queues a failed or cancelled run again: it begins anew, from its upload, with the model that is served now.
- * Returns HS_NOT_FOUND for a run, an upload or a model that is not there, HS_BUSY in other states,
- * HS_NO_SPACE, or HS_INVALID if its options do not suit the model. */
+/* Queues a failed or cancelled run again: it goes on from its last save, or begins anew if that is damaged or
+ * of another model than is served now. A refusal changes nothing. Returns HS_NOT_FOUND for a run, an upload
+ * or a model that is not there, HS_BUSY in other states, HS_NO_SPACE, or HS_INVALID if its options do not
+ * suit the model. */
 HS_MUST_USE hs_status hs__run_restart(hs_runs *runs, const char *id, hs_error *err);
 /* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_BUSY while it runs. */
 HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);

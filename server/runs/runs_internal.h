@@ -35,6 +35,11 @@ struct hs_runs {
     hs__run_memory memory_free;      /* for runs, when the current one began */
     char current[HS_RUN_ID_MAX + 1]; /* "" when none runs */
     const char *precision;           /* of its engine */
+    char begun[HS_RUN_ID_MAX + 1];   /* the last run that began, until its outcome is saved */
+    char waiting[HS_RUN_ID_MAX + 1]; /* the run that was paused last, */
+    char waiting_why[256];           /* and why: on a full disk its row cannot say it */
+    bool counting;                   /* the current run has loaded its save; the thread's own */
+    uint64_t paused_ns;              /* when the last run ended or was paused */
     bool cancel;                     /* the current run shall not resume later */
     bool ended;                      /* the thread takes no more runs */
     hs__corpus_progress progress;    /* of the current run */
@@ -46,7 +51,9 @@ typedef struct hs__run_row {
     char id[HS_RUN_ID_MAX + 1], model[256];
     char settings[HS__RUN_SETTINGS_BYTES]; /* the options given: {"layers": "0,2"} */
     int starts;                            /* of the program during this run, since the last save */
-    hs__corpus_progress progress;          /* counts only */
+    int pauses;                            /* for lack of space or memory, since the last save */
+    bool restarted; /* by a client, and nothing was saved since: results that do not suit it are removed */
+    hs__corpus_progress progress; /* counts only */
 } hs__run_row;
 
 /* The job that a row describes, and what it needs. */
@@ -93,8 +100,8 @@ HS_MUST_USE hs_status hs__run_space_check(const hs_runs *c, uint64_t needed, hs_
 void hs__run_table_count_bytes(hs_runs *c);
 /* Reads a row by its id. Returns HS_NOT_FOUND if there is none. */
 HS_MUST_USE hs_status hs__run_table_find(hs_runs *c, const char *id, hs__run_row *ret_row, hs_error *err);
-/* Finds the run to execute: one already begun, else the oldest queued one by the start of its upload. Returns
- * HS_NOT_FOUND if there is none. */
+/* Finds the run to execute: of those with the fewest pauses one already begun, else the oldest queued one by
+ * the start of its upload. Returns HS_NOT_FOUND if there is none. */
 HS_MUST_USE hs_status hs__run_table_next(hs_runs *c, hs__run_row *ret_row, hs_error *err);
 
 /* ---- folders ---- */

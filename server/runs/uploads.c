@@ -9,6 +9,7 @@
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/identifier.h"
+#include "server/base/system_errors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +159,8 @@ static hs_status upload_enter(hs_upload *u, const hs__run_row *row, const char *
 
 static hs_status write_failed(hs_error *err)
 {
-    return hs_fail(err, hs__write_status(errno), "The upload could not be written: %s.", strerror(errno));
+    return hs_fail(err, hs__errno_status(errno), "The upload could not be written: %s.",
+                   hs__errno_text(errno));
 }
 
 static hs_status upload_open(hs_upload *u, hs_error *err)

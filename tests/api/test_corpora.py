@@ -41,6 +41,11 @@ def wait(server, path, states=("done", "failed", "cancelled")):
     return until(lambda: server.get(path).json(), lambda run: run["state"] in states, TEST_PATIENCE)
 
 
+def limit_files(server, size):
+    """Writes of the server past so many bytes of a file fail with EFBIG, as if the disk were full."""
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
 def wait_reading(server, path):
     """Waits until the server has read something of this run's input."""
     name = path.rsplit("/", 1)[1] + "/input"
@@ -462,6 +467,81 @@ def test_a_failed_run_can_be_restarted(start_server, tmp_path):
     with np.load(io.BytesIO(first)) as before, np.load(io.BytesIO(server.get(f"{path}/report?format=npz").body)) as now:
         assert all(before[name].tobytes() == now[name].tobytes() for name in before if name != "provenance")
     assert server.request("POST", "/corpora/0123456789abcdef/restart", b"").status == 404
+
+
+def test_a_restart_that_is_refused_leaves_the_report(start_server, tmp_path):
+    """Its disk space is checked first."""
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(20000, seed=32))).headers["Location"]
+    until(lambda: server.get(path).json()["texts_done"])
+    server.request("POST", f"{path}/cancel", b"")
+    assert wait(server, path)["state"] == "cancelled"
+    report = server.get(f"{path}/report").body
+    server.stop()
+    server = start_server("--state", str(tmp_path / "state"), "--max-state", "8M")
+    refused = server.request("POST", f"{path}/restart", b"")
+    assert refused.status == 507 and "--max-state" in refused.json()["detail"]
+    assert server.get(path).json()["state"] == "cancelled" and server.get(f"{path}/report").body == report
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_a_restarted_run_goes_on_from_its_last_save(start_server, tmp_path, state):
+    lines = texts(4000, seed=33)
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(lines)).headers["Location"]
+    until(lambda: server.get(path).json()["texts_done"])
+    server.request("POST", f"{path}/cancel", b"")
+    run = wait(server, path)
+    assert run["state"] == "cancelled" and run["texts_done"]
+    whole = send(server, body_of(lines)).headers["Location"]
+    assert wait(server, whole)["state"] == "done"
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = ? WHERE state = 'cancelled'", [state])
+    db.close()
+    server = start_server("--state", str(tmp_path / "state"))
+    assert server.request("POST", f"{path}/restart", b"").status == 202
+    assert (now := wait(server, path))["state"] == "done"
+    assert server.metric("corpus_texts_total") == now["texts_done"] - run["texts_done"], "it counted texts again"
+    with np.load(io.BytesIO(server.get(f"{path}/report?format=npz").body)) as one, \
+         np.load(io.BytesIO(server.get(f"{whole}/report?format=npz").body)) as other:
+        assert all(one[name].tobytes() == other[name].tobytes() for name in other if name != "provenance")
+
+
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS + "&search_texts=50"])
+def test_a_run_waits_while_the_disk_is_full(start_server, tmp_path, options):
+    """A limit of the sizes of files is full at once, and has space again when it is raised."""
+    lines = texts(3000, seed=34)
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(lines), options).headers["Location"]
+    wait(server, path, ("running",))
+    limit_files(server, 65536)
+    until(lambda: server.get(path).json()["error"], lambda error: error and "File too large" in error)
+    assert server.get(path).json()["state"] in ("running", "queued")
+    refused = send(server, body_of(lines))
+    assert refused.status == 507 and "File too large" in refused.json()["detail"]
+    limit_files(server, resource.RLIM_INFINITY)
+    run = wait(server, path)
+    assert (run["state"], run["error"], run["texts_done"] + run["empty_texts"]) == ("done", None, 3000)
+    assert server.log().count(f"corpus run {run['id']} waits: ") == 1
+    again = send(server, body_of(lines), options).headers["Location"]
+    assert wait(server, again)["state"] == "done"
+    with np.load(io.BytesIO(server.get(f"{path}/report?format=npz").body)) as one, \
+         np.load(io.BytesIO(server.get(f"{again}/report?format=npz").body)) as other:
+        assert all(one[name].tobytes() == other[name].tobytes() for name in other if name != "provenance")
+
+
+def test_a_run_that_waits_lets_others_go_first_and_can_be_cancelled(start_server, tmp_path):
+    """The state file of the first is larger than the limit, that of the second is not."""
+    server = start_server("--state", str(tmp_path / "state"))
+    large = send(server, body_of(texts(400, seed=35)), "max_tokens=128").headers["Location"]
+    wait(server, large, ("running",))
+    limit_files(server, 8 << 20)
+    until(lambda: server.get(large).json()["error"])
+    small = send(server, b'"a text"\n', "layers=0&max_tokens=4").headers["Location"]
+    assert wait(server, small)["state"] == "done" and server.get(large).json()["state"] in ("queued", "running")
+    assert server.request("POST", f"{large}/cancel", b"").status == 202
+    assert wait(server, large)["state"] == "cancelled"
 
 
 def test_a_run_of_before_map_bins_keeps_a_cell_for_each_position(start_server, tmp_path):

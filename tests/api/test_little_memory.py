@@ -46,10 +46,10 @@ def test_runs_wait_while_little_memory_is_free(start_server, memory, tmp_path):
     wait(server, first, ["running"])
     memory.free(LITTLE)
     server.request("POST", first + "/cancel", b"")
-    server.wait_log(f"corpus run {second.rpartition('/')[2]} waits for memory: the run needs ")
+    server.wait_log(f"corpus run {second.rpartition('/')[2]} waits: the run needs ")
     server.request("POST", second + "/cancel", b"")
     assert wait(server, second)["state"] == "cancelled"
-    server.wait_log(f"corpus run {third.rpartition('/')[2]} waits for memory: the run needs ")
+    server.wait_log(f"corpus run {third.rpartition('/')[2]} waits: the run needs ")
     assert server.stop() == 0
     memory.free(PLENTY)
     server = start_server("--state", str(tmp_path / "state"), environment=memory.environment)

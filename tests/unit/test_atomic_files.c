@@ -364,9 +364,6 @@ START_TEST(a_file_that_is_being_written_is_no_leftover)
     ck_assert_uint_eq(files(), 1);
     ck_assert_int_eq(hs__new_file_publish(file, NULL), HS_OK);
     ck_assert(has("", 0));
-    ck_assert_int_eq(hs__write_status(EFBIG), HS_NO_SPACE);
-    ck_assert_int_eq(hs__write_status(EDQUOT), HS_NO_SPACE);
-    ck_assert_int_eq(hs__write_status(EIO), HS_IO);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/base/printable.h"
+#include "server/base/system_errors.h"
 #include "tests/unit/faults.h"
 #include "tests/unit/suite.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { CALLS_MAX = 1000 };
@@ -260,6 +262,25 @@ START_TEST(a_model_that_is_not_there_is_named)
 }
 END_TEST
 
+/* ---- errors of the system ---- */
+
+START_TEST(an_error_names_the_limit_that_caused_it)
+{
+    struct rlimit before, few;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){77, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const char *text = hs__errno_text(EMFILE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_str_eq(text, "Too many open files (this process is limited to 77 descriptors: ulimit -n)");
+    ck_assert_str_eq(hs__errno_text(EIO), strerror(EIO));
+    ck_assert_int_eq(hs__errno_status(EMFILE), HS_NO_MEMORY);
+    ck_assert_int_eq(hs__errno_status(EFBIG), HS_NO_SPACE);
+    ck_assert_int_eq(hs__errno_status(EDQUOT), HS_NO_SPACE);
+    ck_assert_int_eq(hs__errno_status(EIO), HS_IO);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base");
@@ -268,6 +289,7 @@ int main(void)
     tcase_add_test(tests, a_message_ends_with_its_own_line_ends);
     tcase_add_test(tests, a_line_has_its_fields_and_no_other_line);
     tcase_add_test(tests, a_line_that_cannot_be_written_is_counted);
+    tcase_add_test(tests, an_error_names_the_limit_that_caused_it);
     tcase_add_test(tests, files_of_the_machine_that_cannot_be_read_are_left_out);
     tcase_add_test(tests, a_list_names_models_and_their_folders);
     tcase_add_test(tests, a_list_that_names_no_model_is_refused);

@@ -147,7 +147,7 @@ class Run:
         return self.refresh()
 
     def restart(self) -> Run:
-        """Begins a failed or cancelled run anew, from its texts."""
+        """Continues a failed or cancelled run, or begins it anew if its model has changed."""
         self._client.request("POST", f"/corpora/{self.id}/restart")
         return self.refresh()
 

@@ -2,6 +2,7 @@
 #include "server/corpus/input/input.h"
 
 #include "model/base/utf8.h"
+#include "server/base/system_errors.h"
 #include "server/corpus/input/records.h"
 
 #include <assert.h>
@@ -43,7 +44,7 @@ static hs_status unpacked_open(const char *path, hs__unpacked **ret_stream, hs_e
     s->file = strcmp(path, "-") == 0 ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path, "rbe");
     if (!s->file) {
         free(s);
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
+        return hs_fail(err, hs__errno_status(errno), "cannot read '%s': %s", path, hs__errno_text(errno));
     }
     gzbuffer(s->file, HS__UNPACK_BYTES);
     *ret_stream = s;
@@ -72,7 +73,7 @@ static hs_status bytes_read(hs__unpacked *s, char *bytes, size_t n, size_t *ret_
     if (n_read > 0 || (n_read == 0 && !s->cut && (code == Z_OK || code == Z_STREAM_END)))
         return HS_OK;
     if (code == Z_ERRNO)
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", s->path, strerror(errno));
+        return hs_fail(err, hs__errno_status(errno), "cannot read '%s': %s", s->path, hs__errno_text(errno));
     return hs_fail(err, HS_INVALID, "cannot read '%s': %s", s->path, s->cut ? "gzip data cut short" : why);
 }
 
@@ -234,7 +235,7 @@ static hs_status files_measure(hs__record_stream *input, hs_error *err)
             continue;
         }
         if (stat(input->paths[i], &file) || access(input->paths[i], R_OK))
-            return hs_fail(err, HS_IO, "cannot read '%s': %s", input->paths[i], strerror(errno));
+            return hs_fail(err, HS_IO, "cannot read '%s': %s", input->paths[i], hs__errno_text(errno));
         if (S_ISDIR(file.st_mode))
             return hs_fail(err, HS_IO, "'%s' is a folder: name the files in it", input->paths[i]);
         known &= S_ISREG(file.st_mode);

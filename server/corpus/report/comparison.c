@@ -4,6 +4,7 @@
 #include "api/formats/csv.h"
 #include "model/architecture.h"
 #include "model/files/json.h"
+#include "server/base/system_errors.h"
 #include "server/base/version.h"
 #include "server/corpus/report/report_value.h"
 #include "server/corpus/report/results.h"
@@ -274,10 +275,11 @@ hs_status hs__comparison_add_file(hs__comparison *c, const char *name, int fd, h
         now = pread(fd, bytes + n, n_bytes - n, (off_t)n);
         n += now > 0 ? (size_t)now : 0;
     }
-    const hs_status st =
-        !bytes    ? hs_fail(err, HS_NO_MEMORY, "no memory to compare runs")
-        : now < 0 ? hs_fail(err, HS_IO, "cannot read the report of '%.200s': %s", name, strerror(errno))
-                  : hs__comparison_add(c, name, bytes, n, err);
+    const hs_status st = !bytes ? hs_fail(err, HS_NO_MEMORY, "no memory to compare runs")
+                         : now < 0
+                             ? hs_fail(err, hs__errno_status(errno), "cannot read the report of '%.200s': %s",
+                                       name, hs__errno_text(errno))
+                             : hs__comparison_add(c, name, bytes, n, err);
     free(bytes);
     return st;
 }

@@ -9,6 +9,7 @@
 #include "model/base/clock.h"
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
+#include "server/base/system_errors.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -543,7 +544,7 @@ static hs_status checkpoint_remove(const char *dir, hs_error *err)
     const bool fits = snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir) < (int)sizeof path;
     if (!fits || (unlink(path) && errno != ENOENT) || !hs__folder_sync(dir))
         return hs_fail(err, HS_IO, "cannot remove the checkpoint in '%.250s': %s", dir,
-                       fits ? strerror(errno) : "its name is too long");
+                       fits ? hs__errno_text(errno) : "its name is too long");
     return HS_OK;
 }
 

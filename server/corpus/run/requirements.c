@@ -2,6 +2,7 @@
  * element. */
 #include "server/corpus/run/requirements.h"
 
+#include "server/base/atomic_files.h"
 #include "server/base/machine.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/decoder_texts.h"
@@ -106,6 +107,16 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
                            .memory_worker = worker_memory(job, &d, size.memory_bytes),
                            .disk = state + larger(state, npz + page + report_text(&d)) + d.counters.disk};
     return HS_OK;
+}
+
+hs_status hs__corpus_disk_fits(const hs__requirements *needs, const char *dir, uint64_t n_there,
+                               hs_error *err)
+{
+    const uint64_t n_free = hs__disk_free(dir);
+    if (needs->disk <= n_free || needs->disk - n_free <= n_there)
+        return HS_OK;
+    return hs_fail(err, HS_NO_SPACE, "the run needs %llu MB in '%.200s'; %llu MB are free",
+                   (unsigned long long)(needs->disk / MB), dir, (unsigned long long)(n_free / MB));
 }
 
 hs_status hs__corpus_workers_fit(const hs__requirements *needs, const hs__run_memory *memory,

@@ -18,6 +18,11 @@ typedef struct hs__requirements {
 HS_MUST_USE hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs,
                                                hs_error *err);
 
+/* Checks that the disk of `dir` has what the run needs, of which n_there bytes are in use by it already.
+ * Returns HS_NO_SPACE. */
+HS_MUST_USE hs_status hs__corpus_disk_fits(const hs__requirements *needs, const char *dir, uint64_t n_there,
+                                           hs_error *err);
+
 /* Memory for runs, in bytes. */
 typedef struct hs__run_memory {
     uint64_t bytes, kept; /* a run may use the difference, if it is positive */

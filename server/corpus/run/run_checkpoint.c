@@ -4,6 +4,7 @@
 
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
+#include "server/base/system_errors.h"
 #include "server/corpus/counters/counter.h"
 
 #include <errno.h>
@@ -226,7 +227,7 @@ hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_resul
     const int why = errno;
     close(fd);
     if (bytes == MAP_FAILED)
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(why));
+        return hs_fail(err, hs__errno_status(why), "cannot read '%s': %s", path, hs__errno_text(why));
     st = hs__run_checkpoint_parse(bytes, n_bytes, path, ret_results, err);
     munmap(bytes, n_bytes);
     return st;
