@@ -140,6 +140,21 @@ static hs__block block_remove(hs__block_pool *pool, size_t place)
     return block;
 }
 
+/* Frees the blocks that were returned before this time. Returns their number. */
+static size_t block_pool_trim(hs__block_pool *pool, uint64_t before_ns)
+{
+    hs__block old[HS__POOLED_BLOCKS];
+    size_t n = 0;
+    pthread_mutex_lock(&pool->mutex);
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        if (pool->blocks[b].memory && pool->blocks[b].since_ns < before_ns)
+            old[n++] = block_remove(pool, b);
+    pthread_mutex_unlock(&pool->mutex);
+    for (size_t k = 0; k < n; k++)
+        free(old[k].memory);
+    return n;
+}
+
 /* Returns a block of at least this many bytes, with at most a quarter wasted. Its memory is NULL if there
  * is none. */
 static hs__block block_take(hs__block_pool *pool, size_t bytes)
@@ -155,7 +170,11 @@ static hs__block block_take(hs__block_pool *pool, size_t bytes)
     if (best < HS__POOLED_BLOCKS)
         taken = block_remove(pool, best);
     pthread_mutex_unlock(&pool->mutex);
-    return taken.memory ? taken : (hs__block){hs_memory_create(bytes), bytes, 0};
+    if (!taken.memory)
+        taken = (hs__block){hs_memory_create(bytes), bytes, 0};
+    if (!taken.memory && block_pool_trim(pool, UINT64_MAX)) /* what is kept for later makes way */
+        taken.memory = hs_memory_create(bytes);
+    return taken;
 }
 
 /* Returns a free place, or HS__POOLED_BLOCKS if there is none. The caller holds the mutex. */
@@ -195,20 +214,6 @@ static void block_return(hs__block_pool *pool, hs__block block)
     pthread_mutex_unlock(&pool->mutex);
     while (n > 0)
         free(evicted[--n].memory);
-}
-
-/* Frees the blocks that were returned before this time. */
-static void block_pool_trim(hs__block_pool *pool, uint64_t before_ns)
-{
-    hs__block old[HS__POOLED_BLOCKS];
-    size_t n = 0;
-    pthread_mutex_lock(&pool->mutex);
-    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
-        if (pool->blocks[b].memory && pool->blocks[b].since_ns < before_ns)
-            old[n++] = block_remove(pool, b);
-    pthread_mutex_unlock(&pool->mutex);
-    while (n > 0)
-        free(old[--n].memory);
 }
 
 /* ---- team ----
@@ -598,5 +603,5 @@ void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes)
 
 void hs_runtime_trim(hs_runtime *runtime, uint64_t before_ns)
 {
-    block_pool_trim(&runtime->blocks, before_ns);
+    (void)block_pool_trim(&runtime->blocks, before_ns);
 }

@@ -1,6 +1,8 @@
 /* machine.c - what this process may use: cores, memory and threads, by the machine and its control groups. */
 #include "server/base/machine.h"
 
+#include "server/base/system_errors.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* ---- cgroup ----
@@ -178,6 +181,9 @@ static void available_look(const char *folder, void *data)
 uint64_t hs__memory_limit(void)
 {
     uint64_t limit = 1024 * field_read("/proc/meminfo", "MemTotal");
+    struct sysinfo machine;
+    if (!limit && !sysinfo(&machine)) /* no descriptor is left to read the file */
+        limit = (uint64_t)machine.mem_unit * machine.totalram;
     cgroup_walk("memory", limit_look, &limit);
     return limit;
 }
@@ -232,7 +238,8 @@ hs_status hs__threads_check(size_t n, const char *option, hs_error *err)
     free(threads);
     return code ? hs_fail(err, HS_NO_MEMORY,
                           "%zu of %zu threads can be started: %s; lower %s, or raise the limit of threads "
-                          "(ulimit -u, or that of the container or service)",
-                          started, n, strerror(code), option)
+                          "(ulimit -u, or that of the container or service) or of memory for their stacks "
+                          "(ulimit -v and -d)",
+                          started, n, hs__errno_text(code), option)
                 : HS_OK;
 }

@@ -311,10 +311,18 @@ static void on_signal(int number)
     }
 }
 
+/* The system sends it each second once the limit of CPU time is reached. */
+static void on_cpu_limit(int number)
+{
+    int none = 0;
+    (void)atomic_compare_exchange_strong(&stop, &none, number);
+}
+
 /* The first ^C saves and ends; a second one ends at once, without a save. */
 static void signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal}, cpu = {.sa_handler = on_cpu_limit};
+    sigaction(SIGXCPU, &cpu, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -550,7 +558,8 @@ static int exit_code_of(const hs_command *command, const hs__corpus_job *job, hs
 {
     if (st != HS_CANCELLED)
         return st ? failure_print(command, job, st, err) : HS_EXIT_DONE;
-    fprintf(stderr, "headscope corpus: %s. Run the same command with --resume to continue.\n", err->text);
+    fprintf(stderr, "headscope corpus: %s%s. Run the same command with --resume to continue.\n",
+            atomic_load(&stop) == SIGXCPU ? "the limit of CPU time is reached (ulimit -t): " : "", err->text);
     return HS_EXIT_SIGNAL + atomic_load(&stop);
 }
 

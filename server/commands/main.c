@@ -7,13 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { COMMANDS_MAX = 16 };
+enum { COMMANDS_MAX = 16, STACK_BYTES = 256 << 10 };
 static const hs_command *const commands[COMMANDS_MAX] = {&hs__command_serve,
                                                          &hs__command_view,
                                                          &hs__command_analyze,
@@ -176,8 +178,29 @@ static int written(int exit_code)
     return HS_EXIT_FAILED;
 }
 
+/* Raises the limit of stacks to what the program needs. Returns false if that is more than the hard limit. */
+static bool stack_reserve(void)
+{
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_BYTES)
+        return true;
+    limit.rlim_cur = STACK_BYTES;
+    if (limit.rlim_max < STACK_BYTES || setrlimit(RLIMIT_STACK, &limit))
+        return false;
+    pthread_attr_init(&threads);
+    pthread_attr_setstacksize(&threads, STACK_BYTES);
+    return !pthread_setattr_default_np(&threads);
+}
+
 int main(int argc, char **argv)
 {
+    static const char no_stack[] =
+        "headscope: the limit of stacks is too low; raise it to 256 KiB (ulimit -s 256)\n";
+    if (!stack_reserve()) {
+        (void)!write(STDERR_FILENO, no_stack, sizeof no_stack - 1);
+        return HS_EXIT_FAILED;
+    }
     if (!standard_descriptors_open())
         return HS_EXIT_FAILED;
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG, which is reported */

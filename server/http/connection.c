@@ -4,6 +4,7 @@
 #include "model/base/clock.h"
 #include "server/http/socket_info.h"
 
+#include <errno.h>
 #include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -222,6 +223,16 @@ void hs__connection_cut(hs_connection *connection)
     loop_wake(connection->server);
 }
 
+void hs__connections_cut_idle(hs_server *server)
+{
+    for (hs_connection *c = server->connections; c; c = c->next) {
+        char byte;
+        if (c->answered && !c->exchange && !c->sending &&
+            recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+            hs__connection_cut(c);
+    }
+}
+
 /* ---- deadlines ---- */
 
 /* Returns true if bytes are queued and the client took none for STALL_MS. */
@@ -306,6 +317,7 @@ void hs__connection_expect_reader(hs_connection *connection, uint64_t millisecon
 
 void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 {
+    connection->answered = true;
     reserve_queued(connection, socket_queued(connection->fd));
     if (!connection->sending || !connection->n_reserved) {
         hs__connection_expect(connection, idle_milliseconds);

@@ -341,7 +341,8 @@ static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
  * the pool and back every second, and /health and /ready check when the last one came back. The pool has a
  * thread for it, so busy workers and a slow disk do not delay it.
  *
- * On that thread, the round also returns blocks to the system that no request has used for a minute. */
+ * On that thread, the round also returns blocks to the system that no request has used for a minute, or at
+ * once if a limit of the process is reached. */
 
 enum { ROUND_MS = 1000 };
 
@@ -350,9 +351,9 @@ enum { ROUND_MS = 1000 };
 static void round_on_thread(uv_work_t *work)
 {
     const hs_server *server = work->data;
-    const uint64_t now = hs_clock_ns();
-    if (now > BLOCK_UNUSED_NS)
-        hs_runtime_trim(server->options->catalog.runtime, now - BLOCK_UNUSED_NS);
+    const uint64_t now = hs_clock_ns(), unused = server->probe.trims_all ? 0 : BLOCK_UNUSED_NS;
+    if (now > unused)
+        hs_runtime_trim(server->options->catalog.runtime, now - unused);
 }
 
 static void round_on_loop(uv_work_t *work, int status)
@@ -363,12 +364,29 @@ static void round_on_loop(uv_work_t *work, int status)
     server->probe.round_ns = hs_clock_ns();
 }
 
+/* Starts the thread of corpus runs, once models are loaded. If there is no memory or thread for it, the next
+ * round tries again. */
+static void runs_start(hs_server *server)
+{
+    hs_error err = {0};
+    if (!server->runs_wait)
+        return;
+    server->runs_wait = hs__runs_start(server->runs, server->api, &server->options->catalog, &err) != HS_OK;
+    if (server->runs_wait)
+        hs__log("error", "corpus runs wait: %s", err.text);
+}
+
 static void round_on_timer(uv_timer_t *timer)
 {
     hs_server *server = timer->data;
+    runs_start(server);
+    server->starved = !hs__spares_check(&server->spares);
+    if (server->starved)
+        hs__connections_cut_idle(server);
     if (server->probe.running)
         return;
     server->probe.running = true;
+    server->probe.trims_all = server->starved;
     server->probe.work.data = server;
     uv_queue_work(&server->loop, &server->probe.work, round_on_thread, round_on_loop);
 }
@@ -384,6 +402,7 @@ static void round_start(hs_server *server)
 static void round_stop(hs_server *server)
 {
     uv_close((uv_handle_t *)&server->probe.timer, NULL);
+    hs__spares_release(&server->spares);
 }
 
 /* ---- server ----
@@ -405,6 +424,7 @@ static void signals_stop(hs_server *server)
 {
     uv_close((uv_handle_t *)&server->on_terminate, NULL);
     uv_close((uv_handle_t *)&server->on_interrupt, NULL);
+    uv_close((uv_handle_t *)&server->on_cpu_limit, NULL);
 }
 
 /* Closes the handles that keep the loop alive, once no connection is left. The loop returns after the last
@@ -475,6 +495,19 @@ static void on_signal(uv_signal_t *signal, int number)
     }
 }
 
+/* The limit of CPU time (ulimit -t) is reached. The system sends this signal each second until the hard
+ * limit, so it stops the server in order, and is never a second signal. */
+static void on_cpu_limit(uv_signal_t *signal, int number)
+{
+    hs_server *server = signal->data;
+    (void)number;
+    if (server->state >= HS_SERVER_DRAINING)
+        return;
+    hs__log("warning", "the limit of CPU time is reached (ulimit -t); finishing requests, then stopping");
+    server->drain_ns = hs_clock_ns();
+    server_drain(server);
+}
+
 /* ---- the beginning ---- */
 
 /* Logs version, address, models and limits. */
@@ -522,7 +555,6 @@ static void opened_print(const hs_server *server)
 /* Starts to serve the loaded models, or ends with their error. */
 static void on_models_loaded(hs_server *server)
 {
-    hs_error err = {0};
     if (server->loading.error.status)
         server->exit_code = 1;
     if (server->loading.error.status && server->state == HS_SERVER_LOADING)
@@ -530,8 +562,8 @@ static void on_models_loaded(hs_server *server)
     if (server->state != HS_SERVER_LOADING)
         return;
     server->state = HS_SERVER_SERVING;
-    if (server->runs && hs__runs_start(server->runs, server->api, &server->options->catalog, &err))
-        hs__log("error", "corpus runs: %s", err.text);
+    server->runs_wait = server->runs != NULL;
+    runs_start(server);
     start_log(server);
     const char *root = server->options->root_path;
     dprintf(STDOUT_FILENO, "headscope is ready on %s%s\n", server->address,
@@ -591,7 +623,9 @@ static void signals_start(hs_server *server)
 {
     uv_signal_init(&server->loop, &server->on_terminate);
     uv_signal_init(&server->loop, &server->on_interrupt);
-    server->on_terminate.data = server->on_interrupt.data = server;
+    uv_signal_init(&server->loop, &server->on_cpu_limit);
+    server->on_terminate.data = server->on_interrupt.data = server->on_cpu_limit.data = server;
+    uv_signal_start(&server->on_cpu_limit, on_cpu_limit, SIGXCPU);
     uv_signal_start(&server->on_terminate, on_signal, SIGTERM);
     uv_signal_start(&server->on_interrupt, on_signal, SIGINT);
 }

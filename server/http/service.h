@@ -17,6 +17,7 @@
 #include "server/http/models_http.h"
 #include "server/http/route.h"
 #include "server/http/server.h"
+#include "server/http/spares.h"
 #include "server/http/tasks.h"
 #include "server/http/work_queue.h"
 #include "server/runs/runs.h"
@@ -92,6 +93,7 @@ typedef struct hs_probe {
     uv_timer_t timer;
     uv_work_t work;
     bool running;
+    bool trims_all;    /* the current round returns all unused blocks */
     uint64_t round_ns; /* end of the last round */
 } hs_probe;
 
@@ -121,15 +123,18 @@ struct hs_server {
     uv_timer_t lag_timer;  /* its delay is the lag of the loop */
     uint64_t lag_due_ns;
     uv_check_t end_check; /* checks after each turn of the loop whether all work has ended */
-    uv_signal_t on_terminate, on_interrupt;
+    uv_signal_t on_terminate, on_interrupt, on_cpu_limit;
     uint64_t drain_ns; /* when the first of these signals came; 0: none did */
     hs_loading loading;
-    hs_api *api;   /* NULL until it is loaded */
-    hs_runs *runs; /* NULL without a state folder */
+    hs_api *api;    /* NULL until it is loaded */
+    hs_runs *runs;  /* NULL without a state folder */
+    bool runs_wait; /* for their thread */
     hs_tasks tasks;
     hs_fetch fetch;
     hs_disk disk;
     hs_probe probe;
+    hs_spares spares;
+    bool starved; /* of descriptors or memory; connections close after their answer */
     size_t n_cores;
     hs_connection *connections; /* list of open ones */
     size_t n_connections;

@@ -149,7 +149,8 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
         {"Cross-Origin-Resource-Policy", hs__allowed_origin(x) ? "cross-origin" : "same-origin"},
         {"Content-Security-Policy",
          x->security_policy ? x->security_policy : "default-src 'none'; frame-ancestors 'none'"},
-        {"Connection", x->close || x->server->state >= HS_SERVER_DRAINING ? "close" : NULL},
+        {"Connection",
+         x->close || x->server->starved || x->server->state >= HS_SERVER_DRAINING ? "close" : NULL},
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
         if (headers[i].value && MHD_add_response_header(reply, headers[i].name, headers[i].value) != MHD_YES)
@@ -232,6 +233,7 @@ static void *on_request_line(void *cls, const char *target, struct MHD_Connectio
     exchange_destroy(connection->exchange);
     connection->exchange = exchange_create(connection, mhd, target);
     connection->has_request = true;
+    connection->answered = false;
     hs__leniency_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;

@@ -74,6 +74,8 @@ static hs_status bytes_read(hs__unpacked *s, char *bytes, size_t n, size_t *ret_
         return HS_OK;
     if (code == Z_ERRNO)
         return hs_fail(err, hs__errno_status(errno), "cannot read '%s': %s", s->path, hs__errno_text(errno));
+    if (code == Z_MEM_ERROR)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to read '%s'", s->path);
     return hs_fail(err, HS_INVALID, "cannot read '%s': %s", s->path, s->cut ? "gzip data cut short" : why);
 }
 
