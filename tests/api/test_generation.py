@@ -160,12 +160,18 @@ def test_keys_and_values_of_a_text_have_a_limit(start_server, tmp_path):
     assert "the limit is 1.0 MB: send a shorter text or fewer new tokens; --max-maps raises the limit" in answer.json()["detail"]
 
 
-def test_positions_limit_ids(served, folders):
-    n = next(m["max_tokens"] for m in served.get("/models").json()["models"] if m["name"] == "gpt2")
-    answer = served.post("/analyze", {"model": "gpt2", "input_ids": [5] * (n - 2), "max_new_tokens": 3})
-    assert answer.status == 422 and f"takes {n} tokens in all" in answer.json()["detail"]
-    full = served.analyze({"model": "gpt2", "input_ids": [5] * (n - 2), "max_new_tokens": 2, "outputs": []})
-    assert len(full["input_ids"]) == n
+@pytest.mark.parametrize("name", [*CAUSAL, *STACKS])
+def test_the_last_positions_are_written(served, name):
+    """Up to the last one, and what is written there is most probable; one token more is refused."""
+    n = next(m["max_tokens"] for m in served.get("/models").json()["models"] if m["name"] == name)
+    given = [5 + k % 40 for k in range(n - 5)]
+    fields = {"text": TEXT, "stack": "decoder", "target_ids": given[1:]} if name in STACKS else {"input_ids": given}
+    refused = served.post("/analyze", {"model": name, **fields, "max_new_tokens": 6})
+    assert refused.status == 422 and f"takes {n} tokens in all" in refused.json()["detail"]
+    full = served.analyze({"model": name, **fields, "max_new_tokens": 5, "outputs": [], "digits": 9,
+                           "predictions": {"positions": "all", "top_k": 1}})
+    assert len(full["input_ids"]) == n and full["generated"][-6:] == [0, 1, 1, 1, 1, 1]
+    assert [p["rank"] for p in full["predictions"] if n - 6 <= p["position"] < n - 1] == [1] * 5
 
 
 def test_a_client_that_leaves_ends_the_writing(served):

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import MINI
-from corpus_runs import WORDS, arrays, assert_same, command, ndjson, report, texts, without
-from corpus_runs import corpus as corpus_of
+from corpus_runs import WORDS, arrays, assert_same, command, corpus as corpus_of, ndjson, report, texts, without
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
