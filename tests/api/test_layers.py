@@ -16,7 +16,7 @@ TREE = {
     "engine/pass/forward.c": '#include "engine/engine.h"\nint hs_engine_run(void)\n{\n    return hs_status_ok();\n}\n',
     "api/api.c": '#include "engine/engine.h"\nint hs_api(void);\nint hs_api(void)\n{\n    return hs_engine_run();\n}\n',
 }
-LONG = "int lines(void);\nint lines(void)\n{\n" + "    ;\n" * 50 + "    return 0;\n}\n"
+LONG = "int lines(void);\nint lines(void)\n{\n" + "    ;\n" * 70 + "    return 0;\n}\n"
 FAULTS = {
     "none": ({}, None),
     "up": ({"model/base/status.h": '#include "api/api.h"\nint hs_status_ok(void);\n', "api/api.h": ""},
@@ -31,7 +31,7 @@ FAULTS = {
     "circle of calls": ({"api/one.c": "int two(void);\nint one(void)\n{\n    return two();\n}\n",
                          "api/two.c": "int one(void);\nint two(void)\n{\n    return one();\n}\n"},
                         "api/one.c <-> api/two.c"),
-    "long function": ({"api/long.c": LONG}, "api/long.c: lines has 54 lines"),
+    "long function": ({"api/long.c": LONG}, "api/long.c: lines has 74 lines"),
     "same name": ({"api/formats/status.h": ""}, "status.h: api/formats/status.h model/base/status.h"),
     "no opening": ({"api/api.h": "/* accept.h - another file */\n"}, "api/api.h: /* accept.h - another file */"),
 }
