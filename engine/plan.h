@@ -181,12 +181,7 @@ float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h);
  * EVERY_STATE, or of cross heads CROSS_STATE. */
 const float *hs_capture_input(const hs_capture *capture, size_t layer);
 
-/* ---- a plan: one value that says what a pass computes.
- *
- *     plan = architecture + sequences (ids, types, interventions, capture) + observer + last layer
- *
- * hs_plan_make checks everything, so that a pass checks only that the plan fits its workspace. A plan
- * borrows all that it points to until the pass is over. */
+/* ---- plan ---- */
 
 /* Changes to a head. With A its attention and O = A V its output, they apply in this order:
  *

@@ -42,18 +42,7 @@ HS_MUST_USE hs_status hs__variants_run(hs__variants *variants, size_t n, const h
 /* Destroys the captures. */
 void hs__variants_finish(hs__variants *variants);
 
-/* ---- effects of heads (ablation and activation patching): each head is changed alone, and the pass
- * is compared with the baseline.
- *
- *     effect of head h of layer l = pass with another O[l][h] compared with the pass without
- *
- * The changed head's O becomes 0, factor O, the mean of O over the text's tokens, or O of another text
- * (patching).
- *
- * Layers below l do not change, and in layer l only the outputs of heads do. So a variant starts after
- * the heads of layer l, with the baseline's state and outputs (hs_start of engine/plan.h). All n heads of
- * L layers cost n L (L + 1/2) / 2 layers instead of n L L. Variants of a layer share passes, as many as
- * the workspace holds. */
+/* ---- effects ---- */
 
 /* Taps that the baseline's capture must keep, of all layers and heads; of cross heads CROSS_STATE, too. The
  * tap of the options' `similarity` replaces SIMILARITY, which is not read if only heads of the last layer are

@@ -46,9 +46,7 @@ HS_MUST_USE hs_status hs_target_values(const hs_engine *engine, const hs_target 
                                        size_t n_texts, const int32_t *ids, size_t n_tokens, size_t n_threads,
                                        double *ret_values, double *ret_divergences, hs_error *err);
 
-/* ---- probabilities, ranks and the most probable tokens from a row of logits.
- *
- *     p = softmax(logits), entropy = -sum p ln p (nats), rank = 1 + the number of more probable tokens */
+/* ---- predictions ---- */
 
 #define HS_TOP_MAX          100
 #define HS_LOGITS_BYTES_MAX ((size_t)16 << 20) /* of rows as long as the vocabulary that are held at once */

@@ -16,12 +16,10 @@
 
 /* ---- cgroup ----
  *
- * Reads /proc/self/cgroup and the files in /sys/fs/cgroup.
+ * Finds the control groups (v1 and v2) of this process by /proc/self/cgroup and the files in /sys/fs/cgroup.
  *
  * A container often sees only its own group, mounted as the root, under the host's path. So every level of
  * the path is tried, and missing levels are skipped. */
-
-/* finds the control groups (v1 and v2) of this process. */
 
 #define ROOT "/sys/fs/cgroup"
 
