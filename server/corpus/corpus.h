@@ -182,8 +182,7 @@ typedef struct hs__text_head {
 
 /* ---- results ---- */
 
-/* The identity's member with the digest of config.json and the tokenizer's files. States of earlier versions
- * lack it. */
+/* The identity's member with the digest of config.json and the tokenizer's files. */
 #define HS__CORPUS_MODEL_FILES "model_files_sha256"
 
 struct hs__bad_lines;

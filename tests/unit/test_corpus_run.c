@@ -615,7 +615,7 @@ static hs_status checkpoint_parse(const json_t *text, const char *statistics, si
 static const char *const positions[][2] = {
     {"place", "lines"}, {"place", "bytes"}, {"place", "blank"}, {NULL, "empty"}};
 
-START_TEST(positions_below_zero_are_refused)
+START_TEST(positions_below_zero_or_missing_are_refused)
 {
     enum { STATE_BYTES = 8 << 20 };
     char path[100], *state = malloc(STATE_BYTES);
@@ -642,6 +642,8 @@ START_TEST(positions_below_zero_are_refused)
         err = (hs_error){0};
         ck_assert_int_eq(checkpoint_parse(damaged, statistics, n_statistics, &err), HS_INVALID);
         ck_assert_msg(strstr(err.text, "the file is damaged"), "%s", err.text);
+        json_object_del(in, positions[k][1]);
+        ck_assert_int_eq(checkpoint_parse(damaged, statistics, n_statistics, &err), HS_INVALID);
         json_decref(damaged);
     }
     json_decref(json);
@@ -667,7 +669,7 @@ int main(void)
     TCase *damaged = tcase_create("damaged states");
     tcase_add_checked_fixture(damaged, small_setup, small_teardown);
     tcase_add_loop_test(damaged, damaged_counts_are_refused, 0, N_DAMAGES);
-    tcase_add_test(damaged, positions_below_zero_are_refused);
+    tcase_add_test(damaged, positions_below_zero_or_missing_are_refused);
     suite_add_tcase(suite, damaged);
     TCase *chaos = tcase_create("memory runs out");
     tcase_add_checked_fixture(chaos, small_setup, small_teardown);

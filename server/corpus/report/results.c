@@ -164,7 +164,7 @@ static hs_status identity_differs(const char *key, const json_t *mine, const jso
         return hs_fail(
             err, HS_INVALID,
             "%s has another map_step: %lld positions of a cell's edge there, %lld here. Give both the "
-            "same map_bins; a run of before that option has max_tokens of them",
+            "same map_bins",
             where, (long long)(other ? json_integer_value(other) : 1),
             (long long)(mine ? json_integer_value(mine) : 1));
     char *now = hs_json_text(mine, JSON_ENCODE_ANY), *then = hs_json_text(other, JSON_ENCODE_ANY);
@@ -177,12 +177,6 @@ static hs_status identity_differs(const char *key, const json_t *mine, const jso
     return st;
 }
 
-/* Returns true if one side lacks the member because an earlier version saved its state. */
-static bool is_of_before(const char *key, const json_t *mine, const json_t *other)
-{
-    return strcmp(key, HS__CORPUS_MODEL_FILES) == 0 && (!mine || !other);
-}
-
 hs_status hs__corpus_identity_check(const json_t *identity, const json_t *other, const char *where,
                                     hs_error *err)
 {
@@ -191,12 +185,12 @@ hs_status hs__corpus_identity_check(const json_t *identity, const json_t *other,
     json_object_foreach((json_t *)other, key, value)
     {
         const json_t *mine = json_object_get(identity, key);
-        if (!json_equal(mine, value) && !is_of_before(key, mine, value))
+        if (!json_equal(mine, value))
             return identity_differs(key, mine, value, where, err);
     }
     json_object_foreach((json_t *)identity, key, value)
     {
-        if (!json_object_get(other, key) && !is_of_before(key, value, NULL))
+        if (!json_object_get(other, key))
             return identity_differs(key, value, NULL, where, err);
     }
     return HS_OK;

@@ -120,13 +120,12 @@ static bool shards_are_sound(const json_t *shards, json_int_t n_shards)
 /* Reads all members but the lists. False: one is missing, of another type or out of range. */
 static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret_bad, size_t *ret_n_files)
 {
-    json_int_t lines, bytes, n_shards, n_files, blank = 0,
-                                                empty = 0; /* earlier versions saved no such counts */
+    json_int_t lines, bytes, blank, empty, n_shards, n_files;
     const char *sha256, *date;
     int done;
-    if (json_unpack(json, "{sO sO sO s{sI s?I sI ss} s?I sb sF ss so}", "identity", &results->identity,
-                    "names", &results->names, "shards", &results->shards, "place", "lines", &lines, "blank",
-                    &blank, "bytes", &bytes, "sha256", &sha256, "empty", &empty, "done", &done, "seconds",
+    if (json_unpack(json, "{sO sO sO s{sI sI sI ss} sI sb sF ss so}", "identity", &results->identity, "names",
+                    &results->names, "shards", &results->shards, "place", "lines", &lines, "blank", &blank,
+                    "bytes", &bytes, "sha256", &sha256, "empty", &empty, "done", &done, "seconds",
                     &results->seconds, "date", &date, "bad", ret_bad) ||
         !identity_is_sound(results->identity, &n_shards, &n_files) ||
         !names_are_sound(results->names, n_files) || !shards_are_sound(results->shards, n_shards) ||

@@ -41,7 +41,6 @@ HS_MUST_USE hs_status hs__corpus_settings_read(const char *const texts[HS__SETTI
 void hs__corpus_settings_finish(hs__corpus_settings *settings); /* zeroed is fine */
 
 /* Adds the settings to a run's identity: always max_tokens, thresholds and layers, the others only if they
- * are not the default. So runs of earlier versions, which had no other settings, can be resumed and merged.
- */
+ * are not the default. */
 void hs__corpus_settings_identify(const hs__corpus_settings *settings, const hs_model *model,
                                   json_t *identity);
