@@ -4,12 +4,12 @@
 #include "model/base/read_number.h"
 #include "server/base/identifier.h"
 #include "server/http/leniency.h"
+#include "server/http/tokens.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
 #include <netinet/in.h>
-#include <nettle/memops.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,23 +152,6 @@ static void ids_read(hs_exchange *x)
         snprintf(x->id, sizeof x->id, "%s", id);
     else
         hs__identifier_make(x->id);
-}
-
-/* Returns true if authorization (may be NULL) is "Bearer <token>" with a token of this list, one on each
- * line. The time depends only on the lengths. */
-static bool bearer_matches(const char *authorization, const char *tokens)
-{
-    bool matches = false;
-    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
-        return false;
-    const char *given = authorization + 7;
-    const size_t n_given = strlen(given);
-    for (const char *token = tokens; *token; token += *token == '\n') {
-        const size_t n_token = strcspn(token, "\n");
-        matches |= n_token == n_given && memeql_sec(given, token, n_token);
-        token += n_token;
-    }
-    return matches;
 }
 
 /* Returns the length of host's name, or of an IPv6 address with its brackets. The rest is a port, empty or
@@ -358,7 +341,7 @@ static void route_admit(hs_exchange *x)
     x->body_bytes_max =
         x->route->receive ? server->options->corpus_bytes_max : server->options->body_bytes_max;
     if (!x->route->open && server->tokens &&
-        !bearer_matches(hs__header(x->mhd, "Authorization"), server->tokens)) {
+        !hs__tokens_match(hs__header(x->mhd, "Authorization"), server->tokens)) {
         x->authenticate = "Bearer realm=\"headscope\"";
         hs__exchange_refuse(
             x, MHD_HTTP_UNAUTHORIZED,

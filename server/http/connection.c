@@ -1,7 +1,7 @@
-/* connection.c - connections, the clients behind them, and the event loop that runs them. */
+/* connection.c - one socket: its deadlines, its reader and its departure. */
 #include "server/http/connection.h"
 
-#include "model/base/clock.h"
+#include "server/http/loop.h"
 #include "server/http/socket_info.h"
 
 #include <errno.h>
@@ -13,75 +13,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-
-/* ---- loop ----
- *
- * Runs libmicrohttpd from an idle handle, once in each turn of the loop.
- *
- * A timer of 0 ms would not do: libuv 1.44 never leaves its timer loop if a callback there restarts one. */
-
-enum { LAG_MS = 100 };
-
-static void on_turn(uv_idle_t *turn)
-{
-    hs_server *server = turn->data;
-    MHD_UNSIGNED_LONG_LONG unused;
-    server->turn_again = false;
-    MHD_run(server->daemon);
-    /* The daemon has no timeouts, so it asks for a turn at once or for none. */
-    if (!server->turn_again && MHD_get_timeout(server->daemon, &unused) != MHD_YES)
-        uv_idle_stop(turn);
-}
-
-/* Schedules a run of libmicrohttpd in the next turn. */
-static void loop_wake(hs_server *server)
-{
-    if (server->daemon)
-        uv_idle_start(&server->daemon_turn, on_turn);
-}
-
-void hs__loop_turn_again(hs_server *server)
-{
-    server->turn_again = true;
-    loop_wake(server);
-}
-
-static void on_ready(uv_poll_t *poll, int status, int events)
-{
-    (void)status, (void)events;
-    loop_wake(poll->data);
-}
-
-static void on_lag_timer(uv_timer_t *timer)
-{
-    hs_server *server = timer->data;
-    const uint64_t now = hs_clock_ns();
-    if (server->lag_due_ns)
-        hs__histogram_add(&server->metrics.lag,
-                          now > server->lag_due_ns ? (double)(now - server->lag_due_ns) / 1e9 : 0);
-    server->lag_due_ns = now + LAG_MS * UINT64_C(1000000);
-    uv_update_time(timer->loop);
-    uv_timer_start(timer, on_lag_timer, LAG_MS, 0);
-}
-
-void hs__loop_start(hs_server *server)
-{
-    uv_poll_init(&server->loop, &server->daemon_poll,
-                 MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
-    uv_idle_init(&server->loop, &server->daemon_turn);
-    uv_timer_init(&server->loop, &server->lag_timer);
-    server->daemon_poll.data = server->daemon_turn.data = server->lag_timer.data = server;
-    on_lag_timer(&server->lag_timer);
-    uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
-    loop_wake(server);
-}
-
-void hs__loop_stop(hs_server *server)
-{
-    uv_close((uv_handle_t *)&server->daemon_poll, NULL);
-    uv_close((uv_handle_t *)&server->daemon_turn, NULL);
-    uv_close((uv_handle_t *)&server->lag_timer, NULL);
-}
 
 /* ---- socket ---- */
 
@@ -117,94 +48,6 @@ static void socket_drop_unsent(int fd)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
 }
 
-/* ---- client memory ----
- *
- * Adds first and checks the sum afterwards. In a race hs__client_memory_take may refuse
- * both requests, but it never exceeds the limit. */
-
-bool hs__client_memory_take(hs_client_memory *budget, size_t n_bytes)
-{
-    const size_t before = atomic_fetch_add(&budget->n_bytes, n_bytes);
-    if (before <= budget->max && n_bytes <= budget->max - before &&
-        (!budget->all || hs__client_memory_take(budget->all, n_bytes)))
-        return true;
-    atomic_fetch_sub(&budget->n_bytes, n_bytes);
-    return false;
-}
-
-void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, size_t n_bytes)
-{
-    const size_t difference = n_bytes - *n_reserved; /* wraps around if it is negative, and so do the sums */
-    for (; budget; budget = budget->all)
-        atomic_fetch_add(&budget->n_bytes, difference);
-    *n_reserved = n_bytes;
-}
-
-/* ---- peer ----
- *
- * A linked list, searched once for each new connection. It has at most as many peers as connections. */
-
-static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-static void address_read(const struct sockaddr *address, uint8_t ret_address[16])
-{
-    struct sockaddr_in6 v6 = {0};
-    struct sockaddr_in v4 = {0};
-    if (address->sa_family == AF_INET) {
-        memcpy(&v4, address, sizeof v4);
-        memcpy(ret_address, v4_mapped, sizeof v4_mapped);
-        memcpy(ret_address + sizeof v4_mapped, &v4.sin_addr, 4);
-        return;
-    }
-    memcpy(&v6, address, sizeof v6);
-    memcpy(ret_address, &v6.sin6_addr, 16);
-    if (memcmp(ret_address, v4_mapped, sizeof v4_mapped) != 0 && !IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr))
-        memset(ret_address + 8, 0, 8);
-}
-
-static bool is_local(const uint8_t address[16])
-{
-    static const uint8_t v6[16] = {[15] = 1};
-    return memcmp(address, v6, sizeof v6) == 0 ||
-           (memcmp(address, v4_mapped, sizeof v4_mapped) == 0 && address[12] == 127);
-}
-
-/* Adds a connection of this address; the peer lives until its last one leaves. Returns NULL if memory is
- * short. */
-static hs_peer *peer_join(hs_peers *peers, const struct sockaddr *address)
-{
-    uint8_t key[16];
-    address_read(address, key);
-    hs_peer *peer = peers->first;
-    while (peer && memcmp(peer->address, key, sizeof key) != 0)
-        peer = peer->next;
-    if (!peer) {
-        peer = calloc(1, sizeof *peer);
-        if (!peer)
-            return NULL;
-        memcpy(peer->address, key, sizeof key);
-        peer->local = is_local(key);
-        peer->budget.all = peers->all;
-        peer->budget.max = peers->budget_max;
-        peer->next = peers->first;
-        if (peer->next)
-            peer->next->previous = peer;
-        peers->first = peer;
-    }
-    peer->n_connections++;
-    return peer;
-}
-
-void hs__peer_leave(hs_peers *peers, hs_peer *peer)
-{
-    if (--peer->n_connections)
-        return;
-    *(peer->previous ? &peer->previous->next : &peers->first) = peer->next;
-    if (peer->next)
-        peer->next->previous = peer->previous;
-    free(peer);
-}
-
 /* ---- connection ----
  *
  * A timer and a poll handle for each socket of libmicrohttpd. */
@@ -220,7 +63,7 @@ void hs__connection_cut(hs_connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
     (void)MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
-    loop_wake(connection->server);
+    hs__loop_wake(connection->server);
 }
 
 void hs__connections_cut_idle(hs_server *server)
@@ -349,7 +192,7 @@ static void on_departure(uv_poll_t *poll, int status, int events)
     }
     connection->departing = true;
     connection->n_unread = n_unread;
-    loop_wake(connection->server);
+    hs__loop_wake(connection->server);
 }
 
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why))
@@ -436,7 +279,7 @@ static void connection_enter(hs_server *server, hs_connection *connection)
 /* Joins the peer and opens the poll handle. An unstarted poll handle needs no close. */
 static bool connection_make(hs_server *server, hs_connection *connection, const struct sockaddr *address)
 {
-    connection->peer = peer_join(&server->peers, address);
+    connection->peer = hs__peer_join(&server->peers, address);
     if (!connection->peer)
         return false;
     const bool too_many = peer_has_too_many(server, connection->peer);

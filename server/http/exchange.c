@@ -2,6 +2,7 @@
 #include "server/http/exchange.h"
 
 #include "model/files/json.h"
+#include "server/http/loop.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* steps.c - the steps of an exchange, which libmicrohttpd calls. */
+/* steps.c - moves an exchange through its phases.
+ *
+ * libmicrohttpd calls hs__on_step with the headers, with each piece of the body, and once more at its end.
+ * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 #include "server/http/steps.h"
 
 #include "model/base/clock.h"
@@ -6,6 +9,7 @@
 #include "server/http/admission.h"
 #include "server/http/connection.h"
 #include "server/http/leniency.h"
+#include "server/http/loop.h"
 #include "server/http/socket_info.h"
 #include "server/http/stream.h"
 
@@ -15,14 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-
-/* ---- steps ----
- *
- * Moves an exchange through its phases.
- *
- * libmicrohttpd calls on_step with the headers, with each piece of the body, and once more at its end.
- * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 
 #define BODY_BYTES_MIN ((size_t)16 << 10)
 #define RECEIVED_BYTES ((size_t)192 << 10) /* size of a disk call for a route that receives */
@@ -208,8 +204,8 @@ static enum MHD_Result reply_queue(hs_exchange *x)
 
 /* ---- a connection opens, a request line is in ---- */
 
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
-                          enum MHD_ConnectionNotificationCode code)
+void hs__on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code)
 {
     hs_connection *connection = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -223,7 +219,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
     }
 }
 
-static void *on_request_line(void *cls, const char *target, struct MHD_Connection *mhd)
+void *hs__on_request_line(void *cls, const char *target, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     hs_connection *connection = info ? info->socket_context : NULL;
@@ -487,8 +483,8 @@ static enum MHD_Result route_answer(hs_exchange *x)
     return x->suspended ? MHD_YES : reply_queue(x);
 }
 
-static enum MHD_Result on_step(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                               const char *version, const char *upload, size_t *upload_bytes, void **con_cls)
+enum MHD_Result hs__on_step(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                            const char *version, const char *upload, size_t *upload_bytes, void **con_cls)
 {
     hs_exchange *x = *con_cls;
     const size_t n_bytes = *upload_bytes;
@@ -512,8 +508,8 @@ static enum MHD_Result on_step(void *cls, struct MHD_Connection *mhd, const char
 
 /* ---- the end ---- */
 
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
-                         enum MHD_RequestTerminationCode code)
+void hs__on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                      enum MHD_RequestTerminationCode code)
 {
     hs_exchange *x = *con_cls;
     (void)cls, (void)mhd, (void)code;
@@ -527,27 +523,4 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     hs__connection_flush(x->connection, IDLE_MS);
     hs__connection_watch(x->connection, NULL);
     exchange_destroy(x);
-}
-
-/* ---- the daemon ---- */
-
-enum { HEADER_BYTES_MAX = 65536 }; /* request line, headers, and a record of each argument and header */
-
-struct MHD_Daemon *hs__daemon_start(hs_server *server, int fd, size_t connections_max)
-{
-    struct MHD_OptionItem leniency[HS_LENIENCY_OPTIONS];
-    hs__leniency_options(server, leniency);
-    const struct MHD_OptionItem items[] = {
-        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
-        {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connections_max, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADER_BYTES_MAX, NULL},
-        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_request_line, server},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                            on_step, server, MHD_OPTION_ARRAY, leniency, MHD_OPTION_ARRAY, items,
-                            MHD_OPTION_END);
 }

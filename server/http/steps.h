@@ -1,8 +1,17 @@
-/* steps.h - libmicrohttpd, and its callbacks, which move an exchange through its phases. */
+/* steps.h - callbacks of libmicrohttpd, which move an exchange through its phases. `cls` is the server. */
 #pragma once
 
 #include "server/http/service.h"
 
-/* Starts libmicrohttpd on a listening socket for at most connections_max connections. Returns NULL, with
- * errno, if it fails. hs__loop_start runs it then. */
-struct MHD_Daemon *hs__daemon_start(hs_server *server, int fd, size_t connections_max);
+void hs__on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code);
+
+/* The request line was read: returns the new exchange, *con_cls of the other calls, or NULL. */
+void *hs__on_request_line(void *cls, const char *target, struct MHD_Connection *mhd);
+
+enum MHD_Result hs__on_step(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                            const char *version, const char *upload, size_t *upload_bytes, void **con_cls);
+
+/* The exchange ended: its answer was sent, or its client left. */
+void hs__on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                      enum MHD_RequestTerminationCode code);
