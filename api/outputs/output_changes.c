@@ -22,9 +22,9 @@ enum {
 
 static const struct {
     unsigned output; /* HS__OUTPUT_... */
-    const hs__structure *structure;
+    const hs__output *row;
 } outputs[] = {
-#define OUTPUT(name) {HS__OUTPUT_##name, &hs__structure_##name},
+#define OUTPUT(name) {HS__OUTPUT_##name, &hs__output_row_##name},
     OF_BASELINE(OUTPUT)
 #undef OUTPUT
 };
@@ -68,7 +68,7 @@ static size_t strip_floats(size_t n_tokens, size_t n_keys)
     return STRIP * (n_tokens > n_keys ? n_tokens : n_keys);
 }
 
-size_t hs__changes_again_bytes(const hs__measures *m)
+static size_t changes_again_bytes(const hs__measures *m)
 {
     return 2 * m->n_threads * strip_floats(m->n_tokens, m->n_keys) * sizeof(float);
 }
@@ -203,7 +203,7 @@ static hs_status changes_compute(const hs__answer *a, void **ret_result, hs_erro
         st = measure_target(a, c, err);
     for (size_t i = 0; i < N_OUTPUTS && !st; i++)
         if (a->analysis->outputs >> outputs[i].output & 1)
-            st = outputs[i].structure->compute(&baseline, &c->of_baseline[i], err);
+            st = outputs[i].row->structure->compute(&baseline, &c->of_baseline[i], err);
     return st;
 }
 
@@ -211,7 +211,7 @@ static void changes_destroy(void *result)
 {
     changes *c = result;
     for (size_t i = 0; i < N_OUTPUTS; i++)
-        outputs[i].structure->destroy(c->of_baseline[i]);
+        outputs[i].row->structure->destroy(c->of_baseline[i]);
     free(c);
 }
 
@@ -297,8 +297,14 @@ static const hs__table_column change_columns[] = {
 static const hs__table change_table = {
     .kind = HS__TABLE_ONE, .arrays = "changes_", .columns = change_columns};
 
-const hs__structure hs__structure_changes = {
+static const hs__structure changes_structure = {
     .compute = changes_compute,
     .destroy = changes_destroy,
     .table = &change_table,
 };
+
+const hs__output hs__output_row_changes = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) |
+                                                   HS_KEEP(HIDDEN_STATE),
+                                           .structure = &changes_structure,
+                                           .every_layer = true,
+                                           .again_bytes = changes_again_bytes};

@@ -106,12 +106,16 @@ static const hs__table summary_table = {.kind = HS__TABLE_HEADS,
                                         .offset = offsetof(summaries, heads),
                                         .stride = sizeof(hs_head_summary)};
 
-const hs__structure hs__structure_summary = {
+static const hs__structure summary_structure = {
     .begin = summary_begin,
     .add_head = summary_add_head,
     .destroy = summary_destroy,
     .table = &summary_table,
 };
+
+const hs__output hs__output_row_summary = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                                           .structure = &summary_structure,
+                                           .not_cross = HS__TWO_TEXTS};
 
 /* ==== profiles ==== */
 
@@ -219,12 +223,15 @@ static const hs__table profile_table = {.kind = HS__TABLE_HEADS,
                                         .offset = offsetof(profiles, heads),
                                         .stride = sizeof(hs_head_profile)};
 
-const hs__structure hs__structure_profiles = {
+static const hs__structure profiles_structure = {
     .begin = profiles_begin,
     .add_head = profiles_add_head,
     .destroy = profiles_destroy,
     .table = &profile_table,
 };
+
+const hs__output hs__output_row_profiles = {
+    .taps = HS_KEEP(ATTENTION), .structure = &profiles_structure, .not_cross = HS__TWO_TEXTS};
 
 /* ==== distances ==== */
 
@@ -254,7 +261,7 @@ static size_t rows_at_once(size_t n_tokens)
     return n_tokens < HS_HEAD_ROWS_MIN ? n_tokens : HS_HEAD_ROWS_MIN;
 }
 
-size_t hs__distances_again_bytes(const hs__measures *m)
+static size_t distances_again_bytes(const hs__measures *m)
 {
     return m->n_heads * rows_at_once(m->n_tokens) * m->n_tokens * sizeof(float);
 }
@@ -396,8 +403,20 @@ static const hs__table distance_table = {
     .columns = (const hs__table_column[]){
         {"", .type = HS__CELL_BLOCK, .get = distances_block, .most = distances_most}, {0}}};
 
-const hs__structure hs__structure_head_distances = {
+/* Returns the taps that the requested head distance needs. */
+static unsigned choose_distance_taps(const hs__analysis_request *analysis)
+{
+    return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
+}
+
+static const hs__structure head_distances_structure = {
     .compute = distances_compute,
     .destroy = distances_destroy,
     .table = &distance_table,
 };
+
+const hs__output hs__output_row_head_distances = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                                                  .structure = &head_distances_structure,
+                                                  .choose_taps = choose_distance_taps,
+                                                  .again_bytes = distances_again_bytes,
+                                                  .long_after = true};

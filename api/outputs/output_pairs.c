@@ -160,7 +160,7 @@ static uint64_t pairs_total(const void *result)
     return ((const pair_list *)result)->total;
 }
 
-const hs__structure hs__structure_pairs = {
+static const hs__structure pairs_structure = {
     .compute = pairs_compute,
     .begin = pairs_begin,
     .add_head = pairs_add_head,
@@ -171,6 +171,8 @@ const hs__structure hs__structure_pairs = {
     .total_name = "pairs_total",
     .total = pairs_total,
 };
+
+const hs__output hs__output_row_pairs = {.taps = HS_KEEP(SIMILARITY), .structure = &pairs_structure};
 
 /* ==== regions ==== */
 
@@ -325,13 +327,17 @@ static size_t regions_result_bytes(const hs__measures *m)
     return hs__table_arrays_max(&region_table, m);
 }
 
-const hs__structure hs__structure_regions = {
+static const hs__structure regions_structure = {
     .begin = regions_begin,
     .add_head = regions_add_head,
     .result_bytes = regions_result_bytes,
     .destroy = regions_destroy,
     .table = &region_table,
 };
+
+const hs__output hs__output_row_regions = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                                           .structure = &regions_structure,
+                                           .not_cross = HS__CUT_AT};
 
 /* ==== segments ==== */
 
@@ -391,7 +397,7 @@ static hs_status find_segments(const hs__answer *a, size_t l, float *map, layer_
     return HS_OK;
 }
 
-size_t hs__segments_again_bytes(const hs__measures *m)
+static size_t segments_again_bytes(const hs__measures *m)
 {
     return m->n_tokens * m->n_tokens * sizeof(float);
 }
@@ -530,8 +536,14 @@ static const hs__table segment_table = {.kind = HS__TABLE_BY_LAYER,
                                         .rows_max = segments_max,
                                         .texts_max = segment_texts_max};
 
-const hs__structure hs__structure_segments = {
+static const hs__structure segments_structure = {
     .compute = segments_compute,
     .destroy = segments_destroy,
     .table = &segment_table,
 };
+
+const hs__output hs__output_row_segments = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+                                            .structure = &segments_structure,
+                                            .every_head = true,
+                                            .not_cross = HS__CUT_AT,
+                                            .again_bytes = segments_again_bytes};

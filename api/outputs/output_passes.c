@@ -74,7 +74,7 @@ static size_t effects_bytes_max(const hs__answer *a)
 }
 
 /* hs_effects_bytes counts them. */
-size_t hs__effects_again_bytes(const hs__measures *measures)
+static size_t effects_again_bytes(const hs__measures *measures)
 {
     (void)measures;
     return 0;
@@ -146,7 +146,23 @@ static const hs__table_column effect_columns[] = {
 static const hs__table effect_table = {
     .kind = HS__TABLE_HEADS, .arrays = "effects_", .columns = effect_columns, .stride = sizeof(hs_effect)};
 
-const hs__structure hs__structure_effects = {.table = &effect_table};
+/* The last layer's heads are followed by no similarities. */
+static unsigned choose_effects_taps(const hs__analysis_request *analysis)
+{
+    const size_t last = analysis->model->shape->n_layers - 1;
+    const unsigned taps = HS_EFFECTS_TAPS | hs__input_taps(analysis);
+    return analysis->layers[0] == last ? taps & ~HS_KEEP(SIMILARITY) : taps;
+}
+
+static const hs__structure effects_structure = {.table = &effect_table};
+
+const hs__output hs__output_row_effects = {.taps = HS_EFFECTS_TAPS,
+                                           .choose_taps = choose_effects_taps,
+                                           .structure = &effects_structure,
+                                           .every_head = true,
+                                           .every_layer = true,
+                                           .own = &hs__own_effects,
+                                           .again_bytes = effects_again_bytes};
 
 /* ==== head scores ==== */
 
@@ -262,7 +278,13 @@ static const hs__table score_table = {.kind = HS__TABLE_HEADS,
                                       .columns = score_columns,
                                       .stride = sizeof(hs_head_score)};
 
-const hs__structure hs__structure_head_scores = {.table = &score_table};
+static const hs__structure head_scores_structure = {.table = &score_table};
+
+const hs__output hs__output_row_head_scores = {
+    .structure = &head_scores_structure,
+    .own = &hs__own_head_scores,
+    .not_decoder = "it is measured on random tokens, and a decoder reads them "
+                   "beside a text"};
 
 /* ==== the patch map ==== */
 

@@ -325,11 +325,14 @@ const hs__table hs__table_of_predictions = {.kind = HS__TABLE_LIST,
                                             .rows = prediction_rows,
                                             .rows_max = predictions_max};
 
-const hs__structure hs__structure_predictions = {
+static const hs__structure predictions_structure = {
     .compute = predictions_compute,
     .destroy = predictions_destroy,
     .table = &hs__table_of_predictions,
 };
+
+const hs__output hs__output_row_predictions = {.taps = HS_KEEP(LAST_STATE),
+                                               .structure = &predictions_structure};
 
 /* ==== the loss ==== */
 
@@ -405,8 +408,10 @@ static const hs__table_column loss_columns[] = {
 
 const hs__table hs__table_of_loss = {.kind = HS__TABLE_ONE, .arrays = "loss", .columns = loss_columns};
 
-const hs__structure hs__structure_loss = {
+static const hs__structure loss_structure = {
     .compute = loss_compute,
     .destroy = free,
     .table = &hs__table_of_loss,
 };
+
+const hs__output hs__output_row_loss = {.taps = HS_KEEP(LAST_STATE), .structure = &loss_structure};

@@ -208,7 +208,8 @@ static size_t reduced_bytes(const hs__measures *m, reduction how)
     return m->n_heads * numbers_of(m->analysis, how, m->n_tokens, n_columns) * sizeof(float);
 }
 
-#define REDUCED(name, similarity, way)                                                                       \
+/* The maps of a head have these last two axes. */
+#define REDUCED(name, similarity, way, tap, rows, columns, of_range)                                         \
     static hs_status name##_begin(const hs__answer *a, void **ret_result, hs_error *err)                     \
     {                                                                                                        \
         return reduced_begin(a, (reduction){similarity, way}, ret_result, err);                              \
@@ -217,17 +218,24 @@ static size_t reduced_bytes(const hs__measures *m, reduction how)
     {                                                                                                        \
         return reduced_bytes(m, (reduction){similarity, way});                                               \
     }                                                                                                        \
-    const hs__structure hs__structure_##name = {                                                             \
+    static const hs__structure name##_structure = {                                                          \
         .begin = name##_begin,                                                                               \
         .add_head = reduced_add_head,                                                                        \
         .part = reduced_part,                                                                                \
         .destroy = free,                                                                                     \
         .result_bytes = name##_bytes,                                                                        \
+    };                                                                                                       \
+    const hs__output hs__output_row_##name = {                                                               \
+        .number = HS__OUTPUT_##name,                                                                         \
+        .taps = HS_KEEP(tap),                                                                                \
+        .axes = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_##rows, HS_AXIS_##columns},                            \
+        .range = HS__RANGE_##of_range,                                                                       \
+        .by_head = &name##_structure,                                                                        \
     };
 
-REDUCED(mean_pooled_attentions, false, MEANS)
-REDUCED(max_pooled_attentions, false, MAXIMA)
-REDUCED(sliced_attentions, false, SLICES)
-REDUCED(mean_pooled_similarities, true, MEANS)
-REDUCED(max_pooled_similarities, true, MAXIMA)
-REDUCED(sliced_similarities, true, SLICES)
+REDUCED(mean_pooled_attentions, false, MEANS, ATTENTION, BLOCK, KEY_BLOCK, UNIT)
+REDUCED(max_pooled_attentions, false, MAXIMA, ATTENTION, BLOCK, KEY_BLOCK, UNIT)
+REDUCED(sliced_attentions, false, SLICES, ATTENTION, ROW, KEY_COLUMN, UNIT)
+REDUCED(mean_pooled_similarities, true, MEANS, SIMILARITY, BLOCK, BLOCK, UNIT_IF_NORMALIZED)
+REDUCED(max_pooled_similarities, true, MAXIMA, SIMILARITY, BLOCK, BLOCK, UNIT_IF_NORMALIZED)
+REDUCED(sliced_similarities, true, SLICES, SIMILARITY, ROW, COLUMN, UNIT_IF_NORMALIZED)

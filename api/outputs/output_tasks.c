@@ -299,17 +299,22 @@ static const hs__table_column next_columns[] = {
 const hs__table hs__table_of_next_sentence = {
     .kind = HS__TABLE_ONE, .arrays = "next_sentence_", .columns = next_columns};
 
-const hs__structure hs__structure_classes = {
+static const hs__structure classes_structure = {
     .compute = classes_compute,
     .destroy = free,
     .table = &hs__table_of_classes,
 };
 
-const hs__structure hs__structure_next_sentence = {
+const hs__output hs__output_row_classes = {.taps = HS_KEEP(LAST_STATE), .structure = &classes_structure};
+
+static const hs__structure next_sentence_structure = {
     .compute = next_compute,
     .destroy = free,
     .table = &hs__table_of_next_sentence,
 };
+
+const hs__output hs__output_row_next_sentence = {.taps = HS_KEEP(LAST_STATE),
+                                                 .structure = &next_sentence_structure};
 
 /* ==== answers ==== */
 
@@ -510,11 +515,13 @@ static const hs__table_column answer_columns[] = {
 
 const hs__table hs__table_of_answer = {.kind = HS__TABLE_ONE, .arrays = "", .columns = answer_columns};
 
-const hs__structure hs__structure_answer = {
+static const hs__structure answer_structure = {
     .compute = answer_compute,
     .destroy = free,
     .table = &hs__table_of_answer,
 };
+
+const hs__output hs__output_row_answer = {.taps = HS_KEEP(LAST_STATE), .structure = &answer_structure};
 
 /* ==== the sentence vector ==== */
 
@@ -595,8 +602,13 @@ static const hs__table_column embedding_columns[] = {
 const hs__table hs__table_of_embedding = {
     .kind = HS__TABLE_ONE, .arrays = "embedding", .columns = embedding_columns, .texts_max = pooling_max};
 
-const hs__structure hs__structure_embedding = {
+static const hs__structure embedding_structure = {
     .compute = embedding_compute,
     .destroy = free,
     .table = &hs__table_of_embedding,
 };
+
+const hs__output hs__output_row_embedding = {.taps = HS_KEEP(LAST_STATE),
+                                             .structure = &embedding_structure,
+                                             .not_decoder =
+                                                 "the vector of a text is made of its encoder's states"};

@@ -260,41 +260,17 @@ static const float *part_value_zeroing(const hs__answer *a, size_t l, size_t h, 
 
 /* ==== the table ==== */
 
-/* Returns the taps that the requested head distance needs. */
-static unsigned choose_distance_taps(const hs__analysis_request *analysis)
-{
-    return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
-}
-
-/* The states that enter the requested heads are those of layers, or within a decoder's layers. */
-static unsigned input_taps(const hs__analysis_request *analysis)
-{
-    return analysis->stack == HS_STACK_CROSS ? HS_KEEP(EVERY_STATE) | HS_KEEP(CROSS_STATE)
-                                             : HS_KEEP(EVERY_STATE);
-}
-
-/* The last layer's heads are followed by no similarities. */
-static unsigned choose_effects_taps(const hs__analysis_request *analysis)
-{
-    const size_t last = analysis->model->shape->n_layers - 1;
-    const unsigned taps = HS_EFFECTS_TAPS | input_taps(analysis);
-    return analysis->layers[0] == last ? taps & ~HS_KEEP(SIMILARITY) : taps;
-}
-
 static unsigned choose_zeroing_taps(const hs__analysis_request *analysis)
 {
-    return HS_VALUE_ZEROING_TAPS | input_taps(analysis);
+    return HS_VALUE_ZEROING_TAPS | hs__input_taps(analysis);
 }
 
 static unsigned choose_contribution_taps(const hs__analysis_request *analysis)
 {
-    return HS_CONTRIBUTIONS_TAPS | input_taps(analysis);
+    return HS_CONTRIBUTIONS_TAPS | hs__input_taps(analysis);
 }
 
-/* Reasons of refusals. */
-#define TWO_TEXTS "the rows of their maps are tokens of the target, and the columns tokens of the text"
-#define CUT_AT    "they are cut at tokens of the text, and similarity is between tokens of the target"
-#define BETWEEN   "between its layers, a decoder's states also take from the text that it reads"
+#define BETWEEN "between its layers, a decoder's states also take from the text that it reads"
 
 #define LAYER      HS_AXIS_LAYER
 #define STATE      HS_AXIS_STATE
@@ -305,188 +281,137 @@ static unsigned choose_contribution_taps(const hs__analysis_request *analysis)
 #define KEY        HS_AXIS_KEY
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
-#define BLOCK      HS_AXIS_BLOCK
-#define KEY_BLOCK  HS_AXIS_KEY_BLOCK
-#define ROW        HS_AXIS_ROW
-#define COLUMN     HS_AXIS_COLUMN
-#define KEY_COLUMN HS_AXIS_KEY_COLUMN
+
+/* The rows of arrays. Those of structures and of reduced maps stand beside what makes them. */
+
+const hs__output hs__output_row_attentions = {.taps = HS_KEEP(ATTENTION),
+                                              .axes = {LAYER, HEAD, TOKEN, KEY},
+                                              .range = HS__RANGE_UNIT,
+                                              .hook = "attn.hook_pattern"};
+
+const hs__output hs__output_row_similarities = {.taps = HS_KEEP(SIMILARITY),
+                                                .axes = {LAYER, HEAD, TOKEN, TOKEN},
+                                                .part = part_similarities,
+                                                .range = HS__RANGE_UNIT_IF_NORMALIZED};
+
+const hs__output hs__output_row_head_outputs = {.taps = HS_KEEP(HEAD_OUTPUT),
+                                                .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                                                .hook = "attn.hook_z",
+                                                .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_hidden_states = {.taps = HS_KEEP(HIDDEN_STATE),
+                                                 .axes = {STATE, TOKEN, HIDDEN},
+                                                 .part = part_hidden_states,
+                                                 .hook = "hook_resid_post",
+                                                 .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_queries = {.taps = HS_KEEP(QUERY),
+                                           .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+                                           .range = HS__RANGE_ANY,
+                                           .hook = "attn.hook_q"};
+
+const hs__output hs__output_row_keys = {.taps = HS_KEEP(KEY),
+                                        .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
+                                        .range = HS__RANGE_ANY,
+                                        .hook = "attn.hook_k"};
+
+const hs__output hs__output_row_values = {.taps = HS_KEEP(VALUE),
+                                          .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
+                                          .range = HS__RANGE_ANY,
+                                          .hook = "attn.hook_v"};
+
+const hs__output hs__output_row_scores = {.taps = HS_KEEP(SCORES),
+                                          .axes = {LAYER, HEAD, TOKEN, KEY},
+                                          .range = HS__RANGE_ANY,
+                                          .hook = "attn.hook_attn_scores"};
+
+const hs__output hs__output_row_scores_c2c = {
+    .taps = HS_KEEP(SCORES_C2C), .axes = {LAYER, HEAD, TOKEN, KEY}, .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_scores_c2p = {
+    .taps = HS_KEEP(SCORES_C2P), .axes = {LAYER, HEAD, TOKEN, KEY}, .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_scores_p2c = {
+    .taps = HS_KEEP(SCORES_P2C), .axes = {LAYER, HEAD, TOKEN, KEY}, .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_value_norms = {.taps = HS_KEEP(VALUE_NORMS),
+                                               .axes = {LAYER, HEAD, KEY},
+                                               .part = part_value_norms,
+                                               .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_weighted_norms = {.taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
+                                                  .axes = {LAYER, HEAD, TOKEN, KEY},
+                                                  .part = part_weighted_norms,
+                                                  .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_effective_attentions = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+                                                        .axes = {LAYER, HEAD, TOKEN, KEY},
+                                                        .part = part_effective_attentions,
+                                                        .long_after = true,
+                                                        .range = HS__RANGE_ANY};
+
+const hs__output hs__output_row_rollout = {.taps = HS_KEEP(ATTENTION),
+                                           .axes = {LAYER, TOKEN, KEY},
+                                           .part = part_rollout,
+                                           .range = HS__RANGE_UNIT,
+                                           .prepare = prepare_rollout,
+                                           .prepare_bytes = rollout_prepare_bytes,
+                                           .every_head = true,
+                                           .every_layer = true,
+                                           .own_of_cross = &hs__own_cross_rollout,
+                                           .again_bytes = rollout_again_bytes};
+
+const hs__output hs__output_row_contributions = {.taps = HS_CONTRIBUTIONS_TAPS,
+                                                 .choose_taps = choose_contribution_taps,
+                                                 .axes = {LAYER, TOKEN, KEY},
+                                                 .part = part_contributions,
+                                                 .long_after = true,
+                                                 .range = HS__RANGE_UNIT,
+                                                 .prepare = prepare_contributions,
+                                                 .prepare_bytes = contributions_prepare_bytes,
+                                                 .every_head = true,
+                                                 .unchanged_only = true,
+                                                 .again_bytes = contributions_again_bytes};
+
+const hs__output hs__output_row_alti = {.taps = HS_CONTRIBUTIONS_TAPS,
+                                        .axes = {LAYER, TOKEN, TOKEN},
+                                        .part = part_alti,
+                                        .long_after = true,
+                                        .range = HS__RANGE_UNIT,
+                                        .prepare = prepare_alti,
+                                        .prepare_bytes = flow_bytes,
+                                        .every_head = true,
+                                        .every_layer = true,
+                                        .unchanged_only = true,
+                                        .not_decoder = BETWEEN,
+                                        .again_bytes = contributions_again_bytes};
+
+const hs__output hs__output_row_value_zeroing = {.taps = HS_VALUE_ZEROING_TAPS,
+                                                 .choose_taps = choose_zeroing_taps,
+                                                 .axes = {LAYER, TOKEN, KEY},
+                                                 .part = part_value_zeroing,
+                                                 .range = HS__RANGE_UNIT,
+                                                 .every_head = true,
+                                                 .every_layer = true,
+                                                 .own = &hs__own_value_zeroing,
+                                                 .unchanged_only = true};
+
+const hs__output hs__output_row_patch_map = {.taps = HS_KEEP(EVERY_STATE),
+                                             .axes = {DEPTH, TOKEN},
+                                             .part = part_patch_map,
+                                             .range = HS__RANGE_ANY,
+                                             .own = &hs__own_patch_map};
 
 /* In the order of the answer. */
-static const hs__output rows[HS__OUTPUTS_COUNT] = {
-    [HS__OUTPUT_attentions] = {.taps = HS_KEEP(ATTENTION),
-                               .axes = {LAYER, HEAD, TOKEN, KEY},
-                               .range = HS__RANGE_UNIT,
-                               .hook = "attn.hook_pattern"},
-    [HS__OUTPUT_similarities] = {.taps = HS_KEEP(SIMILARITY),
-                                 .axes = {LAYER, HEAD, TOKEN, TOKEN},
-                                 .part = part_similarities,
-                                 .range = HS__RANGE_UNIT_IF_NORMALIZED},
-    [HS__OUTPUT_mean_pooled_attentions] = {.taps = HS_KEEP(ATTENTION),
-                                           .axes = {LAYER, HEAD, BLOCK, KEY_BLOCK},
-                                           .range = HS__RANGE_UNIT,
-                                           .by_head = &hs__structure_mean_pooled_attentions},
-    [HS__OUTPUT_max_pooled_attentions] = {.taps = HS_KEEP(ATTENTION),
-                                          .axes = {LAYER, HEAD, BLOCK, KEY_BLOCK},
-                                          .range = HS__RANGE_UNIT,
-                                          .by_head = &hs__structure_max_pooled_attentions},
-    [HS__OUTPUT_sliced_attentions] = {.taps = HS_KEEP(ATTENTION),
-                                      .axes = {LAYER, HEAD, ROW, KEY_COLUMN},
-                                      .range = HS__RANGE_UNIT,
-                                      .by_head = &hs__structure_sliced_attentions},
-    [HS__OUTPUT_mean_pooled_similarities] = {.taps = HS_KEEP(SIMILARITY),
-                                             .axes = {LAYER, HEAD, BLOCK, BLOCK},
-                                             .range = HS__RANGE_UNIT_IF_NORMALIZED,
-                                             .by_head = &hs__structure_mean_pooled_similarities},
-    [HS__OUTPUT_max_pooled_similarities] = {.taps = HS_KEEP(SIMILARITY),
-                                            .axes = {LAYER, HEAD, BLOCK, BLOCK},
-                                            .range = HS__RANGE_UNIT_IF_NORMALIZED,
-                                            .by_head = &hs__structure_max_pooled_similarities},
-    [HS__OUTPUT_sliced_similarities] = {.taps = HS_KEEP(SIMILARITY),
-                                        .axes = {LAYER, HEAD, ROW, COLUMN},
-                                        .range = HS__RANGE_UNIT_IF_NORMALIZED,
-                                        .by_head = &hs__structure_sliced_similarities},
-    [HS__OUTPUT_head_outputs] = {.taps = HS_KEEP(HEAD_OUTPUT),
-                                 .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-                                 .hook = "attn.hook_z",
-                                 .range = HS__RANGE_ANY},
-    [HS__OUTPUT_hidden_states] = {.taps = HS_KEEP(HIDDEN_STATE),
-                                  .axes = {STATE, TOKEN, HIDDEN},
-                                  .part = part_hidden_states,
-                                  .hook = "hook_resid_post",
-                                  .range = HS__RANGE_ANY},
-    [HS__OUTPUT_queries] = {.taps = HS_KEEP(QUERY),
-                            .axes = {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-                            .range = HS__RANGE_ANY,
-                            .hook = "attn.hook_q"},
-    [HS__OUTPUT_keys] = {.taps = HS_KEEP(KEY),
-                         .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
-                         .range = HS__RANGE_ANY,
-                         .hook = "attn.hook_k"},
-    [HS__OUTPUT_values] = {.taps = HS_KEEP(VALUE),
-                           .axes = {LAYER, KV_HEAD, KEY, HEAD_WIDTH},
-                           .range = HS__RANGE_ANY,
-                           .hook = "attn.hook_v"},
-    [HS__OUTPUT_scores] = {.taps = HS_KEEP(SCORES),
-                           .axes = {LAYER, HEAD, TOKEN, KEY},
-                           .range = HS__RANGE_ANY,
-                           .hook = "attn.hook_attn_scores"},
-    [HS__OUTPUT_scores_c2c] = {.taps = HS_KEEP(SCORES_C2C),
-                               .axes = {LAYER, HEAD, TOKEN, KEY},
-                               .range = HS__RANGE_ANY},
-    [HS__OUTPUT_scores_c2p] = {.taps = HS_KEEP(SCORES_C2P),
-                               .axes = {LAYER, HEAD, TOKEN, KEY},
-                               .range = HS__RANGE_ANY},
-    [HS__OUTPUT_scores_p2c] = {.taps = HS_KEEP(SCORES_P2C),
-                               .axes = {LAYER, HEAD, TOKEN, KEY},
-                               .range = HS__RANGE_ANY},
-    [HS__OUTPUT_value_norms] = {.taps = HS_KEEP(VALUE_NORMS),
-                                .axes = {LAYER, HEAD, KEY},
-                                .part = part_value_norms,
-                                .range = HS__RANGE_ANY},
-    [HS__OUTPUT_weighted_norms] = {.taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
-                                   .axes = {LAYER, HEAD, TOKEN, KEY},
-                                   .part = part_weighted_norms,
-                                   .range = HS__RANGE_ANY},
-    [HS__OUTPUT_effective_attentions] = {.taps = HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
-                                         .axes = {LAYER, HEAD, TOKEN, KEY},
-                                         .part = part_effective_attentions,
-                                         .long_after = true,
-                                         .range = HS__RANGE_ANY},
-    [HS__OUTPUT_rollout] = {.taps = HS_KEEP(ATTENTION),
-                            .axes = {LAYER, TOKEN, KEY},
-                            .part = part_rollout,
-                            .range = HS__RANGE_UNIT,
-                            .prepare = prepare_rollout,
-                            .prepare_bytes = rollout_prepare_bytes,
-                            .every_head = true,
-                            .every_layer = true,
-                            .own_of_cross = &hs__own_cross_rollout,
-                            .again_bytes = rollout_again_bytes},
-    [HS__OUTPUT_contributions] = {.taps = HS_CONTRIBUTIONS_TAPS,
-                                  .choose_taps = choose_contribution_taps,
-                                  .axes = {LAYER, TOKEN, KEY},
-                                  .part = part_contributions,
-                                  .long_after = true,
-                                  .range = HS__RANGE_UNIT,
-                                  .prepare = prepare_contributions,
-                                  .prepare_bytes = contributions_prepare_bytes,
-                                  .every_head = true,
-                                  .unchanged_only = true,
-                                  .again_bytes = contributions_again_bytes},
-    [HS__OUTPUT_alti] = {.taps = HS_CONTRIBUTIONS_TAPS,
-                         .axes = {LAYER, TOKEN, TOKEN},
-                         .part = part_alti,
-                         .long_after = true,
-                         .range = HS__RANGE_UNIT,
-                         .prepare = prepare_alti,
-                         .prepare_bytes = flow_bytes,
-                         .every_head = true,
-                         .every_layer = true,
-                         .unchanged_only = true,
-                         .not_decoder = BETWEEN,
-                         .again_bytes = contributions_again_bytes},
-    [HS__OUTPUT_value_zeroing] = {.taps = HS_VALUE_ZEROING_TAPS,
-                                  .choose_taps = choose_zeroing_taps,
-                                  .axes = {LAYER, TOKEN, KEY},
-                                  .part = part_value_zeroing,
-                                  .range = HS__RANGE_UNIT,
-                                  .every_head = true,
-                                  .every_layer = true,
-                                  .own = &hs__own_value_zeroing,
-                                  .unchanged_only = true},
-    [HS__OUTPUT_pairs] = {.taps = HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs},
-    [HS__OUTPUT_regions] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                            .structure = &hs__structure_regions,
-                            .not_cross = CUT_AT},
-    [HS__OUTPUT_segments] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                             .structure = &hs__structure_segments,
-                             .every_head = true,
-                             .not_cross = CUT_AT,
-                             .again_bytes = hs__segments_again_bytes},
-    [HS__OUTPUT_summary] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                            .structure = &hs__structure_summary,
-                            .not_cross = TWO_TEXTS},
-    [HS__OUTPUT_profiles] = {.taps = HS_KEEP(ATTENTION),
-                             .structure = &hs__structure_profiles,
-                             .not_cross = TWO_TEXTS},
-    [HS__OUTPUT_effects] = {.taps = HS_EFFECTS_TAPS,
-                            .choose_taps = choose_effects_taps,
-                            .structure = &hs__structure_effects,
-                            .every_head = true,
-                            .every_layer = true,
-                            .own = &hs__own_effects,
-                            .again_bytes = hs__effects_again_bytes},
-    [HS__OUTPUT_patch_map] = {.taps = HS_KEEP(EVERY_STATE),
-                              .axes = {DEPTH, TOKEN},
-                              .part = part_patch_map,
-                              .range = HS__RANGE_ANY,
-                              .own = &hs__own_patch_map},
-    [HS__OUTPUT_head_scores] = {.structure = &hs__structure_head_scores,
-                                .own = &hs__own_head_scores,
-                                .not_decoder = "it is measured on random tokens, and a decoder reads them "
-                                               "beside a text"},
-    [HS__OUTPUT_head_distances] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
-                                   .structure = &hs__structure_head_distances,
-                                   .choose_taps = choose_distance_taps,
-                                   .again_bytes = hs__distances_again_bytes,
-                                   .long_after = true},
-    [HS__OUTPUT_classes] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_classes},
-    [HS__OUTPUT_next_sentence] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence},
-    [HS__OUTPUT_answer] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_answer},
-    [HS__OUTPUT_loss] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_loss},
-    [HS__OUTPUT_embedding] = {.taps = HS_KEEP(LAST_STATE),
-                              .structure = &hs__structure_embedding,
-                              .not_decoder = "the vector of a text is made of its encoder's states"},
-    [HS__OUTPUT_changes] = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
-                            .structure = &hs__structure_changes,
-                            .every_layer = true,
-                            .again_bytes = hs__changes_again_bytes},
-    [HS__OUTPUT_predictions] = {.taps = HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions},
+static const hs__output *const rows[HS__OUTPUTS_COUNT] = {
+#define ROW(name) [HS__OUTPUT_##name] = &hs__output_row_##name,
+    HS__OUTPUT_NAMES(ROW)
+#undef ROW
 };
 
 const hs__output *hs__output_at(size_t i)
 {
-    return i < HS__OUTPUTS_COUNT ? &rows[i] : NULL;
+    return i < HS__OUTPUTS_COUNT ? rows[i] : NULL;
 }
 
 /* ==== sets of outputs ==== */
@@ -508,7 +433,7 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outp
 {
     unsigned taps = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
-        const unsigned own = rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
+        const unsigned own = rows[i]->choose_taps ? rows[i]->choose_taps(analysis) : rows[i]->taps;
         if (holds(outputs, i))
             taps |= holds(again, i) ? sources_of(own) : own;
     }
@@ -520,7 +445,7 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outp
 /* Returns what computes output i; NULL: it is an array of other parts. */
 static const hs__structure *maker_of(size_t i)
 {
-    return rows[i].structure ? rows[i].structure : rows[i].by_head;
+    return rows[i]->structure ? rows[i]->structure : rows[i]->by_head;
 }
 
 hs__outputs hs__outputs_observing(hs__outputs outputs)
@@ -545,7 +470,7 @@ hs__outputs hs__outputs_repeating(hs__outputs outputs)
 {
     hs__outputs repeating = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && rows[i].again_bytes)
+        if (holds(outputs, i) && rows[i]->again_bytes)
             repeating |= (hs__outputs)1 << i;
     return repeating;
 }
@@ -555,7 +480,7 @@ size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again)
     size_t n_bytes = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
         if (holds(again, i))
-            n_bytes += rows[i].again_bytes(measures);
+            n_bytes += rows[i]->again_bytes(measures);
     return n_bytes;
 }
 
@@ -563,8 +488,8 @@ size_t hs__outputs_prepare_bytes(const hs__measures *measures)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(measures->analysis->outputs, i) && rows[i].prepare_bytes)
-            n_bytes += rows[i].prepare_bytes(measures);
+        if (holds(measures->analysis->outputs, i) && rows[i]->prepare_bytes)
+            n_bytes += rows[i]->prepare_bytes(measures);
     return n_bytes;
 }
 
@@ -578,7 +503,7 @@ const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__output
         bool maps = false;
         for (hs_tap tap = 0; tap < HS_N_TAPS; tap++) {
             const hs_axis last = hs_tap_axes(tap)[3];
-            maps |= rows[i].taps >> tap & 1 && (last == HS_AXIS_KEY || last == HS_AXIS_TOKEN);
+            maps |= rows[i]->taps >> tap & 1 && (last == HS_AXIS_KEY || last == HS_AXIS_TOKEN);
         }
         if (holds(keeping, i) && maps)
             used += (size_t)snprintf(ret + used, n_ret - used, "%s%s", used ? ", " : "", hs__output_names[i]);
@@ -590,7 +515,7 @@ bool hs__outputs_every_head(hs__outputs outputs)
 {
     bool every = false;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        every |= holds(outputs, i) && rows[i].every_head;
+        every |= holds(outputs, i) && rows[i]->every_head;
     return every;
 }
 
@@ -598,7 +523,7 @@ bool hs__outputs_every_layer(hs__outputs outputs)
 {
     bool every = false;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        every |= holds(outputs, i) && rows[i].every_layer;
+        every |= holds(outputs, i) && rows[i]->every_layer;
     return every;
 }
 
@@ -607,7 +532,7 @@ unsigned hs__outputs_own(const hs__analysis_request *analysis)
     unsigned kinds = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
         const hs__own_passes *own =
-            analysis->stack == HS_STACK_CROSS && rows[i].own_of_cross ? rows[i].own_of_cross : rows[i].own;
+            analysis->stack == HS_STACK_CROSS && rows[i]->own_of_cross ? rows[i]->own_of_cross : rows[i]->own;
         kinds |= holds(analysis->outputs, i) && own ? 1U << own->kind : 0;
     }
     return kinds;
@@ -616,7 +541,7 @@ unsigned hs__outputs_own(const hs__analysis_request *analysis)
 bool hs__outputs_long_after(hs__outputs outputs)
 {
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && rows[i].long_after)
+        if (holds(outputs, i) && rows[i]->long_after)
             return true;
     return false;
 }
@@ -634,9 +559,9 @@ int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *p
     if (analysis->dtype != HS__DTYPE_U1)
         return 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
-        if (!holds(analysis->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
+        if (!holds(analysis->outputs, i) || rows[i]->structure || rows[i]->range == HS__RANGE_UNIT)
             continue;
-        if (rows[i].range == HS__RANGE_ANY)
+        if (rows[i]->range == HS__RANGE_ANY)
             return hs__refuse(problem, 422, "/dtype",
                               "dtype is u1, which holds values in [0, 1]; %s requires f4 or f2",
                               hs__output_names[i]);
@@ -655,7 +580,7 @@ int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *p
 int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem)
 {
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && analysis->n_interventions > 0; i++)
-        if (holds(analysis->outputs, i) && rows[i].unchanged_only)
+        if (holds(analysis->outputs, i) && rows[i]->unchanged_only)
             return hs__refuse(problem, 422, "/interventions",
                               "%s is not computed with interventions: leave one of the two out",
                               hs__output_names[i]);
@@ -668,7 +593,7 @@ static const char *beyond_decoder(const hs__analysis_request *analysis, const ch
                                   const char **ret_why)
 {
     const hs_target_kind kind = analysis->target.kind;
-    *ret_why = TWO_TEXTS;
+    *ret_why = HS__TWO_TEXTS;
     *ret_pointer = "/interventions";
     for (size_t i = 0; i < analysis->n_interventions; i++)
         if (analysis->interventions[i].cross && analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
@@ -681,10 +606,10 @@ static const char *beyond_decoder(const hs__analysis_request *analysis, const ch
 /* Refuses output i for the request's decoder. */
 static int refuse_output(size_t i, const char *heads, hs__problem *problem)
 {
-    const char *not_decoder = rows[i].not_decoder;
+    const char *not_decoder = rows[i]->not_decoder;
     return hs__refuse(problem, 422, "/outputs",
                       "%s is not computed for %s: %s; leave it out, or send stack %s", hs__output_names[i],
-                      heads, not_decoder ? not_decoder : rows[i].not_cross,
+                      heads, not_decoder ? not_decoder : rows[i]->not_cross,
                       not_decoder ? "\"encoder\"" : "\"encoder\" or \"decoder\"");
 }
 
@@ -721,7 +646,7 @@ int hs__outputs_check_stack(const hs__analysis_request *analysis, hs__problem *p
     if (!analysis->model->encoder)
         return check_reader(analysis, problem);
     for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(analysis->outputs, i) && (rows[i].not_decoder || (cross && rows[i].not_cross)))
+        if (holds(analysis->outputs, i) && (rows[i]->not_decoder || (cross && rows[i]->not_cross)))
             return refuse_output(i, heads, problem);
     const char *what = beyond_decoder(analysis, &pointer, &why);
     return what ? hs__refuse(problem, 422, pointer,
@@ -798,12 +723,12 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++) {
         if (!holds(a->analysis->outputs, i))
             continue;
-        if (rows[i].structure && rows[i].own)
-            a->results[i] = (void *)a->own[rows[i].own->kind];
+        if (rows[i]->structure && rows[i]->own)
+            a->results[i] = (void *)a->own[rows[i]->own->kind];
         else if (maker_of(i))
             st = structure_compute(a, maker_of(i), &a->results[i], err);
-        else if (rows[i].prepare)
-            st = rows[i].prepare(a, err);
+        else if (rows[i]->prepare)
+            st = rows[i]->prepare(a, err);
     }
     if (!st && hs__answer_cancelled(a))
         st = hs_fail(err, HS_CANCELLED, "cancelled");
@@ -826,7 +751,7 @@ void hs__outputs_finish(hs__answer *a)
 static const float *block_of(const hs__output *output, const hs__answer *a, size_t l, size_t h, float *into)
 {
     if (output->by_head)
-        return output->by_head->part(a->results[output - rows], l * a->analysis->n_heads + h);
+        return output->by_head->part(a->results[output->number], l * a->analysis->n_heads + h);
     return output->part ? output->part(a, l, h, into)
                         : hs__answer_at(a, (hs_tap)__builtin_ctz(output->taps), l, h);
 }

@@ -7,8 +7,8 @@
  *   head. They are written as nested lists, or as one array of the requested dtype.
  * - Structures are more than an array (pairs, segments, ...). Their hs__structure computes and writes them.
  *
- * Adding an output is a name in request.h, a row in outputs.c and its functions; docs/explanation/tour.md
- * shows how. */
+ * Adding an output is a name in request.h, and its row and functions in a file of api/outputs;
+ * docs/explanation/tour.md shows how. */
 #pragma once
 
 #include "api/formats/arrays.h"
@@ -204,7 +204,8 @@ typedef struct hs__own_passes {
 } hs__own_passes;
 
 typedef struct hs__output {
-    unsigned taps; /* what the pass must keep */
+    unsigned number; /* HS__OUTPUT_..., of a row with by_head; its result is there */
+    unsigned taps;   /* what the pass must keep */
 
     /* Arrays. The first axis is LAYER, STATE or DEPTH; the second may be HEAD, which `reduce` applies to. An
      * output that is the array of one tap has no part. Otherwise part returns the block of the other axes at
