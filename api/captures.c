@@ -417,3 +417,53 @@ void hs__budget_give_back(hs__budget *budget, size_t n_bytes)
     pthread_cond_broadcast(&budget->changed);
     pthread_mutex_unlock(&budget->mutex);
 }
+
+/* ==== of a job ==== */
+
+int hs__job_reserve(hs_job *job, size_t n_bytes)
+{
+    hs__budget *budget = &job->api->captures;
+    const size_t own = job->request->beside ? 0 : job->api->worker_bytes;
+    const size_t shared = n_bytes > own ? n_bytes - own : 0;
+    job->capture_bytes = n_bytes;
+    if (shared == 0 || hs__budget_try(budget, shared)) {
+        job->shared_bytes = shared;
+        return 0;
+    }
+    job->crowded = job->request->beside;
+    if (job->crowded)
+        return hs__refuse(&job->problem, 503, NULL,
+                          "other requests use all memory for computing: send it again later");
+    const double start = hs_clock_ms();
+    const bool taken = hs__budget_take(budget, shared, job->request->cancelled);
+    job->waited_ms = hs_clock_ms() - start;
+    if (taken) {
+        job->shared_bytes = shared;
+        return 0;
+    }
+    hs_fail(&job->error, HS_CANCELLED, "cancelled");
+    return hs__job_refuse(job);
+}
+
+void hs__job_release(hs_job *job)
+{
+    if (job->shared_bytes)
+        hs__budget_give_back(&job->api->captures, job->shared_bytes);
+    job->capture_bytes = job->shared_bytes = 0;
+}
+
+hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
+{
+    return (hs__heads_key){.model = s->model->serial,
+                           .ids = s->encoding->ids,
+                           .types = s->encoding->types,
+                           .n_tokens = s->encoding->n_tokens,
+                           .interventions = s->interventions,
+                           .n_interventions = s->n_interventions,
+                           .source = s->source ? s->source->encoding : NULL,
+                           .source_interventions = s->source ? s->source->interventions : NULL,
+                           .n_source_interventions = s->source ? s->source->n_interventions : 0,
+                           .cross = s->selection->n_memory > 0,
+                           .patch_sources = job->texts.source_encoders,
+                           .source_of = job->analysis.source_of};
+}

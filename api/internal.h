@@ -1,11 +1,13 @@
 /* internal.h - types that the files directly in api/ share.
  *
- * A request's way: request/ (headers, query, body) -> job.c (tokens, plan) -> plan_passes.c (cache, passes)
- * -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. api.c walks it. */
+ * A request's way: request/ (headers, query, body) -> encode.c (tokens) -> job.c (plan) -> plan_passes.c
+ * (cache, passes) -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. api.c
+ * walks it. */
 #pragma once
 
 #include "api/answer/answer.h"
 #include "api/api.h"
+#include "api/encode.h"
 #include "api/request/request.h"
 #include "engine/plan.h"
 
@@ -131,16 +133,6 @@ extern const uint64_t hs__openapi_json_bytes;
 
 /* ==== jobs ==== */
 
-/* The tokens of one text. */
-typedef struct hs__job_text {
-    hs_encoding encoding;
-    hs_windows windows; /* of the whole text, if the request names one; n 0: it does not */
-    size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
-    size_t n_given;     /* tokens before those that the model wrote; 0: it wrote none */
-    int32_t *sentences; /* [T]; the block holds ends too */
-    uint8_t *ends;      /* [T]: 1 where a sentence ends */
-} hs__job_text;
-
 /* A text to compute, with or without interventions. */
 typedef struct hs__job_sequence {
     hs__served_model
@@ -154,49 +146,77 @@ typedef struct hs__job_sequence {
     hs__heads *heads;              /* a reference; NULL until found or computed */
 } hs__job_sequence;
 
+/* One request on its way to an answer. One thread at a time has it.
+ *
+ * hs_job_create fills it up to the plan, hs_job_run computes the sequences and own passes, hs_job_answer
+ * moves the results into an answer. problem.status says that it was refused: no step after that does
+ * anything. Sequences, selections and patches point into the job, so it stays where it was allocated. */
 struct hs_job {
+    /* Borrowed until hs_job_destroy. */
     hs_api *api;
     const hs_request *request;
-    hs__problem problem; /* status 0: none so far */
+
+    /* The refusal. error is what the last failing call said, also for the log. */
+    hs__problem problem; /* status 0: it was not */
     hs_error error;
+    bool over_budget; /* its answer is over the memory budget */
+    bool crowded;     /* refused beside other jobs, which see hs_job_crowded */
+
+    /* The request as read: owned, valid from hs_job_create on. analysis.model is a reference. */
     hs__answer_format format;
     hs__analysis_request analysis;
-    hs__job_text text;
-    hs_encoding encoder_text; /* of a decoder: the text whose states it reads */
-    hs_encoding reader_text;  /* of an encoder: what the decoder reads that effects follow */
-    /* The answered one, with interventions the baseline, then the sources of patches. A decoder's are
-     * followed by the texts whose states they read. */
+    hs__texts texts;
+
+    /* Passes compute the sequences. The first one is the answered one, with interventions the second is the
+     * baseline, then come the sources of patches from first_source on. A decoder's are followed by the texts
+     * whose states they read. A selection is that of the sequences which point to it. */
     hs__job_sequence sequences[4 + 2 * HS__SOURCES_MAX];
-    size_t n_sequences, first_source; /* the number of the first source's sequence */
-    hs_encoding source_encodings[HS__SOURCES_MAX];
-    hs_encoding source_encoder_texts[HS__SOURCES_MAX]; /* of a decoder */
-    hs_sequence sources[HS__SOURCES_MAX];              /* as interventions name them */
+    size_t n_sequences, first_source;
+    hs_selection selection; /* of all sequences but sources and encoders */
     hs_selection source_selections[HS__SOURCES_MAX], encoder_selection;
-    uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
-    void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
-    hs_selection selection;   /* of all sequences but sources */
-    hs__outputs again;        /* outputs that compute their maps again */
-    /* Outputs that observe the pass of the answered sequence in place of its capture, and what they read. */
-    hs__outputs observed;
-    unsigned observed_taps;           /* 0: none observes */
-    size_t n_slots;                   /* threads that may show maps at once */
-    void *results[HS__OUTPUTS_COUNT]; /* owned until the answer takes them: of those that observe */
-    bool over_budget;                 /* refused because its answer is over the memory budget */
-    bool crowded;                     /* refused beside other jobs, which see hs_job_crowded */
-    bool shared;                      /* a pass computed it with another job */
-    size_t capture_bytes;             /* the bound of what its heads take */
-    size_t shared_bytes;              /* of that, taken from the api's budget */
-    size_t answer_bytes_max;          /* an upper bound of the answer's size */
-    double waited_ms;                 /* for capture_bytes */
+    uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX]; /* of all source_selections */
+    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them; captures are bound before a pass */
+
+    /* How outputs get their maps: those of `again` compute them again, those of `observed` are shown them
+     * while the answered sequence is computed, and the others read its capture. */
+    hs__outputs again, observed;
+    unsigned observed_taps; /* what is shown; 0: nothing */
+    size_t n_slots;         /* threads that may show maps at once */
+
+    /* Owned until the answer takes them; NULL until a pass has begun them. */
+    void *own[HS__OWN_COUNT];         /* results of own passes */
+    void *results[HS__OUTPUTS_COUNT]; /* of outputs that observe */
+
+    /* Memory. hs__job_reserve takes it, hs__job_release gives it back. */
+    size_t capture_bytes;    /* the bound of what its heads take */
+    size_t shared_bytes;     /* of that, taken from the api's budget */
+    size_t answer_bytes_max; /* an upper bound of the answer's size */
+
+    /* For the log. */
+    bool shared;      /* a pass computed it with another job */
+    double waited_ms; /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
 
 /* Returns the model that the job's request names. */
-const hs__served_model *hs__job_model(const hs_job *job);
+static inline const hs__served_model *hs__job_model(const hs_job *job)
+{
+    return job->analysis.model;
+}
+
 /* Refuses the request for the job's error, or because there is no memory for something. */
-int hs__job_refuse(hs_job *job);
-int hs__job_refuse_memory(hs_job *job, const char *what);
+static inline int hs__job_refuse(hs_job *job)
+{
+    return hs__refuse_error(&job->problem, &job->error);
+}
+
+static inline int hs__job_refuse_memory(hs_job *job, const char *what)
+{
+    hs_fail(&job->error, HS_NO_MEMORY, "no memory for %s", what);
+    return hs__job_refuse(job);
+}
+
 /* Takes n_bytes of the memory budget for the job's heads, or refuses. Gives them back. */
 int hs__job_reserve(hs_job *job, size_t n_bytes);
 void hs__job_release(hs_job *job);
@@ -206,8 +226,6 @@ bool hs__job_is_long(const hs_job *job);
 /* Lets the model write max_new_tokens. job->text is encoded, or of a decoder the text whose states it reads.
  * The request is as if it had given ids then: the input's, or the decoder's. */
 int hs__job_write(hs_job *job);
-/* Returns the token that a decoder reads before its target: of mBART the request's language. */
-int32_t hs__job_start(const hs_job *job, const hs__served_model *decoder);
 /* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
 hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);
 void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *ws);

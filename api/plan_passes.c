@@ -238,7 +238,7 @@ static hs_status showing_begin(const pass_part *parts, size_t n, const hs_run_co
     for (size_t i = 0; i < n; i++) {
         const hs_job *job = parts[i].job;
         const size_t n_keys = job->selection.n_memory;
-        T = job->text.encoding.n_tokens > T ? job->text.encoding.n_tokens : T;
+        T = job->texts.text.encoding.n_tokens > T ? job->texts.text.encoding.n_tokens : T;
         K = n_keys > K ? n_keys : K;
         n_slots = job->n_slots < n_slots ? job->n_slots : n_slots;
     }

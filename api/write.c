@@ -17,7 +17,7 @@ static int32_t first_language(const hs_job *job)
     char code[HS_LANGUAGE_BYTES];
     if (!language)
         return -1;
-    const bool starts = hs__job_start(job, decoder) == language &&
+    const bool starts = hs_target_start(decoder->model, job->analysis.target_language) == language &&
                         !hs_tokenizer_language_code(hs_model_tokenizer(decoder->model), forced, code);
     return starts ? -1 : language;
 }
@@ -27,19 +27,19 @@ static int32_t first_language(const hs_job *job)
 static size_t given_count(const hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
-    return analysis->model->encoder ? 1 + analysis->decoder_input.n_ids : job->text.encoding.n_tokens;
+    return analysis->model->encoder ? 1 + analysis->decoder_input.n_ids : job->texts.text.encoding.n_tokens;
 }
 
 static void given_copy(const hs_job *job, int32_t *ret_ids)
 {
     const hs__analysis_request *analysis = &job->analysis;
     const hs__input *target = &analysis->decoder_input;
-    const hs_encoding *e = &job->text.encoding;
+    const hs_encoding *e = &job->texts.text.encoding;
     if (!analysis->model->encoder) {
         memcpy(ret_ids, e->ids, e->n_tokens * sizeof *ret_ids);
         return;
     }
-    ret_ids[0] = hs__job_start(job, analysis->model);
+    ret_ids[0] = hs_target_start(analysis->model->model, analysis->target_language);
     if (target->n_ids > 0)
         memcpy(ret_ids + 1, target->ids, target->n_ids * sizeof *ret_ids);
 }
@@ -70,7 +70,7 @@ static hs_status memory_find(hs_job *job, const hs_run_control *control, hs__hea
 {
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     const hs__job_sequence encoder = {
-        .model = job->analysis.model->encoder, .encoding = &job->encoder_text, .selection = &selection};
+        .model = job->analysis.model->encoder, .encoding = &job->texts.encoder, .selection = &selection};
     const hs__heads_key key = hs__job_key(job, &encoder);
     const hs_engine *engine = encoder.model->engine;
     *ret_heads = hs__head_cache_find(job->api->cache, &key, &selection);
@@ -120,7 +120,7 @@ static hs_status write_ids(hs_job *job, int32_t *ids, size_t n_given, size_t n_m
 static int reserve(hs_job *job, size_t n_max)
 {
     const hs__served_model *model = job->analysis.model;
-    const size_t n_source = model->encoder ? job->encoder_text.n_tokens : 0,
+    const size_t n_source = model->encoder ? job->texts.encoder.n_tokens : 0,
                  limit = job->api->options.capture_bytes_max;
     const size_t n_bytes = hs_generate_bytes(model->architecture, n_max, n_source) +
                            n_source * model->shape->hidden * sizeof(float);
@@ -168,6 +168,6 @@ int hs__job_write(hs_job *job)
     if (decodes)
         memmove(ids, ids + 1, (n - 1) * sizeof *ids);
     input_replace(decodes ? &analysis->decoder_input : &analysis->input, ids, n - decodes);
-    job->text.n_given = n_given;
+    job->texts.text.n_given = n_given;
     return 0;
 }

@@ -58,6 +58,11 @@ int hs__http_status(hs_status status)
     }
 }
 
+int hs__refuse_error(hs__problem *problem, const hs_error *err)
+{
+    return hs__refuse(problem, hs__http_status(err->status), NULL, "%s", err->text);
+}
+
 int hs__clip(const char *text, size_t n_bytes)
 {
     enum { CLIPPED_BYTES = 64 };

@@ -45,6 +45,8 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
     HS_PRINTF(4, 5);
 /* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
 int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);
+/* Refuses for an error, with its status and text. */
+int hs__refuse_error(hs__problem *problem, const hs_error *err);
 /* Returns the HTTP status for what a job failed with. Its text is valid UTF-8, and its model is there. */
 int hs__http_status(hs_status status);
 

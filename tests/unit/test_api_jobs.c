@@ -187,7 +187,7 @@ START_TEST(a_text_that_no_pass_takes_leaves_its_neighbours)
         requests[i] = api_request(HS_ANALYZE, of_one_pass[i == 1 ? 0 : i]);
         jobs[i] = hs_job_create(f.api, &requests[i]);
     }
-    jobs[1]->text.encoding.ids[1] = 1 << 20;
+    jobs[1]->texts.text.encoding.ids[1] = 1 << 20;
     hs_job_run(jobs, N, NULL);
     for (size_t i = 0; i < N; i++) {
         hs_response response;
