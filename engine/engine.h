@@ -21,7 +21,12 @@ typedef struct hs_workspace hs_workspace;
 
 /* Implementation of the matrix products with weights: our kernels or a library. */
 typedef enum hs_products { HS_PRODUCTS_DEFAULT, HS_PRODUCTS_NATIVE, HS_PRODUCTS_CBLAS } hs_products;
-typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16, HS_PRECISION_INT8 } hs_precision;
+typedef enum hs_precision {
+    HS_PRECISION_FP32,
+    HS_PRECISION_INT24,
+    HS_PRECISION_BF16,
+    HS_PRECISION_INT8
+} hs_precision;
 
 typedef struct hs_engine_options {
     hs_products products; /* DEFAULT: native, the fastest */
@@ -50,14 +55,14 @@ void hs_products_prepare(void);
  * the library. */
 void hs_cblas_describe(char *ret_text, size_t n_bytes);
 
-/* Writes the instruction sets of native products on this CPU, as in "avx512, bf16 by amx, int8 by amx". */
+/* Writes the instruction sets of native products on this CPU, as in "avx512, int24 by amx, bf16 by amx". */
 void hs_kernels_describe(char *ret_text, size_t n_bytes);
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
 const hs_architecture *hs_engine_architecture(const hs_engine *engine);
 const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's */
 const char *hs_engine_products(const hs_engine *engine);  /* "native", or the library of CBLAS: "openblas" */
-const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
+const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "int24", "bf16" or "int8" */
 /* Returns the instruction set of the engine's matrix products with weights: one of hs_kernels_describe. */
 const char *hs_engine_kernels(const hs_engine *engine);
 

@@ -1,8 +1,9 @@
 /* amx_body.h - products by tiles (AMX), for bfloat16 and bytes. Tests compile it a second time, with emulated
  * tiles. Includers define what amx_tiles.h and int8_rows.h have, and
  *
- *     store_bf16(p, v)      LANES floats rounded to bfloat16, to nearest even
- *     AMX_BF16, AMX_INT8    names of the tables
+ *     store_bf16(p, v)                 LANES floats rounded to bfloat16, to nearest even
+ *     store_digits(p, v)               the lowest bytes of LANES integers
+ *     AMX_BF16, AMX_INT8, AMX_INT24    names of the tables
  *
  * A block of sums is 2 tiles of rows by 3 of columns; tiles 6 and 7 take x and B in turn. A step multiplies
  * 64 bytes of each row: 32 bfloat16 or 64 bytes. Panels as kernels.h describes them are what the instructions
@@ -33,10 +34,12 @@ static size_t bf16_words(size_t n)
     return 16 * (steps_of(n, 2) | 1);
 }
 
-static void bf16_convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+static void bf16_convert(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors,
+                         uint32_t *y)
 {
+    (void)factors;
     const size_t step = bf16_words(n), whole = n / LANES * LANES, end = 2 * bf16_depth(n);
-    for (size_t i = 0; i < n_rows; i++, x += n, y += step) {
+    for (size_t i = 0; i < n_rows; i++, x += ldx, y += step) {
         uint16_t *to = (uint16_t *)y;
         for (size_t k = 0; k < whole; k += LANES)
             store_bf16(to + k, load(x + k));
@@ -60,10 +63,75 @@ static size_t int8_words(size_t n)
     return 16 * ((steps_of(n, 4) + 1) | 1);
 }
 
-static void int8_convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+static void int8_convert(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors,
+                         uint32_t *y)
+{
+    (void)factors;
+    for (size_t i = 0; i < n_rows; i++)
+        convert_row(n, int8_depth(n), x + i * ldx, y + i * int8_words(n));
+}
+
+static size_t int24_depth(size_t n)
+{
+    return INT24_DIGITS * int8_depth(n);
+}
+
+static size_t int24_words(size_t n)
+{
+    return 16 * ((INT24_DIGITS * steps_of(n, 4) + 1) | 1);
+}
+
+/* Loads LANES numbers of a row from k on, or those that are left, times their factors. */
+static INLINE vec load_scaled(size_t n, size_t k, const float *x, const float *factors)
+{
+    const size_t left = n - k;
+    return left >= LANES ? load(x + k) * load(factors + k)
+                         : load_part(x + k, left, 0) * load_part(factors + k, left, 0);
+}
+
+/* Splits LANES integers into digits of 8 bits, the lowest of them rounded off first. */
+static INLINE void split_digits(ivec q, int8_t *high, int8_t *middle, int8_t *low)
+{
+    const ivec q1 = (q + 128) >> 8, q0 = (q1 + 128) >> 8;
+    store_digits(high, q0);
+    store_digits(middle, q1);
+    store_digits(low, q);
+}
+
+/* Converts a row to digits of int8_depth(n) words each, and its scale. */
+static void int24_convert_row(size_t n, const float *x, const float *factors, uint32_t *y)
+{
+    const size_t depth = int8_depth(n), whole = n / LANES * LANES;
+    int8_t *high = (int8_t *)y, *middle = high + 4 * depth, *low = middle + 4 * depth, last[3][LANES];
+    vec top = splat(0), unsound = splat(0);
+    for (size_t k = 0; k < n; k += LANES) {
+        const vec v = load_scaled(n, k, x, factors);
+        top = larger(top, larger(v, -v));
+        unsound += v * 0; /* NaN if a number is not finite */
+    }
+    const float most = extreme(top, 1) + sum_lanes(unsound), steps = (float)INT24_MAX / most;
+    const bool sound = most <= FLT_MAX, rises = sound && steps <= FLT_MAX;
+    const float scale = rises ? most / (INT24_MAX >> 16) : sound ? 0 : most - most;
+    const vec inverse = splat(rises ? steps : 0);
+    for (size_t k = 0; k < whole; k += LANES)
+        split_digits(rounded(rises ? load_scaled(n, k, x, factors) * inverse : splat(0)), high + k,
+                     middle + k, low + k);
+    for (size_t d = 0; d < INT24_DIGITS && whole < 4 * depth; d++)
+        memset(high + 4 * depth * d + whole, 0, 4 * depth - whole);
+    if (whole < n) {
+        split_digits(rounded(rises ? load_scaled(n, whole, x, factors) * inverse : splat(0)), last[0],
+                     last[1], last[2]);
+        for (size_t d = 0; d < INT24_DIGITS; d++)
+            memcpy(high + 4 * depth * d + whole, last[d], n - whole);
+    }
+    memcpy(y + INT24_DIGITS * depth, &scale, sizeof scale);
+}
+
+static void int24_convert(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors,
+                          uint32_t *y)
 {
     for (size_t i = 0; i < n_rows; i++)
-        convert_row(n, int8_depth(n), x + i * n, y + i * int8_words(n));
+        int24_convert_row(n, x + i * ldx, factors, y + i * int24_words(n));
 }
 
 /* ---- products ---- */
@@ -174,6 +242,16 @@ static INLINE void store_block(size_t tiles, size_t groups, void *first, void *s
         TILE_STORE(5, q + 128, step);
 }
 
+static INLINE void begin_with_zeros(void)
+{
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+    TILE_ZERO(4);
+    TILE_ZERO(5);
+}
+
 /* Begins all sums with the bias, a row of `tiles` tiles. */
 static INLINE void begin_with(size_t tiles, const float *bias)
 {
@@ -216,7 +294,7 @@ static void bf16_panel(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t 
 static void bf16_product(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panels,
                          size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy)
 {
-    tiles_begin(work_of(n_rows, n_pairs, x, ldx, panels, n_columns, NULL).n_rows);
+    tiles_begin(work_of(n_rows, n_pairs, x, ldx, panels, n_columns, NULL).n_rows, 7);
     for (size_t c = 0; c < n_columns; c += AMX_PANEL) {
         const size_t n = n_columns - c < AMX_PANEL ? n_columns - c : AMX_PANEL;
         const uint32_t *panel = panels + n_pairs * c;
@@ -251,8 +329,9 @@ static void int8_product(size_t n_rows, size_t n_words, const uint32_t *x, size_
     _Alignas(64) int32_t block[AMX_ROWS][AMX_PANEL];
     const amx_work w = work_of(n_rows, n_words, x, ldx, panel, n_columns, next);
     const size_t groups = w.n_groups > 1 ? 2 : 1;
+    tiles_begin(w.n_rows, 7);
     for (size_t g = 0; g < w.n_groups; g += 2) {
-        tiles_begin(w.n_rows); /* all sums are 0 */
+        begin_with_zeros();
         add_any_block(DOT_U8S8, &w, g);
         store_block(w.tiles, groups, block[0], block[16], sizeof block[0]);
         for (size_t h = 0; h < groups; h++)
@@ -262,6 +341,84 @@ static void int8_product(size_t n_rows, size_t n_words, const uint32_t *x, size_
                           y + row * ldy);
             }
     }
+    tiles_end();
+}
+
+/* ---- int24 ----
+ *
+ * A block is one tile of sums for each weight of digits: 16 rows by 16 columns. Tile 4 takes a digit of x,
+ * tiles 5 .. 7 take the digits of B, so that six loads serve eight products. */
+
+/* Adds the digits' products of n_steps steps to tiles 0 .. 3, by the sum of the digits' places. */
+static INLINE void add_digits(const uint32_t *x, size_t x_step, size_t n_steps, size_t depth,
+                              const uint32_t *b, const char *ahead, size_t n_lines)
+{
+    for (size_t s = 0; s < n_steps; s++, x += 16, b += INT24_DIGITS * 256) {
+        for (size_t l = 0; l < n_lines; l++, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+        TILE_LOAD(5, b, 64);
+        TILE_LOAD(4, x, x_step);
+        TILE_S8S8(0, 4, 5);
+        TILE_LOAD(6, b + 256, 64);
+        TILE_S8S8(1, 4, 6);
+        TILE_LOAD(7, b + 512, 64);
+        TILE_S8S8(2, 4, 7);
+        TILE_LOAD(4, x + depth, x_step);
+        TILE_S8S8(1, 4, 5);
+        TILE_S8S8(2, 4, 6);
+        TILE_S8S8(3, 4, 7);
+        TILE_LOAD(4, x + 2 * depth, x_step);
+        TILE_S8S8(2, 4, 5);
+        TILE_S8S8(3, 4, 6);
+    }
+}
+
+/* Stores a row of sums, each with the weight of its digits. scale_bits is behind the row of x. */
+static INLINE void store_sums(size_t n, uint32_t scale_bits, const int32_t *sums, const float *scales,
+                              const float *bias, float *y)
+{
+    float scale;
+    memcpy(&scale, &scale_bits, sizeof scale);
+    for (size_t j = 0; j < n; j += LANES) {
+        vec v = __builtin_convertvector(load_ints(sums + 768 + j), vec);
+        v = fused(v, splat(0x1p-8F), __builtin_convertvector(load_ints(sums + 512 + j), vec));
+        v = fused(__builtin_convertvector(load_ints(sums + 256 + j), vec), splat(0x1p8F), v);
+        v = fused(__builtin_convertvector(load_ints(sums + j), vec), splat(0x1p16F), v);
+        v = fused(v, load(scales + j) * scale, load(bias + j));
+        if (n - j >= LANES)
+            store(y + j, v);
+        else
+            store_part(y + j, n - j, v);
+    }
+}
+
+static void int24_product(size_t n_rows, size_t n_words, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                          size_t n_columns, const float *scales, const int32_t *column_sums,
+                          const float *bias, const uint32_t *next, float *y, size_t ldy)
+{
+    _Alignas(64) int32_t sums[4][16][AMX_LANES];
+    const size_t n_groups = (n_rows + 15) / 16, rows = (n_rows + n_groups - 1) / n_groups;
+    const size_t depth = n_words / INT24_DIGITS, n_steps = depth / 16, n_lines = next ? 48 / n_groups + 1 : 0;
+    const char *ahead = (const char *)next;
+    (void)column_sums; /* rows have no zero point */
+    tiles_begin(rows, 5);
+    for (size_t c = 0; c < n_columns; c += AMX_LANES, panel += n_words * AMX_LANES)
+        for (size_t g = 0; g < n_groups; g++, ahead += n_steps * n_lines * 64) {
+            const size_t first = g * rows < n_rows - rows ? g * rows : n_rows - rows;
+            const size_t n = n_columns - c < AMX_LANES ? n_columns - c : AMX_LANES;
+            TILE_ZERO(0);
+            TILE_ZERO(1);
+            TILE_ZERO(2);
+            TILE_ZERO(3);
+            add_digits(x + first * ldx, ldx * sizeof *x, n_steps, depth, panel, ahead, n_lines);
+            TILE_STORE(0, sums[0], 64);
+            TILE_STORE(1, sums[1], 64);
+            TILE_STORE(2, sums[2], 64);
+            TILE_STORE(3, sums[3], 64);
+            for (size_t i = 0; i < rows; i++)
+                store_sums(n, x[(first + i) * ldx + n_words], sums[0][i], scales + c, bias + c,
+                           y + (first + i) * ldy + c);
+        }
     tiles_end();
 }
 
@@ -282,4 +439,15 @@ const hs__int8_kernels AMX_INT8 = {
     .divides_rows = true,
     .conversion = {int8_words, int8_convert},
     .product = int8_product,
+};
+
+const hs__int8_kernels AMX_INT24 = {
+    .name = "amx",
+    .panel = AMX_PANEL,
+    .lanes = AMX_LANES,
+    .tile_rows = AMX_ROWS,
+    .depth = int24_depth,
+    .divides_rows = true,
+    .conversion = {int24_words, int24_convert},
+    .product = int24_product,
 };

@@ -2,7 +2,7 @@
  * because they are part of the instruction. tests/unit/amx_emulated.h has the same in plain C, with the same
  * bits.
  *
- *     tiles_begin(n)           tiles 0 .. 6 get n rows, tile 7 gets 16. All become 0
+ *     tiles_begin(n, first)    tiles get n rows, those from `first` on 16, as B has. All become 0
  *     tiles_end()              releases them: a thread that holds tiles saves 8 KiB when it is interrupted
  *     TILE_LOAD(t, p, step)    rows of 64 bytes, `step` bytes apart; step 0 repeats one row
  *     TILE_STORE(t, p, step)
@@ -25,12 +25,12 @@ typedef struct tiles_config {
     uint8_t n_rows[16];
 } tiles_config;
 
-static inline void tiles_begin(size_t n_rows)
+static inline void tiles_begin(size_t n_rows, size_t first)
 {
     _Alignas(64) tiles_config config = {.palette = 1};
     for (size_t t = 0; t < 8; t++) {
         config.row_bytes[t] = 64;
-        config.n_rows[t] = t < 7 ? (uint8_t)n_rows : 16;
+        config.n_rows[t] = t < first ? (uint8_t)n_rows : 16;
     }
     /* gcc 12 does not know that _tile_loadconfig reads 64 bytes and _tile_loadd its rows. Without a barrier
      * it may drop the stores before them. */

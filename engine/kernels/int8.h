@@ -11,13 +11,26 @@
  *
  * A row of x is conversion.words(n) words of 4 bytes: depth(n) words of numbers, padded with bytes that meet
  * zeros, then the scale's bits and the zero point. The scale is NaN if a number or the range is not finite,
- * and so are all results. It is 0 for a row whose range is too small to divide by 255. */
+ * and so are all results. It is 0 for a row whose range is too small to divide by 255.
+ *
+ * int24 has 24 bits by three signed bytes, digits to the base 256:
+ *
+ *     w = scale * q, |q| <= 127 * 65536, q = 65536 d0 + 256 d1 + d2
+ *
+ * with a scale for each output column, and for each row of x one of the same kind, without a zero point.
+ * Products of the digits i and j are computed if i + j < 4: eight of nine. The last one is below the rounding
+ * of a float. Sums of integers are exact; four of them are added as floats. A column of x with large numbers
+ * would take the digits of the others, even if its weights are small. So each column has a factor, a power of
+ * two near the root mean square of its weights: x is multiplied by it, weights are divided. */
 #pragma once
 
 #include "engine/kernels/kernels.h"
 
 /* The longest sum that fits 32 bits: a product is at most 255 * 127. */
 enum { HS_INT8_DEPTH_MAX = INT32_MAX / (255 * 127) };
+
+/* The same of int24: four sums of at most three products of -128 .. 127 each. */
+enum { HS_INT24_DEPTH_MAX = INT32_MAX / (3 * 128 * 128), INT24_MAX = 127 << 16, INT24_DIGITS = 3 };
 
 /* Kernels of 8-bit products. Panels are as in kernels.h, in words: [depth(K)][columns]. */
 typedef struct hs__int8_kernels {
@@ -42,7 +55,15 @@ const hs__int8_kernels *hs__int8_kernels_select(void);
 /* Returns each set that this CPU has, for the tests; NULL from index n on. */
 const hs__int8_kernels *hs__int8_kernels_at(size_t index);
 
+/* Returns the kernels of int24, or NULL if AMX is not there or not permitted. Panels are [columns / 16][steps
+ * of 64 k][digits][16 words][16 columns]. A row of x has a scale and no zero point, and sums are not read. */
+const hs__int8_kernels *hs__int24_kernels_select(void);
+
 /* Packs one panel, with scales and sums of its columns, from n_columns rows of floats, source
  * [n_columns][K]. Columns after the last are 0. */
 void hs__int8_pack(const hs__int8_kernels *kernels, size_t K, size_t n_columns, const float *source,
                    uint32_t *panel, float *scales, int32_t *sums);
+
+/* Packs one panel of int24, with scales, the same way. */
+void hs__int24_pack(size_t K, size_t n_columns, const float *source, const float *factors, uint32_t *panel,
+                    float *scales);

@@ -16,10 +16,11 @@ static size_t words(size_t n)
     return depth(n) + 2;
 }
 
-static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+static void convert(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors, uint32_t *y)
 {
+    (void)factors;
     for (size_t i = 0; i < n_rows; i++)
-        convert_row(n, depth(n), x + i * n, y + i * words(n));
+        convert_row(n, depth(n), x + i * ldx, y + i * words(n));
 }
 
 /* The work of a tile, y [rows][n_columns]. */

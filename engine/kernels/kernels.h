@@ -91,10 +91,12 @@ typedef struct hs__kernels {
     void (*stream_columns)(size_t n, const float *x, size_t ldx, float *y, size_t ldy);
 } hs__kernels;
 
-/* Converts rows of floats to operands of another precision: y [n_rows][words(n)] of 4 bytes. */
+/* Converts rows of floats to operands of another precision: x [n_rows][ldx] to
+ * y [n_rows][words(n)] of 4 bytes. factors [n] multiply the columns of x for int24 (int8.h); others ignore
+ * them. */
 typedef struct hs__conversion {
     size_t (*words)(size_t n);
-    void (*convert)(size_t n_rows, size_t n, const float *x, uint32_t *y);
+    void (*convert)(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors, uint32_t *y);
 } hs__conversion;
 
 /* Products of bfloat16, two at a time; sums, bias and y are floats. Panels are as above, of pairs:

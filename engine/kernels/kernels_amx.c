@@ -4,9 +4,10 @@
 #if defined __x86_64__ && !defined __clang__
 #pragma GCC target(                                                                                          \
     "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,amx-tile,amx-bf16,amx-int8,fma,prefer-vector-width=512")
-#define LANES    16
-#define AMX_BF16 hs__bf16_amx
-#define AMX_INT8 hs__int8_amx
+#define LANES     16
+#define AMX_BF16  hs__bf16_amx
+#define AMX_INT8  hs__int8_amx
+#define AMX_INT24 hs__int24_amx
 #include "engine/kernels/amx_tiles.h"
 #include "engine/kernels/kernels_vec.h"
 
@@ -23,6 +24,11 @@ static INLINE ivec rounded(vec v)
 static INLINE void store_bytes(uint8_t *p, ivec v)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
+}
+
+static INLINE void store_digits(int8_t *p, ivec v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)v));
 }
 
 static INLINE void store_bf16(uint16_t *p, vec v)

@@ -45,10 +45,11 @@ static size_t words(size_t n)
     return (n + 1) / 2;
 }
 
-static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+static void convert(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors, uint32_t *y)
 {
+    (void)factors;
     const size_t whole = n / LANES * LANES;
-    for (size_t i = 0; i < n_rows; i++, x += n, y += (n + 1) / 2) {
+    for (size_t i = 0; i < n_rows; i++, x += ldx, y += (n + 1) / 2) {
         for (size_t j = 0; j < whole; j += LANES)
             _mm256_storeu_si256((__m256i *)(y + j / 2), (__m256i)_mm512_cvtneps_pbh(load(x + j)));
         for (size_t j = whole; j < n; j += 2)

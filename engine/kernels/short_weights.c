@@ -9,7 +9,7 @@
 
 #if defined __x86_64__ && !defined __clang__
 extern const hs__bf16_kernels hs__bf16_amx, hs__bf16_avx512;
-extern const hs__int8_kernels hs__int8_amx, hs__int8_avx512_vnni, hs__int8_avx_vnni;
+extern const hs__int8_kernels hs__int24_amx, hs__int8_amx, hs__int8_avx512_vnni, hs__int8_avx_vnni;
 #endif
 
 const hs__bf16_kernels *hs__bf16_kernels_at(size_t index)
@@ -50,6 +50,15 @@ const hs__int8_kernels *hs__int8_kernels_at(size_t index)
 const hs__int8_kernels *hs__int8_kernels_select(void)
 {
     return hs__int8_kernels_at(0);
+}
+
+const hs__int8_kernels *hs__int24_kernels_select(void)
+{
+#if defined __x86_64__ && !defined __clang__
+    return hs__amx_permitted() ? &hs__int24_amx : NULL;
+#else
+    return NULL;
+#endif
 }
 
 /* Returns the columns, zeros included, of a panel of n columns. */
@@ -108,4 +117,34 @@ void hs__int8_pack(const hs__int8_kernels *kernels, size_t K, size_t n_columns, 
     memset(sums, 0, width * sizeof *sums);
     for (size_t c = 0; c < n_columns; c++)
         pack_column(K, source + c * K, width, panel + c, &scales[c], &sums[c]);
+}
+
+/* Packs one column of int24: bytes of four k each, AMX's words of a row apart. Quotients and products are of
+ * doubles, which lose nothing. */
+static void pack_digits(size_t K, const float *source, const float *factors, uint32_t *words,
+                        float *ret_scale)
+{
+    double most = 0;
+    for (size_t k = 0; k < K; k++)
+        most = fmax(most, fabs((double)source[k] / (double)factors[k]));
+    const double steps = INT24_MAX / most, inverse = steps <= (double)FLT_MAX ? steps : 0;
+    for (size_t k = 0; k < K; k++) {
+        const int32_t q = (int32_t)lrint((double)source[k] / (double)factors[k] * inverse);
+        const int32_t q1 = (q + 128) >> 8, digits[INT24_DIGITS] = {(q1 + 128) >> 8, q1, q};
+        for (size_t d = 0; d < INT24_DIGITS; d++)
+            words[(k / 64 * INT24_DIGITS + d) * 256 + k / 4 % 16 * 16] |= (uint32_t)(uint8_t)digits[d]
+                                                                          << 8 * (k % 4);
+    }
+    *ret_scale = inverse > 0 ? (float)(most / INT24_MAX) : 0;
+}
+
+void hs__int24_pack(size_t K, size_t n_columns, const float *source, const float *factors, uint32_t *panel,
+                    float *scales)
+{
+    enum { LANES = 16 };
+    const size_t width = panel_width(LANES, n_columns), depth = INT24_DIGITS * ((K + 63) / 64 * 16);
+    memset(panel, 0, depth * width * sizeof *panel);
+    memset(scales, 0, width * sizeof *scales);
+    for (size_t c = 0; c < n_columns; c++)
+        pack_digits(K, source + c * K, factors, panel + c / LANES * depth * LANES + c % LANES, &scales[c]);
 }

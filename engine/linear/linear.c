@@ -5,6 +5,8 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,8 @@ static void linear_init(hs__linear *linear, const hs__linear_kind *kind, const h
     linear->n_in = source->parts[0]->weight.n_columns;
     for (size_t p = 0; p < source->n_parts; p++)
         linear->n_out += source->parts[p]->weight.n_rows;
+    linear->x_step = source->x_step > 0 ? source->x_step : linear->n_in;
+    linear->y_step = source->y_step > 0 ? source->y_step : linear->n_out;
 }
 
 /* Creates a copy of plan, with its arrays in the same block of memory. panel is the number of weight rows
@@ -161,7 +165,7 @@ typedef struct native_linear {
     void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
     float *bias;                  /* [n_out], zeros up to the last panel's end */
     size_t cache_bytes;           /* of the second level */
-    size_t x_step, y_step;        /* operands and floats from a row to the next */
+    size_t x_step;                /* operands from a row to the next */
 } native_linear;
 
 static void native_layout(hs__linear *base, hs__arena *arena)
@@ -198,10 +202,7 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
     plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
     plan.depth = plan.bf16 ? plan.bf16->depth(plan.base.n_in) : plan.base.n_in;
     plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : CACHE_BYTES;
-    plan.x_step = source->x_step > 0 ? source->x_step : plan.base.n_in;
-    if (plan.bf16)
-        plan.x_step = plan.bf16->conversion.words(plan.base.n_in);
-    plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
+    plan.x_step = plan.bf16 ? plan.bf16->conversion.words(plan.base.n_in) : plan.base.x_step;
     return linear_build(&plan.base, kernels->panel, source, ret_linear, err);
 }
 
@@ -227,19 +228,19 @@ static void native_run(const hs__linear *base, hs__linear_split split, size_t n_
     const size_t following = column + split.n_ahead * panel;
     const size_t at = column * K, next = following < n_out ? following * K : at;
     const float *bias = linear->bias + column;
-    float *out = y + row * linear->y_step + column;
+    float *out = y + row * base->y_step + column;
 
     if (linear->bf16) {
         const uint32_t *panels = linear->panels;
         linear->bf16->product(rows, K, (const uint32_t *)x + row * linear->x_step, linear->x_step,
-                              panels + at, n, bias, panels + next, out, linear->y_step);
+                              panels + at, n, bias, panels + next, out, base->y_step);
     } else {
         const float *panels = linear->panels;
         kernels->product(rows, K, (const float *)x + row * linear->x_step, linear->x_step, panels + at, n,
-                         bias, panels + next, out, linear->y_step);
+                         bias, panels + next, out, base->y_step);
     }
     if (base->activate)
-        base->activate(rows, n, out, linear->y_step);
+        base->activate(rows, n, out, base->y_step);
 }
 
 const hs__linear_kind hs__linear_native = {
@@ -252,7 +253,7 @@ const hs__linear_kind hs__linear_native = {
     .run = native_run,
 };
 
-/* ---- int8 ----
+/* ---- int8 and int24 ----
  *
  * Linear with 8-bit products (kernels/int8.h).
  *
@@ -262,6 +263,7 @@ const hs__linear_kind hs__linear_native = {
 typedef struct int8_linear {
     hs__linear base;
     const hs__int8_kernels *int8;
+    bool is_int24;
     size_t depth;     /* words of a column */
     size_t x_step;    /* words from a row of x to the next */
     uint32_t *panels; /* as in int8.h, one after the other */
@@ -286,17 +288,45 @@ static void int8_layout(hs__linear *base, hs__arena *arena)
     linear->scales = hs__arena_floats(arena, n);
     linear->bias = hs__arena_floats(arena, n);
     linear->sums = hs__arena_take(arena, n * sizeof *linear->sums);
+    if (linear->is_int24)
+        base->factors = hs__arena_floats(arena, base->n_in);
+}
+
+/* Finds the factors of int24: powers of two near the root mean square of what each input is multiplied by.
+ * The smallest and largest keep quotients finite. */
+static void factors_fill(hs__linear *base, const hs__linear_source *source, size_t panel, float *rows)
+{
+    enum { EXPONENT_MAX = 60 };
+    const size_t K = base->n_in, n_out = base->n_out;
+    memset(base->factors, 0, K * sizeof *base->factors);
+    for (size_t first = 0; first < n_out; first += panel) {
+        const size_t n = n_out - first < panel ? n_out - first : panel;
+        linear_read_weights(source, first, n, rows);
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < K; k++)
+                base->factors[k] += rows[i * K + k] * rows[i * K + k];
+    }
+    for (size_t k = 0; k < K; k++) {
+        const float mean = base->factors[k] / (float)n_out;
+        const int e = mean > 0 && mean <= FLT_MAX ? ilogbf(mean) / 2 : 0;
+        base->factors[k] = ldexpf(1, e < -EXPONENT_MAX ? -EXPONENT_MAX : e);
+    }
 }
 
 static void int8_fill(hs__linear *base, const hs__linear_source *source, float *rows)
 {
     int8_linear *linear = (int8_linear *)base;
     const size_t K = base->n_in, n_out = base->n_out, panel = linear->int8->panel;
+    if (linear->is_int24)
+        factors_fill(base, source, panel, rows);
     for (size_t first = 0; first < n_out; first += panel) {
         const size_t n = n_out - first < panel ? n_out - first : panel;
+        uint32_t *to = linear->panels + first * linear->depth;
         linear_read_weights(source, first, n, rows);
-        hs__int8_pack(linear->int8, K, n, rows, linear->panels + first * linear->depth,
-                      linear->scales + first, linear->sums + first);
+        if (linear->is_int24)
+            hs__int24_pack(K, n, rows, base->factors, to, linear->scales + first);
+        else
+            hs__int8_pack(linear->int8, K, n, rows, to, linear->scales + first, linear->sums + first);
     }
     linear_read_biases(source, linear->bias);
     for (size_t j = n_out; j < columns_end(linear); j++)
@@ -306,15 +336,15 @@ static void int8_fill(hs__linear *base, const hs__linear_source *source, float *
 static hs_status int8_create(const hs__linear_source *source, const hs__kernels *kernels,
                              hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
-    (void)precision; /* always int8 here */
-    int8_linear plan = {.int8 = hs__int8_kernels_select()};
+    int8_linear plan = {.is_int24 = precision == HS_PRECISION_INT24};
+    plan.int8 = plan.is_int24 ? hs__int24_kernels_select() : hs__int8_kernels_select();
     linear_init(&plan.base, &hs__linear_int8, source, kernels);
     plan.depth = plan.int8->depth(plan.base.n_in);
     plan.x_step = plan.int8->conversion.words(plan.base.n_in);
     plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : CACHE_BYTES;
-    if (plan.base.n_in > HS_INT8_DEPTH_MAX)
-        return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for int8: use fp32",
-                       plan.base.n_in);
+    if (plan.base.n_in > (plan.is_int24 ? (size_t)HS_INT24_DEPTH_MAX : (size_t)HS_INT8_DEPTH_MAX))
+        return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for %s: use fp32",
+                       plan.base.n_in, plan.is_int24 ? "int24" : "int8");
     return linear_build(&plan.base, plan.int8->panel, source, ret_linear, err);
 }
 
@@ -339,14 +369,14 @@ static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_ro
     const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
     const size_t next = column + split.n_ahead * panel;
-    float *out = y + row * n_out + column;
+    float *out = y + row * base->y_step + column;
 
     linear->int8->product(rows, linear->depth, (const uint32_t *)x + row * linear->x_step, linear->x_step,
                           linear->panels + column * linear->depth, n, linear->scales + column,
                           linear->sums + column, linear->bias + column,
-                          next < n_out ? linear->panels + next * linear->depth : NULL, out, n_out);
+                          next < n_out ? linear->panels + next * linear->depth : NULL, out, base->y_step);
     if (base->activate)
-        base->activate(rows, n, out, n_out);
+        base->activate(rows, n, out, base->y_step);
 }
 
 const hs__linear_kind hs__linear_int8 = {

@@ -24,7 +24,7 @@ typedef struct hs__linear_source {
     size_t n_parts;
     hs__activate *activate;  /* from kernels.h; NULL: none */
     size_t cache_bytes;      /* of a core's second-level cache; 0: unknown */
-    size_t x_step, y_step;   /* floats between rows, 0: no padding. Only for hs__linear_native */
+    size_t x_step, y_step;   /* floats between rows, 0: no padding. Not for hs__linear_cblas */
     atomic_size_t *measured; /* not NULL: create only adds the size in bytes to it, and builds nothing */
 } hs__linear_source;
 
@@ -56,7 +56,9 @@ struct hs__linear {
     const hs__linear_kind *kind;
     const hs__kernels *kernels;
     size_t n_in, n_out;
+    size_t x_step, y_step; /* floats between rows, before x is converted */
     hs__activate *activate;
+    float *factors; /* [n_in], of int24 for hs__conversion; NULL for other precisions */
 };
 
 /* Returns the number of tasks of a product of n_rows rows that n_threads threads share. */

@@ -20,17 +20,16 @@ static hs_status bf16_choose(hs_engine *engine, hs_error *err)
     return HS_OK;
 }
 
-static hs_status int8_choose(hs_engine *engine, hs_error *err)
+/* Chooses int8 or int24. */
+static hs_status bytes_choose(hs_engine *engine, const char *precision, const hs__int8_kernels *int8,
+                              const char *needs, hs_error *err)
 {
-    const hs__int8_kernels *int8 = hs__int8_kernels_select();
     if (!int8)
-        return hs_fail(
-            err, HS_UNSUPPORTED,
-            "int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids "
-            "it: use fp32");
+        return hs_fail(err, HS_UNSUPPORTED, "%s needs %s or HEADSCOPE_KERNELS forbids it: use fp32",
+                       precision, needs);
     if (engine->linear != &hs__linear_native)
-        return hs_fail(err, HS_UNSUPPORTED, "the %s backend does not compute in int8: use native",
-                       engine->linear->name);
+        return hs_fail(err, HS_UNSUPPORTED, "the %s backend does not compute in %s: use native",
+                       engine->linear->name, precision);
     engine->linear = &hs__linear_int8;
     engine->conversion = &int8->conversion;
     engine->products_by = int8->name;
@@ -44,7 +43,13 @@ static hs_status products_choose(hs_engine *engine, const hs_engine_options *opt
     engine->products_by = engine->kernels->name;
     if (options->precision == HS_PRECISION_BF16)
         return bf16_choose(engine, err);
-    return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
+    if (options->precision == HS_PRECISION_INT24)
+        return bytes_choose(engine, "int24", hs__int24_kernels_select(),
+                            "AMX, and this CPU has none, the system does not permit it", err);
+    if (options->precision == HS_PRECISION_INT8)
+        return bytes_choose(engine, "int8", hs__int8_kernels_select(),
+                            "AVX512_VNNI or AVX-VNNI, and this CPU has neither", err);
+    return HS_OK;
 }
 
 void hs_products_prepare(void)
@@ -62,7 +67,8 @@ void hs_kernels_describe(char *ret_text, size_t n_bytes)
     const hs__kernels *kernels = hs__kernels_select();
     const hs__bf16_kernels *bf16 = hs__bf16_kernels_select();
     const hs__int8_kernels *int8 = hs__int8_kernels_select();
-    snprintf(ret_text, n_bytes, "%s%s%s%s%s", kernels ? kernels->name : "none", bf16 ? ", bf16 by " : "",
+    snprintf(ret_text, n_bytes, "%s%s%s%s%s%s", kernels ? kernels->name : "none",
+             hs__int24_kernels_select() ? ", int24 by amx" : "", bf16 ? ", bf16 by " : "",
              bf16 ? bf16->name : "", int8 ? ", int8 by " : "", int8 ? int8->name : "");
 }
 
@@ -101,7 +107,7 @@ static hs_status engine_build(hs_runtime *runtime, const hs_architecture *archit
     engine->rotary_half =
         (architecture->rotary.width > 0 ? architecture->rotary.width : engine->shape.head_width) / 2;
     hs_status st = products_choose(engine, options, err);
-    const bool padded = engine->linear == &hs__linear_native && !engine->conversion;
+    const bool padded = engine->linear != &hs__linear_cblas;
     engine->inner_step = padded ? hs__row_step(architecture->shape.ffn) : architecture->shape.ffn;
     if (!st)
         st = hs__weights_init(engine, err);
@@ -155,8 +161,10 @@ const char *hs_engine_products(const hs_engine *engine)
 
 const char *hs_engine_precision(const hs_engine *engine)
 {
-    static const char *const names[] = {
-        [HS_PRECISION_FP32] = "fp32", [HS_PRECISION_BF16] = "bf16", [HS_PRECISION_INT8] = "int8"};
+    static const char *const names[] = {[HS_PRECISION_FP32] = "fp32",
+                                        [HS_PRECISION_INT24] = "int24",
+                                        [HS_PRECISION_BF16] = "bf16",
+                                        [HS_PRECISION_INT8] = "int8"};
     return names[engine->precision];
 }
 

@@ -467,10 +467,11 @@ static void task_convert(void *context, size_t task, size_t slot)
 {
     (void)slot;
     const pass *p = context;
-    const size_t K = p->linear->n_in;
+    const hs__linear *linear = p->linear;
     const rows r = rows_of_task(p, task);
     const hs__conversion *to = p->engine->conversion;
-    to->convert(r.n, K, p->from + r.first * K, p->ws->operand + r.first * to->words(K));
+    to->convert(r.n, linear->n_in, p->from + r.first * linear->x_step, linear->x_step, linear->factors,
+                p->ws->operand + r.first * to->words(linear->n_in));
 }
 
 /* Computes to = from W' + b. */

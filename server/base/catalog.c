@@ -186,6 +186,8 @@ static hs_precision precision_of(const char *name)
 {
     if (!name || strcmp(name, "fp32") == 0)
         return HS_PRECISION_FP32;
+    if (strcmp(name, "int24") == 0)
+        return HS_PRECISION_INT24;
     return strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_INT8;
 }
 

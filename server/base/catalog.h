@@ -10,7 +10,7 @@
 
 enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|cblas|openblas" /* openblas is an older name of cblas */
-#define HS_PRECISION_NAMES "fp32|bf16|int8"
+#define HS_PRECISION_NAMES "fp32|int24|bf16|int8"
 #define HS_MODEL_ARGUMENT  "[NAME=]DIR"
 #define HS_MODEL_HELP                                                                                        \
     "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"

@@ -42,6 +42,13 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", f"error::pytest.{warning}")
 
 
+def skip_without_int24():
+    """Skips a test of --precision int24 where AMX is not there or not permitted."""
+    said = subprocess.run([HEADSCOPE, "version"], capture_output=True, check=True, timeout=PATIENCE).stdout
+    if b"int24 by amx" not in said:
+        pytest.skip("this machine has no AMX")
+
+
 def slow_if(condition, *values):
     """Parameters of a test, which only `make test-slow` runs if the condition holds."""
     return pytest.param(*values, marks=pytest.mark.slow if condition else ())

@@ -92,7 +92,7 @@ def test_help_by_every_name(command):
 def test_version(name):
     done = headscope(name)
     assert done.returncode == 0 and done.stdout.startswith(b"headscope ")
-    assert b"compiler" in done.stdout and re.search(rb"products  native \((avx512|avx2|base|neon)(, bf16 by \w+)?(, int8 by \w+)?\), cblas \(OpenBLAS [0-9.]+\S*, \w+\)", done.stdout)
+    assert b"compiler" in done.stdout and re.search(rb"products  native \((avx512|avx2|base|neon)(, int24 by amx)?(, bf16 by \w+)?(, int8 by \w+)?\), cblas \(OpenBLAS [0-9.]+\S*, \w+\)", done.stdout)
 
 
 def products(**environment):

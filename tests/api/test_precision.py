@@ -1,4 +1,4 @@
-"""--precision bf16 and int8: close to fp32, named by /models, runs and reports, never mixed, refused if the CPU lacks them."""
+"""--precision int24, bf16 and int8: close to fp32, named by /models, runs and reports, never mixed, refused if the CPU lacks them."""
 import importlib
 import io
 import json
@@ -16,10 +16,12 @@ REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 sys.path.insert(0, str(REFERENCE))
 FAMILIES = sorted(path.stem for path in REFERENCE.glob("family_*.py"))
 TEXT = b"The old bridge was closed after the war. The war had damaged the bridge."
-NEEDS = {"bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
+NEEDS = {"int24": b"int24 needs AMX, and this CPU has none, the system does not permit it or HEADSCOPE_KERNELS forbids it: use fp32",
+         "bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
          "int8": b"int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids it: use fp32"}
 
-ROUNDED = {"bf16": ": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
+ROUNDED = {"int24": ": weights and activations of 24 bits, as accurate as fp32",
+           "bf16": ": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
                    "figures for a paper should be computed in fp32",
            "int8": ": weights and activations rounded to bytes, good for exploring, not for figures"}
 
@@ -44,7 +46,7 @@ def send(server, n):
     return sent.headers["Location"]
 
 
-@pytest.mark.parametrize(("precision", "most", "mean"), [("bf16", 0.05, 1e-3), ("int8", 0.1, 3e-3)])
+@pytest.mark.parametrize(("precision", "most", "mean"), [("int24", 1e-5, 1e-7), ("bf16", 0.05, 1e-3), ("int8", 0.1, 3e-3)])
 def test_it_is_close_but_not_the_same(precision, most, mean):
     exact, short = maps("fp32"), maps(precision)
     difference = numpy.abs(exact["attentions"] - short["attentions"])
@@ -59,12 +61,12 @@ def test_it_is_close_in_every_family(tmp_path, family):
     module = importlib.import_module(family)
     model = module.write_random(tmp_path / "model", **next(iter(module.VARIANTS.values()), {}))
     exact = maps("fp32", model)
-    for precision, mean in (("bf16", 2e-3), ("int8", 8e-3)):
+    for precision, mean in (("bf16", 2e-3), ("int8", 8e-3), ("int24", 1e-6)):
         difference = numpy.abs(maps(precision, model)["attentions"] - exact["attentions"])
         assert 0 < difference.mean() < mean
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("precision", ["int24", "bf16", "int8"])
 def test_openblas_refuses_other_precisions(precision):
     done = headscope("analyze", "--precision", precision, "--backend", "cblas")
     assert done.returncode == 1 and b"headscope analyze: " in done.stderr
@@ -80,7 +82,7 @@ def test_openblas_is_loaded_when_it_is_used(tmp_path, backend, code, said):
     assert done.returncode == code and said in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("precision", ["int24", "bf16", "int8"])
 def test_models_tell_it(start_server, precision):
     maps(precision)
     server = start_server("--precision", precision)
@@ -104,7 +106,7 @@ def test_amx_may_be_forbidden(precision):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("precision", ["int24", "bf16", "int8"])
 def test_a_corpus_run_keeps_to_one(tmp_path, precision):
     maps(precision)
     (tmp_path / "texts.txt").write_bytes(TEXT)
@@ -122,7 +124,7 @@ def test_a_corpus_run_keeps_to_one(tmp_path, precision):
     assert done.returncode == 1 and b"another precision" in done.stderr
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "int24", "bf16", "int8"])
 def test_a_run_tells_it(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state", "--precision", precision)
@@ -138,7 +140,7 @@ def test_a_run_tells_it(start_server, tmp_path, precision):
     assert server.get(path).json() == {**run, "precision": None}
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("precision", ["int24", "bf16", "int8"])
 def test_a_run_keeps_its_precision_and_its_id_names_it(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state")

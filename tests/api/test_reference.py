@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, slow_if
+from conftest import PATIENCE, skip_without_int24, slow_if
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -282,9 +282,12 @@ LARGE = ["mini", "deep"]
 
 @pytest.mark.parametrize(("model", "backend"), [
     *(slow_if(model in LARGE, model, "default") for model in MODELS),
-    *(slow_if(model not in PORTABLE, model, "cblas") for model in MODELS)])
+    *(slow_if(model not in PORTABLE, model, "cblas") for model in MODELS),
+    *(slow_if(model in LARGE, model, "int24") for model in MODELS)])
 def test_every_figure(analyze, folders, model, backend):
-    options = [] if backend == "default" else ["--backend", backend]
+    if backend == "int24":
+        skip_without_int24()
+    options = {"default": [], "int24": ["--precision", "int24"]}.get(backend, ["--backend", backend])
     case = Case(folders[model], analyze(model, "paragraph", *options))
     assert len(case.ids) > 70
     check_all(case)

@@ -2,8 +2,8 @@
  *
  * TDPBF16PS is as Intel's manual describes it. Even and odd numbers of the 16 pairs have a sum of their own,
  * which begins at 0 and takes fused multiply-adds in order. Both sums are added, and the result is added to
- * c. Every step rounds to nearest even. Subnormal numbers are read and written as 0, whatever MXCSR says. A NaN
- * may have other bits than the CPU's.
+ * c. Every step rounds to nearest even. Subnormal numbers are read and written as 0, whatever MXCSR says. A
+ * NaN may have other bits than the CPU's.
  *
  * Compile with -ffp-contract=off. fmaf must be exact, as glibc's is. */
 #pragma once
@@ -23,10 +23,11 @@ typedef union emulated_tile {
 } emulated_tile;
 
 static emulated_tile emulated[8];
-static size_t emulated_rows; /* of tiles 0 .. 6 */
+static size_t emulated_rows, emulated_first; /* rows of tiles before the first of B */
 
-static inline void tiles_begin(size_t n_rows)
+static inline void tiles_begin(size_t n_rows, size_t first)
 {
+    emulated_first = first;
     emulated_rows = n_rows;
     memset(emulated, 0, sizeof emulated);
 }
@@ -75,7 +76,7 @@ static inline void emulated_bytes(emulated_tile *c, const emulated_tile *a, cons
 
 static inline void emulated_load(size_t t, const void *p, size_t step)
 {
-    for (size_t i = 0; i < (t < 7 ? emulated_rows : 16); i++)
+    for (size_t i = 0; i < (t < emulated_first ? emulated_rows : 16); i++)
         memcpy(emulated[t].bytes[i], (const char *)p + i * step, 64);
 }
 

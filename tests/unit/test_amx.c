@@ -13,9 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LANES    4
-#define AMX_BF16 emulated_bf16_kernels
-#define AMX_INT8 emulated_int8_kernels
+#define LANES     4
+#define AMX_BF16  emulated_bf16_kernels
+#define AMX_INT8  emulated_int8_kernels
+#define AMX_INT24 emulated_int24_kernels
 #include "engine/kernels/kernels_vec.h"
 #include "tests/unit/amx_emulated.h"
 
@@ -38,6 +39,12 @@ static INLINE void store_bytes(uint8_t *p, ivec v)
 {
     for (size_t i = 0; i < LANES; i++)
         p[i] = (uint32_t)v[i] > 255 ? 255 : (uint8_t)v[i];
+}
+
+static INLINE void store_digits(int8_t *p, ivec v)
+{
+    for (size_t i = 0; i < LANES; i++)
+        p[i] = (int8_t)v[i];
 }
 
 /* Subnormal numbers become 0. */
@@ -219,7 +226,7 @@ static float *multiply_bf16(const hs__bf16_kernels *bf16, const problem *p)
     uint32_t *x = make(p->n_rows * step, sizeof *x);
     float *y = make_y(p);
     hs__bf16_pack(bf16, &shape, p->K, p->n, p->w, panels);
-    bf16->conversion.convert(p->n_rows, p->K, p->x, x);
+    bf16->conversion.convert(p->n_rows, p->K, p->x, p->K, NULL, x);
     bf16->product(p->n_rows, depth, x, step, panels, p->n, p->bias, panels, y, p->n + BESIDE);
     free(panels), free(x);
     return y;
@@ -231,7 +238,7 @@ static float *multiply_int8(const hs__int8_kernels *int8, const problem *p)
     uint32_t *panels = make(depth * end, sizeof *panels), *x = make(p->n_rows * step, sizeof *x);
     int32_t *sums = make(end, sizeof *sums);
     float *scales = make(end, sizeof *scales), *y = make_y(p);
-    int8->conversion.convert(p->n_rows, p->K, p->x, x);
+    int8->conversion.convert(p->n_rows, p->K, p->x, p->K, NULL, x);
     for (size_t c = 0; c < p->n; c += int8->panel) {
         const size_t n = p->n - c < int8->panel ? p->n - c : int8->panel;
         hs__int8_pack(int8, p->K, n, p->w + c * p->K, panels + c * depth, scales + c, sums + c);
@@ -239,6 +246,35 @@ static float *multiply_int8(const hs__int8_kernels *int8, const problem *p)
                       panels, y + c, p->n + BESIDE);
     }
     free(panels), free(x), free(sums), free(scales);
+    return y;
+}
+
+/* Powers of two, as a linear makes them of its weights. */
+static float *make_factors(const problem *p)
+{
+    float *factors = make(p->K + LANES, sizeof *factors);
+    for (size_t k = 0; k < p->K; k++) {
+        float most = 0;
+        for (size_t c = 0; c < p->n; c++)
+            most = fmaxf(most, fabsf(p->w[c * p->K + k]));
+        factors[k] = most > 0 ? ldexpf(1, ilogbf(most)) : 1;
+    }
+    return factors;
+}
+
+static float *multiply_int24(const hs__int8_kernels *int24, const problem *p)
+{
+    const size_t depth = int24->depth(p->K), step = int24->conversion.words(p->K), end = p->n + 64;
+    uint32_t *panels = make(depth * end, sizeof *panels), *x = make(p->n_rows * step, sizeof *x);
+    float *scales = make(end, sizeof *scales), *factors = make_factors(p), *y = make_y(p);
+    int24->conversion.convert(p->n_rows, p->K, p->x, p->K, factors, x);
+    for (size_t c = 0; c < p->n; c += int24->panel) {
+        const size_t n = p->n - c < int24->panel ? p->n - c : int24->panel;
+        hs__int24_pack(p->K, n, p->w + c * p->K, factors, panels + c * depth, scales + c);
+        int24->product(p->n_rows, depth, x, step, panels + c * depth, n, scales + c, NULL, p->bias + c,
+                       panels, y + c, p->n + BESIDE);
+    }
+    free(panels), free(x), free(scales), free(factors);
     return y;
 }
 
@@ -259,6 +295,12 @@ START_TEST(products_have_the_bits_of_the_cpu)
     for (size_t set = 0; (int8 = hs__int8_kernels_at(set)); set++) {
         float *expected = multiply_int8(&emulated_int8_kernels, &p), *got = multiply_int8(int8, &p);
         ck_assert_msg(same_bits(got, expected, n), "%s", int8->name);
+        free(expected), free(got);
+    }
+    if (hs__int24_kernels_select()) {
+        float *expected = multiply_int24(&emulated_int24_kernels, &p);
+        float *got = multiply_int24(hs__int24_kernels_select(), &p);
+        ck_assert(same_bits(got, expected, n));
         free(expected), free(got);
     }
     free_problem(&p);
@@ -301,6 +343,9 @@ START_TEST(products_are_near_those_of_doubles)
     float *y = multiply_int8(&emulated_int8_kernels, &p);
     check_doubles("int8", &p, y, 0.05);
     free(y);
+    y = multiply_int24(&emulated_int24_kernels, &p);
+    check_doubles("int24", &p, y, 5e-7);
+    free(y);
     shorten(p.x, p.n_rows * p.K);
     shorten(p.w, p.n * p.K);
     const hs__bf16_kernels *bf16 = &emulated_bf16_kernels;
@@ -309,6 +354,42 @@ START_TEST(products_are_near_those_of_doubles)
         check_doubles(bf16->name, &p, y, 4e-7);
         free(y);
     }
+    free_problem(&p);
+}
+END_TEST
+
+/* Large numbers with small weights, as trained models have them, leave the others their digits. */
+START_TEST(factors_keep_digits_beside_outliers)
+{
+    const problem p = make_problem(20, 300, 50);
+    for (size_t i = 0; i < p.n_rows; i++)
+        p.x[i * p.K + 7] *= 1e4F;
+    for (size_t c = 0; c < p.n; c++)
+        p.w[c * p.K + 7] *= 1e-4F;
+    float *y = multiply_int24(&emulated_int24_kernels, &p);
+    check_doubles("int24", &p, y, 5e-7);
+    free(y);
+    free_problem(&p);
+}
+END_TEST
+
+START_TEST(int24_rows_stand_alone)
+{
+    const problem p = make_problem(75, 300, 70);
+    p.x[20 * p.K + 299] = NAN;
+    p.x[40 * p.K] = -INFINITY;
+    memset(p.x + 50 * p.K, 0, p.K * sizeof *p.x);
+    float *together = multiply_int24(&emulated_int24_kernels, &p);
+    for (size_t i = 0; i < p.n_rows; i++) {
+        const problem one = {1, p.K, p.n, p.x + i * p.K, p.w, p.bias};
+        float *alone = multiply_int24(&emulated_int24_kernels, &one);
+        ck_assert(same_bits(alone, together + i * (p.n + BESIDE), p.n));
+        for (size_t c = 0; c < p.n; c++)
+            ck_assert_int_eq(isnan(alone[c]) != 0, i == 20 || i == 40);
+        ck_assert(i != 50 || same_bits(alone, p.bias, p.n));
+        free(alone);
+    }
+    free(together);
     free_problem(&p);
 }
 END_TEST
@@ -359,6 +440,8 @@ int main(void)
     tcase_add_test(tcase, tiles_have_the_bits_of_the_cpu);
     tcase_add_loop_test(tcase, products_have_the_bits_of_the_cpu, 0, N_SIZES);
     tcase_add_loop_test(tcase, products_are_near_those_of_doubles, 0, N_SIZES);
+    tcase_add_test(tcase, factors_keep_digits_beside_outliers);
+    tcase_add_test(tcase, int24_rows_stand_alone);
     tcase_add_test(tcase, bf16_rows_do_not_depend_on_their_neighbours);
     tcase_add_test(tcase, numbers_that_are_not_finite_stay_so);
     suite_add_tcase(suite, tcase);

@@ -396,6 +396,12 @@ static void check_precision(const hs_shape *shape, hs_precision precision, const
     hs_engine_destroy(exact);
 }
 
+START_TEST(int24_is_close_or_refused)
+{
+    check_precision(&shapes[_i], HS_PRECISION_INT24, "int24", 1e-4);
+}
+END_TEST
+
 START_TEST(bf16_is_close_or_refused)
 {
     check_precision(&shapes[_i], HS_PRECISION_BF16, "bf16", 0.06);
@@ -433,6 +439,7 @@ START_TEST(precisions_have_the_same_bits_in_a_batch)
 {
     check_batch(&shapes[_i], HS_PRECISION_BF16);
     check_batch(&shapes[_i], HS_PRECISION_INT8);
+    check_batch(&shapes[_i], HS_PRECISION_INT24);
 }
 END_TEST
 
@@ -810,6 +817,7 @@ int main(void)
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
     tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
     tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, 4 * N_SHAPES);
+    tcase_add_loop_test(tcase, int24_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, int8_is_close_or_refused, 0, N_SHAPES);
     tcase_add_loop_test(tcase, an_engine_takes_what_was_measured, 0, N_SHAPES);

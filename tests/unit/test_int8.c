@@ -122,7 +122,7 @@ static float *multiply(const hs__int8_kernels *kernels, const problem *p)
     float *scales = make(end, sizeof *scales), *y = make(p->n_rows * ldy, sizeof *y);
     for (size_t i = 0; i < p->n_rows * ldy; i++)
         y[i] = 7;
-    kernels->conversion.convert(p->n_rows, p->K, p->x, x);
+    kernels->conversion.convert(p->n_rows, p->K, p->x, p->K, NULL, x);
     for (size_t c = 0; c < p->n; c += kernels->panel) {
         const size_t width = p->n - c < kernels->panel ? p->n - c : kernels->panel;
         hs__int8_pack(kernels, p->K, width, p->w + c * p->K, panels + c * depth, scales + c, sums + c);
