@@ -103,7 +103,7 @@ typedef struct hs__conversion {
  * [depth(K)][columns], with zeros behind the last k. A row of x begins with as many pairs, and all sizes
  * count pairs. For kernels with the same panel and lanes. */
 typedef struct hs__bf16_kernels {
-    const char *name; /* "amx" or "avx512_bf16" */
+    const char *name; /* "amx", "avx512_bf16", or "avx512": weights are widened to floats */
     size_t tile_rows; /* rows that a product computes at once */
     size_t (*depth)(size_t K);
     hs__conversion conversion; /* rounds to nearest even */

@@ -57,6 +57,48 @@ static void convert(size_t n_rows, size_t n, const float *x, size_t ldx, const f
     }
 }
 
+enum { CHAINS = 12, ROUNDS = 200 }; /* sums enough to hide what an instruction waits */
+
+static uint64_t cycles_of_bf16(void)
+{
+    vec sums[CHAINS] = {0};
+    const operands one = splat_operand((operand)__builtin_ia32_rdtsc() & 0x3f803f80);
+    const uint64_t start = __builtin_ia32_rdtsc();
+    for (size_t r = 0; r < ROUNDS; r++)
+#pragma GCC unroll 12
+        for (size_t i = 0; i < CHAINS; i++) {
+            sums[i] = add_product(sums[i], one, one);
+            __asm__ volatile("" : "+v"(sums[i]));
+        }
+    return __builtin_ia32_rdtsc() - start;
+}
+
+static uint64_t cycles_of_floats(void)
+{
+    vec sums[CHAINS] = {0};
+    const vec one = splat((float)(__builtin_ia32_rdtsc() & 1));
+    const uint64_t start = __builtin_ia32_rdtsc();
+    for (size_t r = 0; r < ROUNDS; r++)
+#pragma GCC unroll 12
+        for (size_t i = 0; i < CHAINS; i++) {
+            sums[i] = add_fused(sums[i], one, one);
+            __asm__ volatile("" : "+v"(sums[i]));
+        }
+    return __builtin_ia32_rdtsc() - start;
+}
+
+bool hs__bf16_gains(void)
+{
+    enum { TRIES = 20 };
+    uint64_t bf16 = UINT64_MAX, floats = UINT64_MAX;
+    for (size_t i = 0; i < TRIES; i++) {
+        const uint64_t a = cycles_of_bf16(), b = cycles_of_floats();
+        bf16 = a < bf16 ? a : bf16;
+        floats = b < floats ? b : floats;
+    }
+    return 3 * bf16 < 5 * floats; /* twice the products in less than 5/3 of the time */
+}
+
 const hs__bf16_kernels hs__bf16_avx512 = {
     .name = "avx512_bf16",
     .tile_rows = TILE_ROWS,

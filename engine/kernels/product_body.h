@@ -128,9 +128,10 @@ static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx
     }
 }
 
-/* Computes y = x B + bias, as kernels.h says. */
-static void multiply_panels(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panels,
-                            size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
+/* Computes y = x B + bias, as kernels.h says. Not all includers use it. */
+static inline void multiply_panels(size_t n_rows, size_t K, const operand *x, size_t ldx,
+                                   const operand *panels, size_t n_columns, const float *bias,
+                                   const operand *next, float *y, size_t ldy)
 {
     for (size_t c = 0; c < n_columns; c += PANEL) {
         const size_t n = n_columns - c < PANEL ? n_columns - c : PANEL;

@@ -211,9 +211,9 @@ static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size
     const native_linear *linear = (const native_linear *)base;
     const size_t panel = base->kernels->panel;
     const size_t tile_rows = linear->bf16 ? linear->bf16->tile_rows : base->kernels->tile_rows;
+    const size_t row_bytes = (linear->bf16 ? linear->x_step : linear->depth) * sizeof(float);
     const hs__linear_split split = linear_split_panels(base->n_out, panel, tile_rows, n_rows, n_threads);
-    return linear_split_rows(split, panel, linear->depth * sizeof(float), linear->cache_bytes, n_rows,
-                             n_threads);
+    return linear_split_rows(split, panel, row_bytes, linear->cache_bytes, n_rows, n_threads);
 }
 
 static void native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
