@@ -7,6 +7,7 @@
 #pragma once
 
 #include "engine/statistics/statistics.h"
+#include "engine/statistics/sums.h"
 
 typedef enum hs_chance_kind {
     HS_CHANCE_REPEATED,
@@ -35,3 +36,11 @@ uint64_t hs_chance_total(const hs_chance *chance, hs_chance_kind kind);
  * most 2^54. */
 void hs_chance_expect(const hs_chance *chance, const uint32_t *distances,
                       uint64_t ret_expected[HS_CHANCE_KINDS]);
+
+/* Adds an expected number to a real number of sums. */
+static inline void hs_chance_add(int64_t words[2], uint64_t expected)
+{
+    _Static_assert(HS_CHANCE_BITS == HS_REAL_BITS, "expected numbers are real numbers of sums");
+    words[0] += (int64_t)(expected >> HS_CHANCE_BITS);
+    words[1] += (int64_t)(expected & ((UINT64_C(1) << HS_CHANCE_BITS) - 1));
+}

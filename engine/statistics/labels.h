@@ -1,31 +1,16 @@
 /* labels.h - statistics of labelled texts: how often a classifier is right, how its heads attend in the texts
- * of each label, and how its logits depend on each head.
- *
- * Sums are integers and fixed-point numbers, as in statistics.h, so the order of texts does not matter. All
- * are int64 words in one block: a checkpoint saves the words. An hs_labels serves one thread. */
+ * of each label, and how its logits depend on each head. They are declared sums. */
 #pragma once
 
 #include "engine/analysis/effects.h"
 #include "engine/statistics/statistics.h"
+#include "engine/statistics/sums.h"
 
 #define HS_LABELS_COUNTED_MAX 128 /* labels */
 #define HS_LABELS_BINS        10  /* of confidence, on [0, 1] */
-#define HS_LABELS_ARRAYS_MAX  20
 
-typedef struct hs_labels_shape {
-    size_t n_labels; /* 2 to HS_LABELS_COUNTED_MAX */
-    size_t n_layers, n_heads;
-} hs_labels_shape;
-
-typedef struct hs_labels hs_labels;
-
-/* Creates empty statistics. Fails with HS_INVALID if the shape is out of range, with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs_labels_create(const hs_labels_shape *shape, hs_labels **ret_labels, hs_error *err);
-void hs_labels_destroy(hs_labels *labels); /* NULL is fine */
-
-size_t hs_labels_words(const hs_labels_shape *shape); /* of such statistics */
-hs_labels_shape hs_labels_shape_of(const hs_labels *labels);
-int64_t *hs_labels_state(hs_labels *labels); /* [hs_labels_words]; may be read and replaced */
+/* Sums of this kind have HS_LABELS, 2 to HS_LABELS_COUNTED_MAX, HS_LAYERS and HS_HEADS. */
+extern const hs_sums_kind hs_labels_kind;
 
 /* One text: its label, and the logits [n_labels] of the model. */
 typedef struct hs_labelled_text {
@@ -35,21 +20,12 @@ typedef struct hs_labelled_text {
 } hs_labelled_text;
 
 /* Counts the prediction of a text and sets text->predicted. */
-void hs_labels_text_add(hs_labels *labels, hs_labelled_text *text);
+void hs_labels_text_add(hs_sums *labels, hs_labelled_text *text);
 /* Counts one head's figures of a text that was added. */
-void hs_labels_head_add(hs_labels *labels, const hs_labelled_text *text, size_t l, size_t h,
+void hs_labels_head_add(hs_sums *labels, const hs_labelled_text *text, size_t l, size_t h,
                         const hs_corpus_observation *observation);
 /* Counts the effects [n_layers][n_heads] of the heads on the logit of a text's own label. */
-void hs_labels_effects_add(hs_labels *labels, size_t label, const hs_effect *effects);
-
-/* Adds the sums of `from`, which has the same shape, and empties it. */
-void hs_labels_gather(hs_labels *labels, hs_labels *from);
-
-/* Lists the arrays of docs/reference/arrays.md and returns their number. */
-size_t hs_labels_arrays(const hs_labels *labels, hs_corpus_array ret_arrays[HS_LABELS_ARRAYS_MAX]);
-/* Writes elements [first, first + n) in row-major order to ret: int64_t or double. */
-void hs_labels_array_read(const hs_labels *labels, const hs_corpus_array *array, size_t first, size_t n,
-                          void *ret);
+void hs_labels_effects_add(hs_sums *labels, size_t label, const hs_effect *effects);
 
 /* ---- figures; NAN where there is nothing to divide by ---- */
 
@@ -59,7 +35,7 @@ typedef struct hs_labels_class {
     double loss; /* -ln p of the label, nats, mean over its texts */
     uint64_t effect_texts;
 } hs_labels_class;
-hs_labels_class hs_labels_class_read(const hs_labels *labels, size_t label);
+hs_labels_class hs_labels_class_read(const hs_sums *labels, size_t label);
 
 /* All texts. */
 typedef struct hs_labels_summary {
@@ -68,31 +44,31 @@ typedef struct hs_labels_summary {
     double macro_f1;          /* mean over the labels that have an f1 */
     double calibration_error; /* sum over bins of |confidence - accuracy|, weighted by texts */
 } hs_labels_summary;
-hs_labels_summary hs_labels_summary_read(const hs_labels *labels);
+hs_labels_summary hs_labels_summary_read(const hs_sums *labels);
 
 /* The texts of a bin of confidence, the probability of the predicted label. */
 typedef struct hs_labels_bin {
     uint64_t texts, right;
     double confidence, accuracy; /* means */
 } hs_labels_bin;
-hs_labels_bin hs_labels_bin_read(const hs_labels *labels, size_t bin);
+hs_labels_bin hs_labels_bin_read(const hs_sums *labels, size_t bin);
 
 /* Texts of some labels, right or wrong ones: `label` n_labels stands for all labels, `right` 2 for both. */
 typedef struct hs_labels_group {
     size_t label, right;
 } hs_labels_group;
-uint64_t hs_labels_group_texts(const hs_labels *labels, hs_labels_group group);
+uint64_t hs_labels_group_texts(const hs_sums *labels, hs_labels_group group);
 /* The paper's figures of a layer in these texts, pooled over its heads. */
 typedef struct hs_labels_layer {
     double repeated_share, same_sentence_share, mean_distance;
     double focal_share;         /* mean over heads and texts with E */
     double separator_attention; /* mean over heads and texts */
 } hs_labels_layer;
-hs_labels_layer hs_labels_layer_read(const hs_labels *labels, hs_labels_group group, size_t l);
+hs_labels_layer hs_labels_layer_read(const hs_sums *labels, hs_labels_group group, size_t l);
 
 /* The effect of switching a head off on the texts of a label, means over its effect_texts. */
 typedef struct hs_labels_effect {
     double change, spread; /* of the label's logit; sample standard deviation over texts, NAN below 2 */
     double divergence;     /* of all probabilities, nats */
 } hs_labels_effect;
-hs_labels_effect hs_labels_effect_read(const hs_labels *labels, size_t label, size_t l, size_t h);
+hs_labels_effect hs_labels_effect_read(const hs_sums *labels, size_t label, size_t l, size_t h);

@@ -22,6 +22,7 @@
 
 #include "engine/analysis/analysis.h"
 #include "engine/plan.h"
+#include "engine/statistics/sums.h"
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
@@ -178,17 +179,7 @@ HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs
 
 /* ---- arrays: docs/reference/arrays.md, by their names there ---- */
 
-#define HS_CORPUS_AXES_MAX   4
 #define HS_CORPUS_ARRAYS_MAX 80
-
-typedef struct hs_corpus_array {
-    const char *name; /* "attention_sum"; static */
-    bool is_float;    /* elements are double, else int64_t */
-    size_t n_axes;    /* 0: a scalar */
-    size_t axes[HS_CORPUS_AXES_MAX];
-    size_t n_elements;
-    size_t field; /* for hs_corpus_array_read */
-} hs_corpus_array;
 
 /* Lists the arrays in the order of docs/reference/arrays.md and returns their number. Maps are full:
  * symmetric ones are mirrored, `location` is 0 for i >= j. */

@@ -232,7 +232,6 @@ size_t hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, si
 hs_status hs_syntax_merge(hs_syntax *s, const hs_syntax *from, hs_error *err)
 {
     const size_t n = 2 * n_right(s);
-    s->sentences.undivided |= from->sentences.undivided;
     s->sentences.read += from->sentences.read;
     s->sentences.unread += from->sentences.unread;
     for (size_t r = 0; r < from->n_relations; r++) {

@@ -75,7 +75,6 @@ bool hs_syntax_is_punctuation(const hs_syntax_relation *relation);
 /* Sentences of the corpus; `unread` are those whose words are not in their text, or that have none. */
 typedef struct hs_syntax_sentences {
     uint64_t read, unread;
-    bool undivided; /* counts of an earlier version lack those of odd sentences */
 } hs_syntax_sentences;
 hs_syntax_sentences *hs_syntax_sentences_of(const hs_syntax *syntax);
 

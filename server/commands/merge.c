@@ -45,7 +45,7 @@ static hs_status files_merge(char *const *dirs, size_t n, const hs__corpus_resul
                              const char *output, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->merge_files)
             st = hs__counters[c]->merge_files(results, dirs, n, output, err);
     return st;

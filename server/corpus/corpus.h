@@ -15,8 +15,29 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-/* Limit on the number of counters (counters/counter.h). */
-#define HS__COUNTERS_MAX 16
+/* The counters (counters/counter.h), in the order in which their arrays are in a report. One may use those
+ * before it. */
+#define HS__COUNTERS(X)                                                                                      \
+    X(windows)                                                                                               \
+    X(same_distance)                                                                                         \
+    X(long_range)                                                                                            \
+    X(resampling)                                                                                            \
+    X(signal_noise)                                                                                          \
+    X(strata)                                                                                                \
+    X(masked_tokens)                                                                                         \
+    X(treebank)                                                                                              \
+    X(labelled_texts)                                                                                        \
+    X(head_effects)                                                                                          \
+    X(pruning)                                                                                               \
+    X(search_texts)                                                                                          \
+    X(examples)                                                                                              \
+    X(one_text)                                                                                              \
+    X(pairs_file)
+
+/* The number of each counter in the list, and of its counts in the results. */
+#define HS__COUNTER_NUMBER(name) HS__NUMBER_OF_##name,
+enum { HS__COUNTERS(HS__COUNTER_NUMBER) HS__N_COUNTERS };
+#undef HS__COUNTER_NUMBER
 
 /* Texts of a block: workers take this many at a time. */
 #define HS__CORPUS_BLOCK 8
@@ -32,8 +53,8 @@ typedef struct hs__corpus_settings {
     size_t map_bins; /* cells of a map's edge, at most; 0: each position has its own */
     hs_corpus_distance distances;
     hs__input_format input;
-    bool windows;                    /* texts longer than max_tokens become several: hs_windows_plan */
-    void *options[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: the defaults */
+    bool windows;                  /* texts longer than max_tokens become several: hs_windows_plan */
+    void *options[HS__N_COUNTERS]; /* of the counters, in their order; owned; NULL: the defaults */
 } hs__corpus_settings;
 
 /* ---- the job ---- */
@@ -199,5 +220,5 @@ typedef struct hs__corpus_results {
     char date[24];               /* of the last save, ISO 8601, UTC */
     struct hs__bad_lines *bad;
     hs_corpus_stats *stats;
-    void *counts[HS__COUNTERS_MAX]; /* of the counters, in their order; owned; NULL: nothing was counted */
+    void *counts[HS__N_COUNTERS]; /* of the counters, in their order; owned; NULL: nothing was counted */
 } hs__corpus_results;

@@ -62,8 +62,3 @@ def changed(folder, change):
     assert text != rest[:size]
     head = f"headscope-corpus 1 {len(text)} {zlib.crc32(text):08x}\n".encode()
     (folder / "state").write_bytes(head + text + rest[size:])
-
-
-def without(folder, *members):
-    """Writes the checkpoint in a folder as a version wrote it that did not know some members."""
-    changed(folder, lambda saved: {name: value for name, value in saved.items() if name not in members})

@@ -2,7 +2,6 @@
 import csv
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import served_models, unsanitized, until
-from corpus_runs import arrays, assert_same, command, corpus, report, without
+from corpus_runs import arrays, assert_same, command, corpus, report
 from test_corpora import send, wait
 from test_methods import documented
 
@@ -167,16 +166,6 @@ def test_shards_have_the_same_held_out_heads(headscope, folder, texts, effects, 
     assert done.returncode == 0, done.stderr
     assert_same(effects, tmp_path / "all")
     assert report(tmp_path / "all")["labels"] == report(effects)["labels"]
-
-
-def test_a_run_of_an_earlier_version_has_no_held_out_heads(headscope, folder, texts, effects, tmp_path):
-    shutil.copytree(effects, tmp_path / "old")
-    without(tmp_path / "old", "held_out_effects")
-    run(headscope, folder, texts[0], tmp_path / "old", "--effects-share", "1", "--resume")
-    assert "label_effect_odd_texts" not in arrays(tmp_path / "old")
-    classes = report(tmp_path / "old")["labels"]["classes"]
-    assert classes and all(one["heads"] and "held_out" not in one for one in classes)
-    assert "Heads that matter for a label" not in (tmp_path / "old" / "report.html").read_text()
 
 
 def test_the_effects_of_all_texts(effects, texts, answers):

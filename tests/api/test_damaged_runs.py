@@ -56,6 +56,12 @@ def unfinished(tree):
     lambda tree: {**tree, "sample": [{**tree["sample"][0], "file": 1}]},
     lambda tree: {**tree, "sample": [{**tree["sample"][0], "figures": []}]},
     lambda tree: {**tree, "sample": {}},
+    *(lambda tree, name=name: {key: value for key, value in tree.items() if key != name}
+      for name in ("same_distance", "resampling", "signal_noise", "strata")),
+    *(lambda tree, name=name: {**tree, name: {**tree[name], "words": tree[name]["words"][:-4]}}
+      for name in ("same_distance", "signal_noise", "strata")),
+    lambda tree: {**tree, "resampling": {**tree["resampling"], "shift": 58}},
+    lambda tree: {**tree, "resampling": {**tree["resampling"], "blocks": ""}},
     lambda tree: {**tree, "names": {**tree["names"], "inputs": []}},
     lambda tree: {**tree, "names": {**tree["names"], "inputs": [1]}},
     lambda tree: {**tree, "names": {**tree["names"], "model": None}},
@@ -74,9 +80,8 @@ def test_a_state_whose_members_are_damaged_is_refused(headscope, runs, tmp_path,
 
 
 def test_statistics_of_another_shape_than_their_options_are_refused(headscope, runs, tmp_path):
-    counters = ("same_distance", "resampling", "signal_noise", "strata")  # they would find the difference first
-    tree = {name: value for name, value in parts(runs / "all")[0].items() if name not in counters}
-    write(tmp_path / "shape", unfinished(tree), parts(runs / "one")[1])
+    tree, statistics = parts(runs / "one")  # the counters are those of the statistics: they would find a difference first
+    write(tmp_path / "shape", unfinished({**tree, "identity": parts(runs / "all")[0]["identity"]}), statistics)
     done = corpus(headscope, runs / "t.txt", "-o", tmp_path / "shape", "--resume")
     assert done.returncode == 1 and "another shape" in done.stderr
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import MINI
-from corpus_runs import WORDS, arrays, assert_same, command, corpus as corpus_of, ndjson, report, texts, without
+from corpus_runs import WORDS, arrays, assert_same, command, corpus as corpus_of, ndjson, report, texts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
@@ -446,21 +446,6 @@ def test_a_few_texts_decide_nothing(headscope, tmp_path):
     assert [f["verdict"] for f in report(tmp_path / "out")["findings"]] == \
         ["does not apply", *4 * ["not decided"], *2 * ["does not apply"], "not decided"]
     assert not re.search("nan|inf", json.dumps(report(tmp_path / "out")["findings"]))
-
-
-# ---- runs of earlier versions ----
-
-
-def test_a_run_of_an_earlier_version_lacks_the_inference(headscope, run, tmp_path):
-    shutil.copytree(run[0] / "out", tmp_path / "old")
-    without(tmp_path / "old", "same_distance", "resampling")
-    done = corpus(headscope, run[0] / "texts.jsonl", "-o", tmp_path / "old", "--resume")
-    assert done.returncode == 0, done.stderr
-    said = report(tmp_path / "old")
-    assert "expected_repeated" not in said and "repeated_lift_same_distance" not in said["head_figures"][2][1][5]
-    assert "block_texts" not in arrays(tmp_path / "old") and "blocks" not in said
-    assert "intervals" not in said["head_figures"][2][1][5]
-    assert {f["verdict"] for f in said["findings"]} == {"not decided", "does not apply"}
 
 
 # ---- strata of distances ----

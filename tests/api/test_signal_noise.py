@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import MINI
-from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts, without
+from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
@@ -123,18 +123,6 @@ def test_texts_of_one_token_have_no_ratio(headscope, tmp_path):
     head = said["head_figures"][MAIN][0][0]
     assert head["snr"] is None and head["snr_db"] is None and head["snr_null"] is None
     assert said["signal_noise"] == {"null": None, "null_db": None, "heads_above_null": 0, "heads": 24, "best": []}
-
-
-def test_a_run_of_an_earlier_version_lacks_the_ratio(headscope, run, tmp_path):
-    folder, _, options = run
-    shutil.copytree(folder / "out", tmp_path / "old")
-    without(tmp_path / "old", "signal_noise")
-    done = corpus(headscope, folder / "texts.jsonl", "-o", tmp_path / "old", "--resume", *options)
-    assert done.returncode == 0, done.stderr
-    said = report(tmp_path / "old")
-    assert "signal_noise" not in said and "snr" not in said["head_figures"][MAIN][1][5]
-    assert "snr" not in arrays(tmp_path / "old")
-    assert 'id="signal_noise"' not in (tmp_path / "old" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

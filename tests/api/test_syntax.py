@@ -8,7 +8,6 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import HEADSCOPE, PATIENCE
-from corpus_runs import changed
 
 WORDS = ("the old bridge closed after war many people of city said new house was built in London , it did not rain "
          "because unhappiness prevailed among shopkeepers ; their neighbours quietly disagreed").split()
@@ -222,25 +221,6 @@ def test_shards_workers_and_resumed_runs_give_the_same(treebank, whole, tmp_path
     subprocess.run([HEADSCOPE, "report", tmp_path / "all", "-o", tmp_path / "again.html"], check=True, timeout=PATIENCE)
     page = (tmp_path / "again.html").read_text()
     assert 'id="syntax"' in page and "nmod:poss" in page
-
-
-def test_a_run_of_an_earlier_version_did_not_divide_its_sentences(treebank, tmp_path):
-    (tmp_path / "few.conllu").write_text("\n".join(block for block, _, _ in treebank[0][:20]))
-    _, report = run(tmp_path / "few.conllu", tmp_path / "out", "--layers", "0", "--max-tokens", "64")
-    assert report["syntax"]["relations"] and all("held_out" in row for row in report["syntax"]["relations"])
-
-    def undivided(saved):
-        members = {name: value for name, value in saved["syntax"].items() if name != "undivided"}
-        relations = {name: {key: value for key, value in relation.items() if not key.startswith("odd_")}
-                     for name, relation in members["relations"].items()}
-        return {**saved, "syntax": {**members, "relations": relations}}
-
-    changed(tmp_path / "out", undivided)
-    _, old = run(tmp_path / "few.conllu", tmp_path / "out", "--layers", "0", "--max-tokens", "64", "--resume")
-    assert "An earlier version began this run and did not divide the sentences" in (tmp_path / "out" / "report.html").read_text()
-    rows = old["syntax"]["relations"]
-    assert [row["count"] for row in rows] == [row["count"] for row in report["syntax"]["relations"]]
-    assert not any("held_out" in row for row in rows)
 
 
 def test_cut_texts_and_masked_special_tokens(server, treebank, tmp_path):

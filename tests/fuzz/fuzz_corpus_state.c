@@ -4,6 +4,7 @@
  * A fuzzer cannot guess checksums. If the first byte of the input is odd, the rest is the JSON of a state,
  * and this file adds the header and small statistics. 'p' and 'q' ask for the page too, which takes most of
  * the time: few seeds begin so. */
+#include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -33,9 +34,8 @@ static void state_try(const void *bytes, size_t n_bytes, bool with_page)
     json_t *report = hs__corpus_report_json(&results), *bad = hs__bad_lines_save(results.bad, NULL),
            *counts = json_object();
     require(report && bad && counts);
-    for (size_t c = 0; c < hs__n_counters; c++)
-        require(!hs__counters[c]->save ||
-                hs__counters[c]->save(&results, results.counts[c], counts, &err) == HS_OK);
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
+        require(hs__counter_save(hs__counters[c], &results, results.counts[c], counts, &err) == HS_OK);
     if (with_page)
         page_draw(&results, report);
     require(hs__run_checkpoint_parse(bytes, n_bytes, "state", &again, NULL) == HS_OK);
@@ -48,8 +48,39 @@ static void state_try(const void *bytes, size_t n_bytes, bool with_page)
     json_decref(counts);
 }
 
+/* Adds what an input cannot guess, or would be long: the digest of rows, and zeros of sums that it lacks.
+ * NULL: it is no JSON object. */
+static char *text_complete(const uint8_t *json, size_t n_json, size_t *ret_n)
+{
+    static const size_t lengths[HS_LENGTHS] = {[HS_THRESHOLDS] = 1, [HS_LAYERS] = 1, [HS_HEADS] = 1};
+    char rows[17];
+    json_t *tree = NULL;
+    if (hs_json_load((const char *)json, n_json, 0, &tree, NULL) || !json_is_object(tree)) {
+        json_decref(tree);
+        return NULL;
+    }
+    hs__counters_digest(rows);
+    json_object_set_new(tree, "rows", json_string(rows));
+    for (size_t c = 0; c < HS__N_COUNTERS; c++) {
+        const hs__counter *counter = hs__counters[c];
+        if (!counter->sums || json_object_get(tree, counter->sums->member))
+            continue;
+        hs_sums *zeros = hs_sums_create(counter->sums, lengths, NULL);
+        require(zeros && hs__counter_save(counter, NULL, zeros, tree, NULL) == HS_OK);
+        hs_sums_destroy(zeros);
+    }
+    char *text = hs_json_text(tree, JSON_COMPACT);
+    require(text);
+    json_decref(tree);
+    *ret_n = strlen(text);
+    return text;
+}
+
 static void json_try(const uint8_t *json, size_t n_json, bool with_page)
 {
+    size_t n_text = n_json;
+    char *completed = text_complete(json, n_json, &n_text);
+    const void *text = completed ? completed : (const char *)json;
     const uint16_t layer = 0;
     const float threshold = 0.3f;
     const hs_corpus_options options = {.layers = &layer,
@@ -67,8 +98,9 @@ static void json_try(const uint8_t *json, size_t n_json, bool with_page)
     FILE *file = open_memstream(&bytes, &n_bytes);
     require(file && !hs_corpus_stats_create(&options, &stats, NULL));
     const void *saved = hs_corpus_stats_save(stats, &n_stats);
-    fprintf(file, "headscope-corpus 1 %zu %08lx\n", n_json, (unsigned long)crc32_z(0, json, n_json));
-    fwrite(json, 1, n_json, file);
+    fprintf(file, "headscope-corpus 1 %zu %08lx\n", n_text, (unsigned long)crc32_z(0, text, n_text));
+    fwrite(text, 1, n_text, file);
+    free(completed);
     fwrite(saved, 1, n_stats, file);
     require(fclose(file) == 0);
     state_try(bytes, n_bytes, with_page);

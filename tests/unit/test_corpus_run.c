@@ -276,7 +276,8 @@ START_TEST(a_text_is_kept_up_to_its_last_token)
     const hs__counter *examples = &hs__counter_examples;
     const hs__corpus_job job = job_make();
     void *counts = NULL, *worker = NULL;
-    hs__counting counting = {.counter = examples, .job = &job, .counts = &counts};
+    hs__corpus_results results = {0};
+    hs__counting counting = {.counter = examples, .job = &job, .results = &results, .counts = &counts};
     char *bytes = malloc(n_bytes + 5);
     uint32_t *places = calloc(n + 1, sizeof *places);
     uint8_t *zeros = calloc(n, 1);
@@ -289,13 +290,13 @@ START_TEST(a_text_is_kept_up_to_its_last_token)
         .encoding = {.n_tokens = n, .starts = places, .ends = places + 1, .texts = zeros, .special = zeros}};
     hs__text_pass pass = {.texts = &text, .n = 1};
     ck_assert_int_eq(examples->begin(&counting, true, NULL), HS_OK);
-    ck_assert_int_eq(examples->worker_create(&counting, NULL, &worker, NULL), HS_OK);
+    ck_assert_int_eq(hs__counter_worker_create(&counting, NULL, &worker, NULL), HS_OK);
     ck_assert_int_eq(examples->text(worker, &text, NULL), HS_OK);
-    ck_assert_uint_eq(strlen(text.reached), spans[_i].reached);
+    ck_assert_uint_eq(text.reached.n_bytes, spans[_i].reached);
     ck_assert_int_eq(examples->start(worker, &text, NULL), HS_OK);
     ck_assert_int_eq(examples->pass(worker, &pass, NULL), HS_OK);
-    ck_assert_uint_eq(strlen(hs__example_first(counts)->text), spans[_i].example);
-    examples->worker_destroy(worker);
+    ck_assert_uint_eq(hs__example_first(counts)->text.n_bytes, spans[_i].example);
+    hs__counter_worker_destroy(worker);
     examples->destroy(counts);
     free(bytes);
     free(places);
@@ -392,7 +393,8 @@ START_TEST(a_pass_of_masked_tokens_survives_every_refused_allocation)
     hs__text text = {.encoding = {.n_tokens = T, .ids = ids, .special = special}};
     hs__text_pass pass = {.texts = &text, .n = 1, .sequences = {{.ids = ids, .n_tokens = T}}};
     hs__corpus_job job = job_make();
-    hs__counting counting = {.counter = masked, .job = &job, .statistics = &counted};
+    hs__corpus_results results = {.identity = json_pack("{sf}", "masked_share", 1.0)};
+    hs__counting counting = {.counter = masked, .job = &job, .results = &results, .statistics = &counted};
     void *worker = NULL;
     size_t wrong;
     bool refused = true;
@@ -406,7 +408,7 @@ START_TEST(a_pass_of_masked_tokens_survives_every_refused_allocation)
     ck_assert_int_eq(
         hs_capture_create(NULL, hs_engine_shape(engine), &selection, T, &pass.sequences[0].capture, NULL),
         HS_OK);
-    ck_assert_int_eq(masked->worker_create(&counting, NULL, &worker, NULL), HS_OK);
+    ck_assert_int_eq(hs__counter_worker_create(&counting, NULL, &worker, NULL), HS_OK);
     for (size_t nth = 0; refused; nth++) {
         const size_t live = chaos_live();
         chaos_refuse(nth);
@@ -416,10 +418,11 @@ START_TEST(a_pass_of_masked_tokens_survives_every_refused_allocation)
         ck_assert_uint_ge(chaos_live(), live);
     }
     ck_assert_uint_eq(hs_corpus_masked_read(pass.statistics).n, 4);
-    masked->worker_destroy(worker);
+    hs__counter_worker_destroy(worker);
     hs_capture_destroy(pass.sequences[0].capture);
     hs_workspace_destroy(pass.workspace);
     hs_corpus_stats_destroy(pass.statistics);
+    json_decref(results.identity);
     hs__corpus_settings_finish(&job.settings);
 }
 END_TEST
@@ -461,12 +464,11 @@ END_TEST
 static void labels_add(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    const hs_labels_shape shape = {2, o.n_layers, o.n_heads};
-    hs_labels *labels;
-    ck_assert_int_eq(hs_labels_create(&shape, &labels, NULL), HS_OK);
-    results->counts[HS__NUMBER_OF_labelled_texts] = labels;
+    const size_t lengths[HS_LENGTHS] = {
+        [HS_THRESHOLDS] = o.n_thresholds, [HS_LAYERS] = o.n_layers, [HS_HEADS] = o.n_heads, [HS_LABELS] = 2};
+    results->counts[HS__NUMBER_OF_labelled_texts] = hs_sums_create(&hs_labels_kind, lengths, NULL);
     results->counts[HS__NUMBER_OF_head_effects] =
-        hs__sums_create(hs__counter_head_effects.sums, shape.n_labels, o.n_layers, o.n_heads, NULL);
+        hs_sums_create(hs__counter_head_effects.sums, lengths, NULL);
     json_object_set_new(results->names, "labels", json_loads("[\"bad\",\"good\"]", 0, NULL));
 }
 
@@ -485,7 +487,7 @@ START_TEST(no_part_of_a_report_is_left_out_silently)
     labels_add(&results);
     json_t *whole = hs__corpus_report_json(&results);
     ck_assert_ptr_nonnull(whole);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         for (size_t nth = 0; hs__counters[c]->report && nth < N_REFUSED; nth++) {
             json_t *report = json_deep_copy(whole);
             const size_t refusals = hs_json_refusals();
@@ -523,8 +525,9 @@ END_TEST
 
 /* ---- states that are damaged where no checksum says so ---- */
 
-#define READ(relations) "{\"syntax\":{\"read\":1,\"unread\":0,\"relations\":" relations "}}"
-#define PRUNED(texts)   "{\"pruning\":{\"measure\":0,\"texts\":" texts ",\"words\":\"\"}}"
+#define READ(relations)       "{\"syntax\":{\"read\":1,\"unread\":0,\"relations\":" relations "}}"
+#define WORDS(counter, words) "{\"" counter "\":{\"words\":\"" words "\"}}"
+#define PRUNED(texts)         "{\"pruning\":{\"measure\":0,\"texts\":" texts ",\"words\":\"\"}}"
 
 static const struct {
     const hs__counter *counter;
@@ -532,12 +535,12 @@ static const struct {
     const char *labels; /* among the names; NULL: two */
 } damages[] = {
     {&hs__counter_windows, "{}", "the saved numbers of windows are damaged", NULL},
-    {&hs__counter_windows, "{\"windows\":{\"texts\":2,\"windows\":1,\"cut\":0}}", "windows are damaged",
-     NULL},
-    {&hs__counter_windows, "{\"windows\":{\"texts\":1,\"windows\":99,\"cut\":0}}", "windows are damaged",
-     NULL},
-    {&hs__counter_windows, "{\"windows\":{\"texts\":9,\"windows\":9,\"cut\":-1}}", "windows are damaged",
-     NULL},
+    {&hs__counter_windows, WORDS("windows", "AgAAAAAAAAABAAAAAAAAAAAAAAAAAAAA"), "windows are damaged",
+     NULL}, /* 2 texts, 1 window, 0 cut */
+    {&hs__counter_windows, WORDS("windows", "AQAAAAAAAABjAAAAAAAAAAAAAAAAAAAA"), "windows are damaged",
+     NULL}, /* 1, 99, 0 */
+    {&hs__counter_windows, WORDS("windows", "AQAAAAAAAAABAAAAAAAAAP//////////"), "windows are damaged",
+     NULL}, /* 1, 1, -1 */
     {&hs__counter_treebank, "{\"syntax\":1}", "the counts of relations are damaged", NULL},
     {&hs__counter_treebank, "{\"syntax\":{\"read\":-1,\"unread\":0,\"relations\":{}}}",
      "relations are damaged", NULL},
@@ -547,15 +550,14 @@ static const struct {
     {&hs__counter_treebank, READ("{\"det\":{\"count\":1,\"offsets\":[1],\"right\":[]}}"), "det are damaged",
      NULL},
     {&hs__counter_labelled_texts, "{\"labels\":[]}", "the statistics of labels are damaged", NULL},
-    {&hs__counter_labelled_texts, "{\"labels\":1}", "the statistics of labels are damaged", NULL},
-    {&hs__counter_labelled_texts, "{\"labels\":[]}", "the names of labels are damaged", "[]"},
-    {&hs__counter_labelled_texts, "{\"labels\":[]}", "the names of labels are damaged", "[1]"},
-    {&hs__counter_same_distance, "{\"same_distance\":\"AA==\"}",
+    {&hs__counter_labelled_texts, "{}", "the statistics of labels are damaged", NULL},
+    {&hs__counter_labelled_texts, WORDS("labels", ""), "the statistics of labels are damaged", "[]"},
+    {&hs__counter_same_distance, WORDS("same_distance", "AA=="),
      "the chances at the same distance are damaged", NULL},
+    {&hs__counter_same_distance, "{}", "the chances at the same distance are damaged", NULL},
     {&hs__counter_long_range, "{\"long_range\":7}", "the far pairs of the same token are damaged", NULL},
     {&hs__counter_strata, "{\"strata\":{}}", "the strata of distances are damaged", NULL},
-    {&hs__counter_head_effects, "{\"held_out_effects\":\"AA==\"}", "the effects of heads have no labels",
-     NULL},
+    {&hs__counter_head_effects, WORDS("held_out_effects", "AA=="), "the effects of heads are damaged", NULL},
     {&hs__counter_pruning, "{}", "the saved pruning curve is damaged", NULL},
     {&hs__counter_pruning, "{\"pruning\":{\"measure\":99,\"texts\":[],\"words\":\"\"}}", "curve is damaged",
      NULL},
@@ -574,11 +576,14 @@ START_TEST(damaged_counts_are_refused)
     ck_assert_int_eq(hs__run_checkpoint_load(dir, &results, NULL), HS_OK);
     json_object_set_new(results.identity, "windows", json_true());
     json_object_set_new(results.identity, "pruning_share", json_real(1));
+    json_object_set_new(results.identity, "label_field", json_string("label"));
+    json_object_set_new(results.identity, "effects_share", json_real(1));
+    json_object_set_new(results.identity, "max_tokens", json_integer(130));
     json_object_set_new(results.names, "labels", json_loads(labels ? labels : "[\"bad\",\"good\"]", 0, NULL));
     json_t *saved = json_loads(damages[_i].checkpoint, 0, NULL);
     ck_assert_ptr_nonnull(saved);
     const size_t live = chaos_live();
-    ck_assert_int_eq(damages[_i].counter->load(&results, saved, &counts, &err), HS_INVALID);
+    ck_assert_int_eq(hs__counter_load(damages[_i].counter, &results, saved, &counts, &err), HS_INVALID);
     ck_assert_msg(strstr(err.text, damages[_i].says), "%s", err.text);
     ck_assert_ptr_null(counts);
     ck_assert_uint_eq(chaos_live(), live);

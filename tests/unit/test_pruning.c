@@ -78,7 +78,7 @@ static hs_status texts_count(hs__counting *counting, size_t first, size_t end, h
     int32_t ids[T] = {2};
     uint8_t special[T] = {[0] = 1, [T - 1] = 1}, types[T] = {0};
     void *worker = NULL;
-    hs_status st = hs__counter_pruning.worker_create(counting, NULL, &worker, err);
+    hs_status st = hs__counter_worker_create(counting, NULL, &worker, err);
     ids[T - 1] = 3;
     for (size_t n = first; n < end && !st; n++) {
         for (size_t i = 1; i < T - 1; i++)
@@ -87,7 +87,7 @@ static hs_status texts_count(hs__counting *counting, size_t first, size_t end, h
                          .encoding = {.n_tokens = T, .ids = ids, .types = types, .special = special}};
         st = hs__counter_pruning.pass(worker, &(hs__text_pass){.texts = &text, .n = 1}, err);
     }
-    hs__counter_pruning.worker_destroy(worker);
+    hs__counter_worker_destroy(worker);
     return st;
 }
 

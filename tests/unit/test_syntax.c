@@ -266,7 +266,6 @@ START_TEST(heads_are_counted_as_by_plain_loops)
     assert_counts(all, &sums);
     hs_syntax_sentences_of(parts[1])->unread = 3;
     hs_syntax_sentences_of(parts[0])->unread = 4;
-    hs_syntax_sentences_of(parts[1])->undivided = true;
     hs_syntax_relation *obj = hs_syntax_relation_at(parts[1], 0);
     obj->offsets[0] = obj->odd_offsets[HS_SYNTAX_OFFSETS - 1] = 5; /* farther than these sentences are long */
     sums.offsets[2][0][0] = sums.offsets[2][1][HS_SYNTAX_OFFSETS - 1] = 5;
@@ -274,7 +273,6 @@ START_TEST(heads_are_counted_as_by_plain_loops)
     assert_counts(parts[0], &sums);
     ck_assert_uint_eq(hs_syntax_sentences_of(parts[0])->read, SENTENCES);
     ck_assert_uint_eq(hs_syntax_sentences_of(parts[0])->unread, 7);
-    ck_assert(hs_syntax_sentences_of(parts[0])->undivided);
     hs_syntax_destroy(all);
     hs_syntax_destroy(parts[0]);
     hs_syntax_destroy(parts[1]);

@@ -239,36 +239,30 @@ const hs__example *hs__example_first(const void *counts)
 /* ---- a worker ---- */
 
 typedef struct worker {
-    example_sample *sample;
-    bool cuts_left; /* of the tokenizer */
+    hs__tally tally;
     float
         *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of the pass's texts that become examples */
 } worker;
 
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+static example_sample *sample_of(const worker *w)
 {
-    worker *w = *ret = calloc(1, sizeof *w);
-    (void)states;
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    w->sample = *counting->counts;
-    w->cuts_left = hs_tokenizer_cuts_left(hs_model_tokenizer(counting->job->model));
-    return HS_OK;
+    return *w->tally.counting->counts;
 }
 
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         free(w->figures[k]);
-    free(w);
 }
 
 static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    t->sampled = sample_wants(w->sample, hs__text_number(t));
-    return t->sampled ? hs__text_reach(t, w->cuts_left, err) : HS_OK;
+    t->sampled = sample_wants(sample_of(w), hs__text_number(t));
+    return t->sampled ? hs__text_reach(
+                            t, hs_tokenizer_cuts_left(hs_model_tokenizer(w->tally.counting->job->model)), err)
+                      : HS_OK;
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)
@@ -276,7 +270,7 @@ static hs_status start(void *state, hs__text *t, hs_error *err)
     worker *w = state;
     if (!t->sampled)
         return HS_OK;
-    float *figures = calloc(w->sample->n_maps * HS__EXAMPLE_FIGURES, sizeof *figures);
+    float *figures = calloc(sample_of(w)->n_maps * HS__EXAMPLE_FIGURES, sizeof *figures);
     w->figures[t->place] = figures;
     return figures ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
@@ -323,7 +317,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                .figures = w->figures[k]};
         w->figures[k] = NULL;
         t->reached = t->reached_pair = (hs_text){0};
-        sample_add(w->sample, &example);
+        sample_add(sample_of(w), &example);
     }
     return HS_OK;
 }
@@ -577,8 +571,8 @@ const hs__counter hs__counter_examples = {
     .name = "examples",
     .measure = measure,
     .begin = begin,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .worker_bytes = sizeof(worker),
+    .worker_end = worker_end,
     .text = text,
     .start = start,
     .head = head,

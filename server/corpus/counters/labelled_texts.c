@@ -6,16 +6,12 @@
 #include "model/base/read_number.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { HEADS_LISTED = 10 }; /* heads of a label, those with the largest effects */
-
-/* The names' member with the names of labels, in the order of their numbers. */
-#define NAMES "labels"
 
 static const hs_task_head *head_of(const hs__corpus_job *job)
 {
@@ -66,31 +62,18 @@ static void configure(const void *options, const hs__corpus_settings *all, hs_co
     *taps |= *all->input.label_field ? HS_KEEP(LAST_STATE) : 0;
 }
 
-/* Returns the shape of a job's statistics of labels; n_labels is 0 if texts have none. */
-static hs_labels_shape shape_of(const hs__corpus_job *job)
+static bool is_active(const json_t *identity)
 {
-    const bool labelled = *job->settings.input.label_field;
-    return (hs_labels_shape){.n_labels = labelled ? head_of(job)->n_classes : 0,
-                             .n_layers = job->settings.fields.n_layers,
-                             .n_heads = hs_engine_shape(job->engine)->n_heads};
+    return json_object_get(identity, "label_field");
 }
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const hs_labels_shape shape = shape_of(job);
     const size_t hidden = hs_engine_shape(job->engine)->hidden;
-    const size_t n = shape.n_labels ? hs_labels_words(&shape) : 0;
     (void)options;
-    if (n == 0)
-        return;
-    size->shared += n * sizeof(int64_t);
-    size->worker += n * sizeof(int64_t) +
-                    hs__corpus_maps(job) * HS_CORPUS_BATCH * sizeof(hs_corpus_observation) +
-                    (hidden + shape.n_labels) * sizeof(float) +
+    size->worker += hs__corpus_maps(job) * HS_CORPUS_BATCH * sizeof(hs_corpus_observation) +
+                    (hidden + head_of(job)->n_classes) * sizeof(float) +
                     HS_CORPUS_BATCH * job->settings.fields.max_tokens * hidden * sizeof(float);
-    size->saved += n;
-    size->listed += n;
-    size->elements += n;
 }
 
 /* ---- a run ---- */
@@ -99,66 +82,39 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 {
     const hs_task_head *head = head_of(counting->job);
-    const size_t n = anew ? shape_of(counting->job).n_labels : 0;
     json_t *names = json_array();
     int failed = !names;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < head->n_classes; i++)
         failed |= json_array_append_new(names, json_string(head->labels[i]));
-    if (n)
-        failed |= json_object_set(counting->results->names, NAMES, names);
+    if (anew)
+        failed |= json_object_set(counting->results->names, HS__LABEL_NAMES, names);
     json_decref(names);
     return failed ? hs_fail(err, HS_NO_MEMORY, "no memory to begin") : HS_OK;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    const hs_labels_shape due = shape_of(counting->job);
-    const hs_labels *saved = *counting->counts;
-    if (!saved || due.n_labels == 0)
-        return !saved && due.n_labels == 0;
-    const hs_labels_shape shape = hs_labels_shape_of(saved);
-    return shape.n_labels == due.n_labels && shape.n_layers == due.n_layers && shape.n_heads == due.n_heads;
 }
 
 /* ---- a worker ---- */
 
 typedef struct worker {
-    const hs__corpus_job *job;
-    hs_labels *labels;
+    hs__tally tally;
     hs_corpus_observation *observations; /* [HS_CORPUS_BATCH][l][h], of the current pass */
     float *row;                          /* [H], then the logits */
 } worker;
 
-hs_labels *hs__labels_of_worker(void *state)
+static hs_status worker_begin(void *state, void *const *states, hs_error *err)
 {
     worker *w = state;
-    return w->labels;
-}
-
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    const hs_labels_shape shape = shape_of(counting->job);
+    const hs__corpus_job *job = w->tally.counting->job;
     (void)states;
-    if (shape.n_labels == 0)
-        return HS_OK;
-    worker *w = *ret = calloc(1, sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    w->job = counting->job;
-    w->observations = calloc(HS_CORPUS_BATCH * hs__corpus_maps(w->job), sizeof *w->observations);
-    w->row = malloc((hs_engine_shape(w->job->engine)->hidden + shape.n_labels) * sizeof *w->row);
-    if (!w->observations || !w->row)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    return hs_labels_create(&shape, &w->labels, err);
+    w->observations = calloc(HS_CORPUS_BATCH * hs__corpus_maps(job), sizeof *w->observations);
+    w->row = malloc((hs_engine_shape(job->engine)->hidden + head_of(job)->n_classes) * sizeof *w->row);
+    return w->observations && w->row ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
-    hs_labels_destroy(w->labels);
     free(w->observations);
     free(w->row);
-    free(w);
 }
 
 /* Finds a label by its name or number. Returns false if the head has no such label. */
@@ -179,10 +135,11 @@ static bool label_find(const hs_task_head *head, const char *text, size_t *ret_l
 static hs_status record(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    const hs_task_head *head = head_of(w->job);
+    const hs_task_head *head = head_of(w->tally.counting->job);
     char *label = NULL;
-    hs_status st = hs__record_label_find(&t->record.layout, w->job->settings.input.label_field,
-                                         t->record.bytes, t->record.n_bytes, &t->body, &label);
+    hs_status st =
+        hs__record_label_find(&t->record.layout, w->tally.counting->job->settings.input.label_field,
+                              t->record.bytes, t->record.n_bytes, &t->body, &label);
     (void)err;
     if (!st && !label_find(head, label, &t->label)) {
         snprintf(t->body.why, sizeof t->body.why, "the label \"%.60s\" is none of the model's %zu labels",
@@ -196,24 +153,25 @@ static hs_status record(void *state, hs__text *t, hs_error *err)
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     worker *w = state;
-    w->observations[t->place * hs__corpus_maps(w->job) + head->map] = *head->observation;
+    w->observations[t->place * hs__corpus_maps(w->tally.counting->job) + head->map] = *head->observation;
 }
 
 static hs_status prediction_count(worker *w, const hs_capture *capture, const hs__text *t, hs_error *err)
 {
-    const hs_engine *engine = w->job->engine;
-    const hs_task_head *head = head_of(w->job);
+    const hs_engine *engine = w->tally.counting->job->engine;
+    const hs_task_head *head = head_of(w->tally.counting->job);
     const float *states = hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0);
-    const size_t n_heads = hs_engine_shape(w->job->engine)->n_heads, n_maps = hs__corpus_maps(w->job);
+    const size_t n_heads = hs_engine_shape(w->tally.counting->job->engine)->n_heads,
+                 n_maps = hs__corpus_maps(w->tally.counting->job);
     hs_labelled_text text = {.label = t->label, .logits = w->row + capture->hidden};
     hs_status st = hs_engine_pool(engine, head, states, capture, 1, w->row, err);
     if (!st)
         st = hs_engine_classify(engine, head, w->row, 1, 1, w->row + capture->hidden, err);
     if (st)
         return st;
-    hs_labels_text_add(w->labels, &text);
+    hs_labels_text_add(w->tally.sums, &text);
     for (size_t i = 0; i < n_maps; i++)
-        hs_labels_head_add(w->labels, &text, i / n_heads, i % n_heads,
+        hs_labels_head_add(w->tally.sums, &text, i / n_heads, i % n_heads,
                            &w->observations[t->place * n_maps + i]);
     return HS_OK;
 }
@@ -226,32 +184,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     return st;
 }
 
-static hs_status gather(hs__counting *counting, void *state, hs_error *err)
-{
-    worker *w = state;
-    const hs_labels_shape shape = hs_labels_shape_of(w->labels);
-    hs_labels *labels = *counting->counts;
-    const hs_status st = labels ? HS_OK : hs_labels_create(&shape, &labels, err);
-    if (st)
-        return st;
-    *counting->counts = labels;
-    hs_labels_gather(labels, w->labels);
-    return HS_OK;
-}
-
 /* ---- checkpoint ---- */
-
-static hs_status save(const hs__corpus_results *results, void *counts, json_t *checkpoint, hs_error *err)
-{
-    (void)results;
-    if (!counts)
-        return HS_OK;
-    const hs_labels_shape shape = hs_labels_shape_of(counts);
-    json_t *list = hs__numbers_save(hs_labels_state(counts), hs_labels_words(&shape));
-    return json_object_set_new(checkpoint, "labels", list)
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
-}
 
 static bool names_are_sound(const json_t *names)
 {
@@ -261,86 +194,32 @@ static bool names_are_sound(const json_t *names)
     return sound;
 }
 
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **counts,
-                      hs_error *err)
+static bool is_sound(const hs__corpus_results *results, const hs_sums *counts)
 {
-    const json_t *saved = json_object_get(checkpoint, "labels"),
-                 *names = json_object_get(results->names, NAMES);
-    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    const hs_labels_shape shape = {json_array_size(names), o.n_layers, o.n_heads};
-    hs_labels *labels = NULL;
-    if (!saved)
-        return HS_OK;
-    if (!names_are_sound(names))
-        return hs_fail(err, HS_INVALID, "the names of labels are damaged");
-    hs_status st = hs_labels_create(&shape, &labels, err);
-    if (!st && !hs__numbers_load(saved, INT64_MIN, hs_labels_state(labels), hs_labels_words(&shape)))
-        st = hs_fail(err, HS_INVALID, "the statistics of labels are damaged");
-    if (st)
-        hs_labels_destroy(labels);
-    else
-        *counts = labels;
-    return st;
+    return counts->lengths[HS_LABELS] >= 2 &&
+           names_are_sound(json_object_get(results->names, HS__LABEL_NAMES));
 }
 
 static hs_status merge(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
                        void **from_counts, const char *from_dir, hs_error *err)
 {
-    const json_t *mine = json_object_get(results->names, NAMES);
-    const json_t *other = json_object_get(from->names, NAMES);
-    if (!*counts != !*from_counts || ((mine || other) && !json_equal(mine, other)))
-        return hs_fail(err, HS_INVALID, "the run in '%.250s' has other labels", from_dir);
-    if (*counts)
-        hs_labels_gather(*counts, *from_counts);
-    return HS_OK;
-}
-
-static void destroy(void *counts)
-{
-    hs_labels_destroy(counts);
+    const json_t *mine = json_object_get(results->names, HS__LABEL_NAMES);
+    const json_t *other = json_object_get(from->names, HS__LABEL_NAMES);
+    (void)counts, (void)from_counts;
+    return (mine || other) && !json_equal(mine, other)
+               ? hs_fail(err, HS_INVALID, "the run in '%.250s' has other labels", from_dir)
+               : HS_OK;
 }
 
 /* ---- arrays ---- */
 
-#define CELLS "label outcome layer head"
-static const hs__described_array arrays[] = {
-    {"label_confusion", "label predicted_label", "texts", "texts by their label and the predicted one"},
-    {"label_loss_sum", "label", "nats", "-ln p of the text's label, summed over its texts"},
-    {"label_bin_texts", "bin_of_10", "texts", "texts by the probability of the predicted label"},
-    {"label_bin_right", "bin_of_10", "texts", "of these, those that the model labels right"},
-    {"label_bin_confidence_sum", "bin_of_10", "probability",
-     "of the predicted label, summed over these texts"},
-    {"label_high", CELLS, "pairs", "high of the texts of a label that the model labels wrong, and right"},
-    {"label_repeated", CELLS, "pairs", "repeated of these texts"},
-    {"label_same_sentence", CELLS, "pairs", "same_sentence of these texts"},
-    {"label_distance_sum", CELLS, "tokens", "distances of high pairs of these texts, summed"},
-    {"label_texts_with_high", CELLS, "texts", "texts_with_high of these texts"},
-    {"label_focal_share_sum", CELLS, "share of pairs", "focal_share_sum of these texts"},
-    {"label_separator_sum", CELLS, "share of attention",
-     "attention on the first token, separators and sentence ends, summed over these texts"},
-    {"label_effect_texts", "label", "texts", "texts of a label whose heads were switched off in turn"},
-    {"label_effect_sum", "label layer head", "logit",
-     "change of the label's logit without the head, summed over these texts"},
-    {"label_effect_squares", "label layer head", "squared logit", "the squares of these changes, summed"},
-    {"label_effect_kl_sum", "label layer head", "nats",
-     "divergence of all labels' probabilities without the head, summed over these texts"},
-    {"label_names", "label", "name", "names of the labels"},
+static const hs_array_row arrays[] = {
+    {"label_names", {HS_AXIS_LABEL}, "name", "names of the labels", .place = HS_MADE},
 };
-
-static size_t list(const void *counts, hs_corpus_array *ret)
-{
-    _Static_assert(HS_LABELS_ARRAYS_MAX <= HS__COUNTER_ARRAYS_MAX, "the list has capacity");
-    return hs_labels_arrays(counts, ret);
-}
-
-static void read(const void *counts, const hs_corpus_array *array, size_t first, size_t n, void *ret)
-{
-    hs_labels_array_read(counts, array, first, n, ret);
-}
 
 static void write(const hs__corpus_results *results, void *counts, hs_npz *npz)
 {
-    const json_t *names = json_object_get(results->names, NAMES);
+    const json_t *names = json_object_get(results->names, HS__LABEL_NAMES);
     hs_bytes texts[HS_LABELS_COUNTED_MAX];
     const size_t n =
         json_array_size(names) < HS_LABELS_COUNTED_MAX ? json_array_size(names) : HS_LABELS_COUNTED_MAX;
@@ -350,7 +229,7 @@ static void write(const hs__corpus_results *results, void *counts, hs_npz *npz)
         const json_t *name = json_array_get(names, i);
         texts[i] = (hs_bytes){json_string_value(name), json_string_length(name)};
     }
-    hs_npz_texts(npz, "label_names", texts, n, false);
+    hs_npz_texts(npz, arrays[0].name, texts, n, false);
 }
 
 /* ---- report.json ---- */
@@ -374,7 +253,7 @@ static json_t *head_json(const ranked_head *head, const hs_corpus_options *o)
 }
 
 /* Returns the heads whose removal lowers the label's logit most, the lowest first. */
-static json_t *heads_json(const hs_labels *labels, size_t label, const hs_corpus_options *o)
+static json_t *heads_json(const hs_sums *labels, size_t label, const hs_corpus_options *o)
 {
     const size_t n = o->n_layers * o->n_heads;
     ranked_head *heads = hs_json_memory(n, sizeof *heads);
@@ -391,7 +270,7 @@ static json_t *heads_json(const hs_labels *labels, size_t label, const hs_corpus
     return list;
 }
 
-static json_t *class_json(const hs_labels *labels, size_t label, const json_t *names,
+static json_t *class_json(const hs_sums *labels, size_t label, const json_t *names,
                           const hs_corpus_options *o)
 {
     const hs_labels_class c = hs_labels_class_read(labels, label);
@@ -402,7 +281,7 @@ static json_t *class_json(const hs_labels *labels, size_t label, const json_t *n
                      (json_int_t)c.effect_texts, "heads", heads_json(labels, label, o));
 }
 
-static json_t *bin_json(const hs_labels *labels, size_t bin)
+static json_t *bin_json(const hs_sums *labels, size_t bin)
 {
     const hs_labels_bin b = hs_labels_bin_read(labels, bin);
     return json_pack("{sf sf sI so so}", "from", (double)bin / HS_LABELS_BINS, "to",
@@ -410,7 +289,7 @@ static json_t *bin_json(const hs_labels *labels, size_t bin)
                      hs__report_number(b.confidence), "accuracy", hs__report_number(b.accuracy));
 }
 
-static json_t *layer_json(const hs_labels *labels, hs_labels_group group, size_t l)
+static json_t *layer_json(const hs_sums *labels, hs_labels_group group, size_t l)
 {
     const hs_labels_layer f = hs_labels_layer_read(labels, group, l);
     return json_pack("{so so so so so}", "repeated_share", hs__report_number(f.repeated_share),
@@ -420,7 +299,7 @@ static json_t *layer_json(const hs_labels *labels, hs_labels_group group, size_t
 }
 
 /* Adds the figures of some texts; label and right are null for all labels and both outcomes. */
-static void group_add(json_t *groups, const hs_labels *labels, hs_labels_group group, const json_t *names,
+static void group_add(json_t *groups, const hs_sums *labels, hs_labels_group group, const json_t *names,
                       const hs_corpus_options *o)
 {
     json_t *layers = json_array(), *name = json_array_get(names, group.label);
@@ -432,7 +311,7 @@ static void group_add(json_t *groups, const hs_labels *labels, hs_labels_group g
                                     (json_int_t)hs_labels_group_texts(labels, group), "layers", layers));
 }
 
-static json_t *groups_json(const hs_labels *labels, const json_t *names, const hs_corpus_options *o)
+static json_t *groups_json(const hs_sums *labels, const json_t *names, const hs_corpus_options *o)
 {
     const size_t n_labels = json_array_size(names);
     json_t *groups = json_array();
@@ -444,7 +323,7 @@ static json_t *groups_json(const hs_labels *labels, const json_t *names, const h
     return groups;
 }
 
-static json_t *labels_json(const hs_labels *labels, const json_t *names, const hs_corpus_options *o)
+static json_t *labels_json(const hs_sums *labels, const json_t *names, const hs_corpus_options *o)
 {
     const hs_labels_summary s = hs_labels_summary_read(labels);
     json_t *classes = json_array(), *bins = json_array();
@@ -463,7 +342,8 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     if (counts)
-        json_object_set_new(to, "labels", labels_json(counts, json_object_get(results->names, NAMES), &o));
+        json_object_set_new(to, "labels",
+                            labels_json(counts, json_object_get(results->names, HS__LABEL_NAMES), &o));
 }
 
 /* ---- report.html ---- */
@@ -579,7 +459,6 @@ static void effect_write(const json_t *head, FILE *out)
                 json_number_value(high));
 }
 
-/* A run of an earlier version has no halves; then nothing is shown. */
 static void heads_write(const json_t *classes, FILE *out)
 {
     static const hs__column columns[] = {
@@ -657,13 +536,12 @@ static void summary_write(const json_t *labels, FILE *out)
                 (long long)n_names);
 }
 
-/* Returns true if heads were switched off, in texts of two halves. */
+/* Returns true if heads were switched off. */
 static bool has_effects(const json_t *classes)
 {
     json_int_t n = 0;
     for (size_t i = 0; i < json_array_size(classes); i++)
-        n += json_object_get(json_array_get(classes, i), "held_out") &&
-             count_of(json_array_get(classes, i), "effect_texts");
+        n += count_of(json_array_get(classes, i), "effect_texts");
     return n > 0;
 }
 
@@ -689,26 +567,23 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
 const hs__counter hs__counter_labelled_texts = {
     .name = "labels",
     .settings = settings,
-    .n_settings = sizeof settings / sizeof *settings,
+    .n_settings = HS__N(settings),
     .identify = identify,
-    .measure = measure,
+    .is_active = is_active,
     .configure = configure,
+    .sums = &hs_labels_kind,
+    .is_sound = is_sound,
+    .merge = merge,
+    .measure = measure,
     .begin = begin,
-    .matches = matches,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .worker_bytes = sizeof(worker),
+    .worker_begin = worker_begin,
+    .worker_end = worker_end,
     .record = record,
     .head = head,
     .pass = pass,
-    .gather = gather,
-    .save = save,
-    .load = load,
-    .merge = merge,
-    .destroy = destroy,
     .arrays = arrays,
-    .n_arrays = sizeof arrays / sizeof *arrays,
-    .list = list,
-    .read = read,
+    .n_arrays = HS__N(arrays),
     .write = write,
     .report = report,
     .section = "labels",

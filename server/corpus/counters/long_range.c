@@ -2,11 +2,9 @@
  *
  * A share is that of the pairs which are farther apart than 128, 512 and 2,048 tokens, and all pairs have
  * one, too. The statistics have high pairs and all pairs by distance; those of the same token are counted
- * here. Shorter texts have no such pairs, no counts, and no section. Runs of earlier versions lack the
- * counts; one of them that is resumed goes on without. */
+ * here. Runs of shorter texts have no such pairs, no counts, and no section. */
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
 
@@ -19,100 +17,51 @@
 static const int distances[] = {128, 512, 2048};
 enum { N_DISTANCES = sizeof distances / sizeof *distances };
 
-/* Repeated pairs beyond each distance: of all pairs, then of E of each head [l][h]. */
-typedef hs__sums sums;
+enum { ALL, HIGH };
 
-static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
-{
-    (void)n_thresholds;
-    return (hs__sums_size){.words = N_DISTANCES * (1 + n_layers * n_heads)};
-}
+static const hs_array_row rows[] = {
+    [ALL] = {"all_far_repeated",
+             {{"distance", N_DISTANCES}},
+             "pairs",
+             "pairs of the same token that are more than 128, 512 and 2,048 tokens apart"},
+    [HIGH] = {"far_repeated",
+              {HS_AXIS_LAYER, HS_AXIS_HEAD, {"distance", N_DISTANCES}},
+              "pairs",
+              "of them, high pairs at the main threshold"},
+};
 
-static const hs__sums_kind kind_of_sums = {
-    .member = MEMBER, .what = "the far pairs of the same token", .size = size_of};
+static const hs_sums_kind kind = {
+    .member = MEMBER, .what = "the far pairs of the same token", .rows = rows, .n_rows = HS__N(rows)};
 
 /* Pairs: all, those farther apart than each distance, and of these the repeated ones. */
 typedef struct reach {
     double all, beyond[N_DISTANCES], repeated[N_DISTANCES];
 } reach;
 
-static bool reaches_far(size_t max_tokens)
+static bool is_active(const json_t *identity)
 {
-    return max_tokens > (size_t)distances[0] + 1;
+    return json_integer_value(json_object_get(identity, "max_tokens")) > distances[0] + 1;
 }
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    const uint64_t rows = hs__corpus_maps(job) + job->settings.fields.n_layers;
+    const uint64_t rows_shown = hs__corpus_maps(job) + job->settings.fields.n_layers;
     (void)options;
-    if (!reaches_far(job->settings.fields.max_tokens))
-        return;
-    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
-                     hs_engine_shape(job->engine)->n_heads, size);
-    size->elements += (rows + 1) * N_DISTANCES;
-    size->listed += (rows + 2) * (3 * N_DISTANCES + 3);
-    size->report += rows * 2048;
-    size->report_text += rows * 512;
-}
-
-/* ---- a run ---- */
-
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    return reaches_far(counting->statistics->tokens_max) ? hs__sums_begin(counting, anew, err) : HS_OK;
-}
-
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    (void)states;
-    if (!*counting->counts)
-        return HS_OK;
-    *ret = hs__sums_create_like(*counting->counts, err);
-    return *ret ? HS_OK : HS_NO_MEMORY;
+    size->listed += (rows_shown + 2) * (2 * N_DISTANCES + 3);
+    size->report += rows_shown * 2048;
+    size->report_text += rows_shown * 512;
 }
 
 static void head(void *state, hs__text *text, hs__text_head *head)
 {
-    sums *s = state;
+    const hs__tally *tally = state;
     int64_t all[N_DISTANCES], high[N_DISTANCES];
     const size_t t = hs_corpus_stats_options(head->statistics).threshold_main;
     hs_corpus_batch_far_repeats(head->statistics, text->place, t, distances, N_DISTANCES, all, high);
-    if (head->map == 0)
-        hs__words_add(s->words, all, N_DISTANCES);
-    hs__words_add(s->words + (1 + head->map) * N_DISTANCES, high, N_DISTANCES);
-}
-
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
-{
-    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
-    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
-}
-
-/* ---- arrays ---- */
-
-static const hs__described_array arrays[] = {
-    {"all_far_repeated", "distance", "pairs",
-     "pairs of the same token that are more than 128, 512 and 2,048 tokens apart"},
-    {"far_repeated", "layer head distance", "pairs", "of them, high pairs at the main threshold"},
-};
-
-static size_t list(const void *counts, hs_corpus_array *ret)
-{
-    const sums *s = counts;
-    ret[0] = (hs_corpus_array){
-        .name = arrays[0].name, .n_axes = 1, .axes = {N_DISTANCES}, .n_elements = N_DISTANCES};
-    ret[1] = (hs_corpus_array){.name = arrays[1].name,
-                               .n_axes = 3,
-                               .axes = {s->n_layers, s->n_heads, N_DISTANCES},
-                               .n_elements = s->n_layers * s->n_heads * N_DISTANCES,
-                               .field = 1};
-    return HS__N(arrays);
-}
-
-static void read(const void *counts, const hs_corpus_array *array, size_t first, size_t n, void *ret)
-{
-    const sums *s = counts;
-    memcpy(ret, s->words + array->field * N_DISTANCES + first, n * sizeof *s->words);
+    for (size_t k = 0; k < N_DISTANCES; k++) {
+        hs_sums_at(tally->sums, ALL)[k] += head->map == 0 ? all[k] : 0;
+        hs_sums_at(tally->sums, HIGH)[head->map * N_DISTANCES + k] += high[k];
+    }
 }
 
 /* ---- report.json ---- */
@@ -138,22 +87,19 @@ static json_t *shares_json(double all, const double *pairs, size_t n)
     return list;
 }
 
-/* Appends a row of a layer or head; counts: or NULL. */
-static void row_append(json_t *rows, json_t *row, const sums *counts, const reach *r, size_t n,
-                       double distance)
+/* Appends a row of a layer or head. */
+static void row_append(json_t *rows_shown, json_t *row, const reach *r, size_t n, double distance)
 {
     json_object_set_new(row, "shares", shares_json(r->all, r->beyond, n));
-    if (counts)
-        json_object_set_new(row, "repeated", shares_json(r->all, r->repeated, n));
+    json_object_set_new(row, "repeated", shares_json(r->all, r->repeated, n));
     json_object_set_new(row, "attention_distance", hs__report_number(distance));
-    json_array_append_new(rows, row);
+    json_array_append_new(rows_shown, row);
 }
 
-/* Adds the repeated pairs of list number `list` of the counts, which may be NULL. */
-static void repeated_add(const sums *counts, size_t list, reach *to)
+static void repeated_add(const int64_t *pairs, reach *to)
 {
-    for (size_t k = 0; counts && k < N_DISTANCES; k++)
-        to->repeated[k] += (double)counts->words[list * N_DISTANCES + k];
+    for (size_t k = 0; k < N_DISTANCES; k++)
+        to->repeated[k] += (double)pairs[k];
 }
 
 /* The source of the rows. */
@@ -161,9 +107,9 @@ typedef struct source {
     const hs_corpus_stats *stats;
     hs_corpus_options options;
     hs_corpus_array all, pairs;
-    const sums *counts; /* or NULL */
-    size_t n;           /* distances that texts have pairs beyond */
-    int64_t *scratch;   /* [tokens_max] */
+    const hs_sums *counts;
+    size_t n;         /* distances that texts have pairs beyond */
+    int64_t *scratch; /* [tokens_max] */
 } source;
 
 /* Adds the rows of a layer and its heads. */
@@ -177,9 +123,9 @@ static void layer_add(const source *from, size_t l, json_t *layers, json_t *head
         const size_t map = l * o->n_heads + h, list = o->threshold_main * o->n_layers * o->n_heads + map;
         const double distance = (double)hs_corpus_profile_read(from->stats, l, h).mean_distance;
         reach_add(from->stats, &from->pairs, list, o->tokens_max, from->scratch, &r);
-        repeated_add(from->counts, 1 + map, &r);
-        row_append(heads, json_pack("{s:i,s:i}", "layer", (int)o->layers[l], "head", (int)h), from->counts,
-                   &r, from->n, distance);
+        repeated_add(hs_sums_at(from->counts, HIGH) + map * N_DISTANCES, &r);
+        row_append(heads, json_pack("{s:i,s:i}", "layer", (int)o->layers[l], "head", (int)h), &r, from->n,
+                   distance);
         whole.all += r.all;
         for (size_t k = 0; k < N_DISTANCES; k++) {
             whole.beyond[k] += r.beyond[k];
@@ -187,8 +133,7 @@ static void layer_add(const source *from, size_t l, json_t *layers, json_t *head
         }
         attended += distance / (double)o->n_heads;
     }
-    row_append(layers, json_pack("{s:i}", "layer", (int)o->layers[l]), from->counts, &whole, from->n,
-               attended);
+    row_append(layers, json_pack("{s:i}", "layer", (int)o->layers[l]), &whole, from->n, attended);
 }
 
 static void report(const hs__corpus_results *results, void *counts, json_t *to)
@@ -199,6 +144,8 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
                    .scratch = NULL};
     reach chance = {0};
     size_t n = 0;
+    if (!counts)
+        return;
     from.scratch = hs_json_memory(from.options.tokens_max, sizeof *from.scratch);
     if (!from.scratch || !hs_corpus_array_find(from.stats, "all_distance", &from.all) ||
         !hs_corpus_array_find(from.stats, "distance", &from.pairs)) {
@@ -206,7 +153,7 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
         return;
     }
     reach_add(from.stats, &from.all, 0, from.options.tokens_max, from.scratch, &chance);
-    repeated_add(counts, 0, &chance);
+    repeated_add(hs_sums_at(counts, ALL), &chance);
     while (n < N_DISTANCES && chance.beyond[n] > 0)
         n++;
     from.n = n;
@@ -216,11 +163,10 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
             json_array_append_new(beyond, json_integer(distances[k]));
         for (size_t l = 0; l < from.options.n_layers; l++)
             layer_add(&from, l, layers, heads);
-        json_t *made = json_pack("{s:o,s:o,s:o,s:o}", "distances", beyond, "chance",
-                                 shares_json(chance.all, chance.beyond, n), "layers", layers, "heads", heads);
-        if (counts)
-            json_object_set_new(made, "chance_repeated", shares_json(chance.all, chance.repeated, n));
-        json_object_set_new(to, MEMBER, made);
+        json_object_set_new(to, MEMBER,
+                            json_pack("{s:o,s:o,s:o,s:o,s:o}", "distances", beyond, "chance",
+                                      shares_json(chance.all, chance.beyond, n), "layers", layers, "heads",
+                                      heads, "chance_repeated", shares_json(chance.all, chance.repeated, n)));
     }
     free(from.scratch);
 }
@@ -276,7 +222,8 @@ static void row_write(const json_t *reaches, const table *t, const json_t *row, 
 
 static void table_write(const json_t *reaches, const table *t, FILE *out)
 {
-    const json_t *beyond = json_object_get(reaches, "distances"), *rows = json_object_get(reaches, "layers");
+    const json_t *beyond = json_object_get(reaches, "distances"),
+                 *layers = json_object_get(reaches, "layers");
     hs__column columns[2 + 3 * N_DISTANCES] = {{"Layer", NULL, NULL}, {"Attention, tokens", NULL, NULL}};
     char titles[N_DISTANCES][32];
     size_t n = 2;
@@ -288,8 +235,8 @@ static void table_write(const json_t *reaches, const table *t, FILE *out)
         columns[n++].title = t->best;
     }
     hs__table_begin(out, columns, n);
-    for (size_t l = 0; l < json_array_size(rows); l++)
-        row_write(reaches, t, json_array_get(rows, l), out);
+    for (size_t l = 0; l < json_array_size(layers); l++)
+        row_write(reaches, t, json_array_get(layers, l), out);
     hs__table_end(out);
 }
 
@@ -319,22 +266,10 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
 
 const hs__counter hs__counter_long_range = {
     .name = "long range",
-    .sums = &kind_of_sums,
+    .is_active = is_active,
+    .sums = &kind,
     .measure = measure,
-    .begin = begin,
-    .matches = hs__sums_match,
-    .worker_create = worker_create,
-    .worker_destroy = hs__sums_destroy,
     .head = head,
-    .gather = hs__sums_gather,
-    .save = hs__sums_save,
-    .load = load,
-    .merge = hs__sums_merge,
-    .destroy = hs__sums_destroy,
-    .arrays = arrays,
-    .n_arrays = HS__N(arrays),
-    .list = list,
-    .read = read,
     .report = report,
     .section = MEMBER,
     .title = "Long range",

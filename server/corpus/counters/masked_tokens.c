@@ -67,6 +67,11 @@ static bool masks(const options *o)
     return o && o->share > 0;
 }
 
+static bool is_active(const json_t *identity)
+{
+    return json_object_get(identity, "masked_share");
+}
+
 static void identify(const void *data, const hs__corpus_settings *all, json_t *identity)
 {
     const options *o = data;
@@ -87,8 +92,7 @@ static void configure(const void *data, const hs__corpus_settings *all, hs_corpu
 /* ---- a worker ---- */
 
 typedef struct worker {
-    const hs__corpus_job *job;
-    const options *options;
+    hs__tally tally;
     int32_t *ids;      /* [HS_CORPUS_BATCH][max_tokens] */
     size_t *positions; /* [max_tokens] */
     float *states;     /* of some positions, then their logits */
@@ -105,35 +109,33 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
     const hs_shape *shape = hs_engine_shape(job->engine);
     const size_t T = job->settings.fields.max_tokens;
     const size_t captures = HS_CORPUS_BATCH * T * shape->hidden * sizeof(float);
-    if (masks(data))
-        size->worker += HS_CORPUS_BATCH * T * sizeof(int32_t) + T * sizeof(size_t) + captures +
-                        states_floats(job) * sizeof(float);
+    (void)data;
+    size->worker += HS_CORPUS_BATCH * T * sizeof(int32_t) + T * sizeof(size_t) + captures +
+                    states_floats(job) * sizeof(float);
 }
 
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+static hs_status worker_begin(void *state, void *const *states, hs_error *err)
 {
-    const size_t T = counting->job->settings.fields.max_tokens;
+    worker *w = state;
+    const size_t T = w->tally.counting->job->settings.fields.max_tokens;
     (void)states;
-    if (!masks(counting->options))
-        return HS_OK;
-    worker *w = *ret = calloc(1, sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    w->job = counting->job;
-    w->options = counting->options;
     w->ids = malloc(HS_CORPUS_BATCH * T * sizeof *w->ids);
     w->positions = malloc(T * sizeof *w->positions);
-    w->states = malloc(states_floats(w->job) * sizeof *w->states);
+    w->states = malloc(states_floats(w->tally.counting->job) * sizeof *w->states);
     return w->ids && w->positions && w->states ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
     free(w->ids);
     free(w->positions);
     free(w->states);
-    free(w);
+}
+
+static const options *options_of(const worker *w)
+{
+    return w->tally.counting->options;
 }
 
 /* ---- the masks ---- */
@@ -148,14 +150,14 @@ static double chance_of(uint64_t seed, uint64_t number, uint64_t position)
 
 static bool is_masked(const worker *w, const hs__text *text, size_t i)
 {
-    return !text->encoding.special[i] && text->encoding.ids[i] != w->options->mask_id &&
-           chance_of(w->options->seed, hs__text_number(text), i) < (double)w->options->share;
+    return !text->encoding.special[i] && text->encoding.ids[i] != options_of(w)->mask_id &&
+           chance_of(options_of(w)->seed, hs__text_number(text), i) < (double)options_of(w)->share;
 }
 
 static void mask(const worker *w, const hs__text *text, int32_t *ret_ids)
 {
     for (size_t i = 0; i < text->encoding.n_tokens; i++)
-        ret_ids[i] = is_masked(w, text, i) ? w->options->mask_id : text->encoding.ids[i];
+        ret_ids[i] = is_masked(w, text, i) ? options_of(w)->mask_id : text->encoding.ids[i];
 }
 
 /* ---- the predictions ---- */
@@ -168,12 +170,12 @@ typedef struct tally {
 static hs_status predict(const worker *w, const hs_capture *capture, const hs__text *text,
                          const size_t *positions, size_t n, tally *sums, hs_error *err)
 {
-    const size_t H = capture->hidden, V = hs_engine_shape(w->job->engine)->vocab_size;
+    const size_t H = capture->hidden, V = hs_engine_shape(w->tally.counting->job->engine)->vocab_size;
     float *logits = w->states + TOGETHER * H;
     for (size_t i = 0; i < n; i++)
         memcpy(w->states + i * H, hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0) + positions[i] * H,
                H * sizeof *logits);
-    const hs_status st = hs_engine_predict(w->job->engine, w->states, n, 0, 1, logits, err);
+    const hs_status st = hs_engine_predict(w->tally.counting->job->engine, w->states, n, 0, 1, logits, err);
     for (size_t i = 0; i < n && !st; i++) {
         hs_prediction prediction;
         hs_prediction_read(logits + i * V, V, text->encoding.ids[positions[i]], 1, &prediction);
@@ -204,12 +206,12 @@ static hs_status text_count(const worker *w, const hs_capture *capture, const hs
 static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 {
     const worker *w = state;
-    const hs_engine *engine = w->job->engine;
+    const hs_engine *engine = w->tally.counting->job->engine;
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     hs_sequence masked[HS_CORPUS_BATCH] = {0};
     hs_status st = HS_OK;
     for (size_t k = 0; k < p->n && !st; k++) {
-        int32_t *ids = w->ids + k * w->job->settings.fields.max_tokens;
+        int32_t *ids = w->ids + k * w->tally.counting->job->settings.fields.max_tokens;
         mask(w, &p->texts[k], ids);
         masked[k] = p->sequences[k];
         masked[k].ids = ids;
@@ -227,12 +229,6 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 }
 
 /* ---- the report ---- */
-
-static const hs__described_array arrays[] = {
-    {"masked_tokens", "", "tokens", "masked tokens"},
-    {"masked_right", "", "tokens", "masked tokens that the model found"},
-    {"masked_loss_sum", "", "nats", "-ln p of masked tokens, summed"},
-};
 
 static void report(const hs__corpus_results *results, void *counts, json_t *to)
 {
@@ -261,16 +257,16 @@ static void header(const json_t *report, FILE *out)
 const hs__counter hs__counter_masked_tokens = {
     .name = "masked tokens",
     .settings = settings,
-    .n_settings = sizeof settings / sizeof *settings,
+    .n_settings = HS__N(settings),
     .options_bytes = sizeof(options),
     .identify = identify,
-    .measure = measure,
+    .is_active = is_active,
     .configure = configure,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .measure = measure,
+    .worker_bytes = sizeof(worker),
+    .worker_begin = worker_begin,
+    .worker_end = worker_end,
     .pass = pass,
-    .arrays = arrays,
-    .n_arrays = sizeof arrays / sizeof *arrays,
     .report = report,
     .header = header,
 };

@@ -3,7 +3,7 @@
  * The text is the first of the examples. A run analyses it at its end: one pass that keeps the maps of three
  * layers. Its member of report.json is {number, tokens, maps: [{kind, layer, head, values}], high: [tokens],
  * heads: [{head, pairs: [[i, j, N]]}]}. head is null for all heads of a layer. source_tokens are those that
- * cross heads attend to; high has numbers of these then. Runs of earlier versions lack the member. */
+ * cross heads attend to; high has numbers of these then. */
 #include "server/corpus/counters/examples.h"
 
 #include "api/api.h"

@@ -332,8 +332,6 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
     pairs_file *pairs = counting->shared;
     const bool countable = json_is_integer(json_object_get(counting->results->identity, "input_bytes"));
     (void)anew;
-    if (!pairs)
-        return HS_OK;
     const hs_status st = countable ? records_count(counting->job, &pairs->n_records, err) : HS_OK;
     if (!st && !pairs->stream)
         return database_open(&pairs->database, hs__new_file_path(pairs->file), counting->job->model, err);
@@ -432,8 +430,7 @@ static hs_status expect(hs__counting *counting, uint64_t n_seen, hs_error *err)
 /* ---- a worker's rows ---- */
 
 typedef struct worker {
-    pairs_file *pairs;
-    const hs_corpus_options *statistics;
+    hs__tally tally;
     uint64_t block;
     size_t n, n_rows;
     bool failed; /* rows could not be written */
@@ -441,32 +438,23 @@ typedef struct worker {
     _Alignas(pair_row) char bytes[ROWS_BYTES + ROW_BYTES]; /* CSV, or pair_row */
 } worker;
 
+static pairs_file *pairs_of(const worker *w)
+{
+    return w->tally.counting->shared;
+}
+
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     (void)options;
     if (!job->pairs)
         return;
     size->shared += DATABASE_BYTES + hs_engine_shape(job->engine)->vocab_size;
-    size->worker += ROWS_BYTES + ROW_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair);
-}
-
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    (void)states;
-    if (!counting->shared)
-        return HS_OK;
-    worker *w = *ret = malloc(sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    w->pairs = counting->shared;
-    w->statistics = counting->statistics;
-    return HS_OK;
 }
 
 /* Waits for the block's turn. False: there will be none. */
 static bool turn_wait(worker *w)
 {
-    pairs_file *pairs = w->pairs;
+    pairs_file *pairs = pairs_of(w);
     pthread_mutex_lock(&pairs->lock);
     while (pairs->turn != w->block && !pairs->given_up)
         pthread_cond_wait(&pairs->changed, &pairs->lock);
@@ -481,8 +469,8 @@ static bool rows_flush(worker *w)
     w->n = w->n_rows = 0;
     if (!turn_wait(w))
         return false;
-    w->pairs->n_rows += n_rows;
-    return bytes_write(w->pairs, w->bytes, n);
+    pairs_of(w)->n_rows += n_rows;
+    return bytes_write(pairs_of(w), w->bytes, n);
 }
 
 static void block(void *state, uint64_t number)
@@ -497,7 +485,7 @@ static void block(void *state, uint64_t number)
 static hs_status block_end(void *state, hs_error *err)
 {
     worker *w = state;
-    pairs_file *pairs = w->pairs;
+    pairs_file *pairs = pairs_of(w);
     if (w->failed || !rows_flush(w))
         return write_failed(pairs, err);
     pthread_mutex_lock(&pairs->lock);
@@ -535,7 +523,7 @@ static char *number_print(char *to, uint64_t number, char then)
 
 static void row_print(worker *w, const source *s, size_t i, size_t j, float value, float normalized)
 {
-    const bool safe = w->pairs->options->csv_safe;
+    const bool safe = pairs_of(w)->options->csv_safe;
     char *to = w->bytes + w->n;
     to = number_print(to, s->text, ',');
     to = text_print(to, s->file, safe);
@@ -577,11 +565,11 @@ static void row_keep(worker *w, const source *s, size_t i, size_t j, float value
 static bool row_add(worker *w, const source *s, size_t i, size_t j, float maximum)
 {
     const float value = s->similarity[i * s->n_tokens + j];
-    if (!filter_draws(&w->pairs->options->filter, s->text, s->layer, s->head, i, j))
+    if (!filter_draws(&pairs_of(w)->options->filter, s->text, s->layer, s->head, i, j))
         return true;
     if (w->n > ROWS_BYTES && !rows_flush(w))
         return false;
-    (w->pairs->stream ? row_print : row_keep)(w, s, i, j, value, value / maximum);
+    (pairs_of(w)->stream ? row_print : row_keep)(w, s, i, j, value, value / maximum);
     w->n_rows++;
     return true;
 }
@@ -589,7 +577,7 @@ static bool row_add(worker *w, const source *s, size_t i, size_t j, float maximu
 /* Finds the strongest pairs, then adds them, the strongest first. */
 static bool strongest_add(worker *w, const source *s, float maximum, float least)
 {
-    const size_t n = s->n_tokens, n_most = w->pairs->options->filter.strongest;
+    const size_t n = s->n_tokens, n_most = pairs_of(w)->options->filter.strongest;
     size_t n_found = 0;
     bool ok = true;
     for (size_t i = 0; i < n; i++)
@@ -607,9 +595,10 @@ static bool strongest_add(worker *w, const source *s, float maximum, float least
 /* Adds the rows of a map. False: they cannot be written. */
 static bool map_add(worker *w, const source *s)
 {
-    const hs__pairs_filter *filter = &w->pairs->options->filter;
+    const hs__pairs_filter *filter = &pairs_of(w)->options->filter;
     const size_t n = s->n_tokens;
-    const float main_threshold = w->statistics->thresholds[w->statistics->threshold_main];
+    const float main_threshold =
+        w->tally.counting->statistics->thresholds[w->tally.counting->statistics->threshold_main];
     const float least = filter->least > 0 ? filter->least : main_threshold;
     const float maximum = hs_similarity_max(s->similarity, n, NULL);
     if (!(maximum > 0 && maximum < INFINITY) || !filter_has_head(filter, s->layer, s->head))
@@ -626,11 +615,11 @@ static bool map_add(worker *w, const source *s)
 static void head(void *state, hs__text *t, hs__text_head *h)
 {
     worker *w = state;
-    const hs__corpus_job *job = w->pairs->job;
+    const hs__corpus_job *job = pairs_of(w)->job;
     const source s = {.file = hs__corpus_input_name(job, t->record.file),
                       .text = hs__text_number(t),
                       .line = t->record.line,
-                      .layer = w->statistics->layers[h->l],
+                      .layer = w->tally.counting->statistics->layers[h->l],
                       .head = (uint16_t)h->h,
                       .tokenizer = hs_model_tokenizer(job->model),
                       .ids = t->encoding.ids + t->first,
@@ -649,8 +638,7 @@ const hs__counter hs__counter_pairs_file = {
     .interrupt = interrupt,
     .finish = finish,
     .end = end,
-    .worker_create = worker_create,
-    .worker_destroy = free,
+    .worker_bytes = sizeof(worker),
     .block = block,
     .block_end = block_end,
     .head = head,

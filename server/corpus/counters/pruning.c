@@ -60,16 +60,16 @@ static const hs__setting_row settings[] = {
      .default_json = "0.0"},
 };
 
-static bool is_active(const options *o)
+static bool is_active(const json_t *identity)
 {
-    return o && o->share > 0;
+    return json_object_get(identity, "pruning_share");
 }
 
 static void identify(const void *data, const hs__corpus_settings *all, json_t *identity)
 {
     const options *o = data;
     (void)all;
-    if (is_active(o))
+    if (o && o->share > 0)
         json_object_set_new(identity, "pruning_share", json_real(hs__report_decimal(o->share)));
 }
 
@@ -83,8 +83,7 @@ static hs__pruning_measure measure_of(const hs__corpus_job *job)
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
     const uint64_t T = job->settings.fields.max_tokens, words = hs__pruning_words(hs__corpus_maps(job));
-    if (!is_active(data))
-        return;
+    (void)data;
     size->shared += hs__pruning_bytes(job) + TEXTS_MAX * T * 32 + words * sizeof(int64_t);
     size->saved += 3 * TEXTS_MAX * T;
     size->saved_words += words;
@@ -145,7 +144,7 @@ static counts *counts_create(size_t n_layers, size_t n_heads, hs__pruning_measur
 static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 {
     const hs__corpus_job *job = counting->job;
-    if (!is_active(counting->options) || !anew)
+    if (!anew)
         return HS_OK;
     *counting->counts = counts_create(job->settings.fields.n_layers, hs_engine_shape(job->engine)->n_heads,
                                       measure_of(job), err);
@@ -159,7 +158,7 @@ static bool matches(const hs__counting *counting)
     bool same = c && c->measure == measure_of(counting->job);
     for (size_t i = 0; same && i < c->n_texts; i++)
         same = c->measure != HS__PRUNING_CLASS || c->texts[i].label < n_classes;
-    return same || !is_active(counting->options);
+    return same || !is_active(counting->results->identity);
 }
 
 /* ---- the texts that are kept ---- */
@@ -246,29 +245,12 @@ static hs_status text_add(counts *c, const options *o, const hs__text *t, hs_err
     return st;
 }
 
-typedef struct worker {
-    counts *counts;
-    const options *options;
-} worker;
-
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    (void)states;
-    if (!is_active(counting->options))
-        return HS_OK;
-    worker *w = *ret = calloc(1, sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    *w = (worker){*counting->counts, counting->options};
-    return HS_OK;
-}
-
 static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 {
-    const worker *w = state;
+    const hs__tally *tally = state;
     hs_status st = HS_OK;
     for (size_t k = 0; k < p->n && !st; k++)
-        st = text_add(w->counts, w->options, &p->texts[k], err);
+        st = text_add(*tally->counting->counts, tally->counting->options, &p->texts[k], err);
     return st;
 }
 
@@ -292,22 +274,22 @@ static void *passes_main(void *data)
     return NULL;
 }
 
-/* Reads the signal-to-noise ratios of the run; zeros if a run of an earlier version lacks them. */
+/* Reads the signal-to-noise ratios of the run. */
 static void snr_read(const hs__corpus_results *results, double *ret)
 {
     const void *from = results->counts[HS__NUMBER_OF_signal_noise];
     hs_corpus_array arrays[HS__COUNTER_ARRAYS_MAX];
-    const size_t n = from ? hs__counter_signal_noise.list(from, arrays) : 0;
+    const size_t n = hs__counter_arrays(&hs__counter_signal_noise, from, arrays);
     for (size_t k = 0; k < n; k++)
         if (strcmp(arrays[k].name, "snr") == 0)
-            hs__counter_signal_noise.read(from, &arrays[k], 0, arrays[k].n_elements, ret);
+            hs__counter_array_read(&hs__counter_signal_noise, from, &arrays[k], 0, arrays[k].n_elements, ret);
 }
 
 static hs_status complete(hs__counting *counting, hs_workspace *ws, hs_error *err)
 {
     counts *c = *counting->counts;
     pthread_t thread;
-    if (!is_active(counting->options) || c->n_texts < 2)
+    if (!c || c->n_texts < 2)
         return HS_OK;
     double *snr = calloc(c->curve.n_maps, sizeof *snr);
     if (!snr)
@@ -413,8 +395,6 @@ static hs_status load(const hs__corpus_results *results, const json_t *checkpoin
     const json_t *saved = json_object_get(checkpoint, MEMBER);
     json_int_t kind;
     json_t *texts, *words;
-    if (!json_object_get(results->identity, "pruning_share"))
-        return HS_OK;
     if (json_unpack((json_t *)saved, "{sI so so}", "measure", &kind, "texts", &texts, "words", &words) ||
         kind < 0 || kind >= HS__PRUNING_MEASURES || json_array_size(texts) > TEXTS_MAX)
         return hs_fail(err, HS_INVALID, "the saved pruning curve is damaged");
@@ -436,8 +416,8 @@ static hs_status merge(hs__corpus_results *results, void **data, const hs__corpu
 {
     const counts *into = *data, *other = *from_data;
     (void)results, (void)from, (void)from_dir, (void)err;
-    if (into && other)
-        hs__words_add(into->curve.words, other->curve.words, hs__pruning_words(into->curve.n_maps));
+    for (size_t i = 0; into && other && i < hs__pruning_words(into->curve.n_maps); i++)
+        into->curve.words[i] = (int64_t)((uint64_t)into->curve.words[i] + (uint64_t)other->curve.words[i]);
     return HS_OK;
 }
 
@@ -445,38 +425,46 @@ static hs_status merge(hs__corpus_results *results, void **data, const hs__corpu
 
 enum { ARRAY_HEADS, ARRAY_LOSS, ARRAY_RIGHT, ARRAY_RANK };
 
-static const hs__described_array arrays[] = {
-    [ARRAY_HEADS] = {"pruning_heads", "point", "heads", "heads that are switched off at each point"},
+/* The length of points, after those of all counters. */
+enum { POINTS = HS_LENGTHS };
+
+#define POINT                                                                                                \
+    {                                                                                                        \
+        "point", 0, POINTS                                                                                   \
+    }
+#define RANKING                                                                                              \
+    {                                                                                                        \
+        "ranking", HS__PRUNING_RANKINGS                                                                      \
+    }
+#define KIND                                                                                                 \
+    {                                                                                                        \
+        "kind", HS__PRUNING_KINDS                                                                            \
+    }
+
+static const hs_array_row arrays[] = {
+    [ARRAY_HEADS] = {"pruning_heads", {POINT}, "heads", "heads that are switched off at each point"},
     [ARRAY_LOSS] =
-        {"pruning_loss_sum", "ranking kind point", "nats",
+        {"pruning_loss_sum",
+         {RANKING, KIND, POINT},
+         "nats",
          "-ln p, summed over the predictions; rankings snr, effect, entropy, norm, random (three); "
-         "kinds zero, mean"},
-    [ARRAY_RIGHT] = {"pruning_right", "ranking kind point", "predictions", "predictions that are right"},
-    [ARRAY_RANK] = {"pruning_rank", "ranking layer head", "rank",
+         "kinds zero, mean",
+         HS_REAL},
+    [ARRAY_RIGHT] = {"pruning_right", {RANKING, KIND, POINT}, "predictions", "predictions that are right"},
+    [ARRAY_RANK] = {"pruning_rank",
+                    {RANKING, HS_AXIS_LAYER, HS_AXIS_HEAD},
+                    "rank",
                     "place of a head in the order in which they go, from 0; summed over shards"},
 };
 
 static size_t list(const void *data, hs_corpus_array *ret)
 {
     const counts *c = data;
-    const size_t R = HS__PRUNING_RANKINGS, P = c->curve.n_points;
-    const hs_corpus_array shapes[] = {
-        [ARRAY_HEADS] = {.n_axes = 1, .axes = {P}},
-        [ARRAY_LOSS] = {.n_axes = 3, .axes = {R, HS__PRUNING_KINDS, P}, .is_float = true},
-        [ARRAY_RIGHT] = {.n_axes = 3, .axes = {R, HS__PRUNING_KINDS, P}},
-        [ARRAY_RANK] = {.n_axes = 3, .axes = {R, c->n_layers, c->n_heads}},
-    };
-    if (!*hs__pruning_texts(&c->curve))
-        return 0;
-    for (size_t f = 0; f < HS__N(arrays); f++) {
-        ret[f] = shapes[f];
-        ret[f].name = arrays[f].name;
-        ret[f].field = f;
-        ret[f].n_elements = 1;
-        for (size_t k = 0; k < ret[f].n_axes; k++)
-            ret[f].n_elements *= ret[f].axes[k];
-    }
-    return HS__N(arrays);
+    const size_t lengths[] = {
+        [HS_LAYERS] = c->n_layers, [HS_HEADS] = c->n_heads, [POINTS] = c->curve.n_points};
+    for (size_t k = 0; k < HS__N(arrays); k++)
+        ret[k] = hs_array_of(arrays, k, lengths);
+    return *hs__pruning_texts(&c->curve) ? HS__N(arrays) : 0;
 }
 
 static const int64_t *point_at(const counts *c, size_t i)
@@ -491,7 +479,7 @@ static void read(const void *data, const hs_corpus_array *array, size_t first, s
     for (size_t k = 0; k < n; k++) {
         const size_t i = first + k;
         if (array->field == ARRAY_LOSS)
-            ((double *)ret)[k] = hs__real_at(point_at(c, i));
+            ((double *)ret)[k] = hs_real_at(point_at(c, i));
         else
             ((int64_t *)ret)[k] =
                 array->field == ARRAY_HEADS ? (int64_t)c->curve.points[i]
@@ -509,7 +497,7 @@ static double loss_at(const counts *c, size_t ranking, size_t kind, size_t point
     const size_t n = ranking < HS__PRUNING_RANDOM ? 1 : HS__PRUNING_RANKINGS - HS__PRUNING_RANDOM;
     double sum = 0;
     for (size_t r = ranking; r < ranking + n; r++)
-        sum += hs__real_at(hs__pruning_point(&c->curve, r, kind, point));
+        sum += hs_real_at(hs__pruning_point(&c->curve, r, kind, point));
     return sum / (double)n / (double)*hs__pruning_predictions(&c->curve);
 }
 
@@ -695,17 +683,17 @@ const hs__counter hs__counter_pruning = {
     .n_settings = HS__N(settings),
     .options_bytes = sizeof(options),
     .identify = identify,
-    .measure = measure,
-    .begin = begin,
-    .matches = matches,
-    .worker_create = worker_create,
-    .worker_destroy = free,
-    .pass = pass,
-    .complete = complete,
+    .is_active = is_active,
     .save = save,
     .load = load,
-    .merge = merge,
+    .matches = matches,
     .destroy = destroy,
+    .merge = merge,
+    .measure = measure,
+    .begin = begin,
+    .worker_bytes = sizeof(hs__tally),
+    .pass = pass,
+    .complete = complete,
     .arrays = arrays,
     .n_arrays = HS__N(arrays),
     .list = list,

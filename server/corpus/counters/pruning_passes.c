@@ -2,8 +2,8 @@
 #include "server/corpus/counters/pruning_passes.h"
 
 #include "engine/analysis/predictions.h"
+#include "engine/statistics/sums.h"
 #include "model/base/bytes.h"
-#include "server/corpus/counters/words.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -348,7 +348,7 @@ static void point_add(const hs__pruning_curve *curve, size_t ranking, size_t kin
                       const tally *sums)
 {
     int64_t *words = hs__pruning_point(curve, ranking, kind, point);
-    hs__real_add(words, sums->loss);
+    hs_real_add(words, sums->loss);
     words[2] += sums->n_right;
 }
 

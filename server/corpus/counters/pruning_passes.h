@@ -51,7 +51,7 @@ static inline size_t hs__pruning_points(size_t n_maps, size_t ret_points[HS__PRU
 }
 
 /* Sums that add up over shards: the number of texts, and of predictions; a point's loss (two words, as
- * hs__real_add has them) and right predictions; the rank of each head. */
+ * hs_real_add has them) and right predictions; the rank of each head. */
 typedef struct hs__pruning_curve {
     size_t n_maps, n_points;
     size_t points[HS__PRUNING_POINTS_MAX];

@@ -68,6 +68,11 @@ static void identify(const void *data, const hs__corpus_settings *all, json_t *i
         json_object_set_new(identity, "search_texts", json_integer((json_int_t)o->n_texts));
 }
 
+static bool is_active(const json_t *identity)
+{
+    return json_object_get(identity, "examples") || json_object_get(identity, "search_texts");
+}
+
 /* Returns the options of the database; n_texts and n_examples are 0 if the run has none. */
 static hs__text_index_options index_options(const hs__corpus_job *job, const options *o)
 {
@@ -126,8 +131,6 @@ static size_t records_bytes(const hs__text_index_options *o, size_t n)
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
     const hs__text_index_options index = index_options(job, data);
-    if (!index.n_texts && !index.n_examples)
-        return;
     size->worker += records_bytes(&index, hs__corpus_together(job));
     size->shared += hs__text_index_memory(&index);
     size->disk += hs__text_index_disk(&index);
@@ -140,8 +143,6 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 {
     const hs__text_index_options index = index_options(counting->job, counting->options);
     hs__text_index *opened = NULL;
-    if (!index.n_texts && !index.n_examples)
-        return HS_OK;
     const hs_status st = hs__text_index_open(counting->job->dir, anew, &index, &opened, err);
     counting->shared = opened;
     return st;
@@ -160,35 +161,26 @@ static void end(hs__counting *counting)
 /* ---- a worker ---- */
 
 typedef struct worker {
-    const hs__corpus_job *job;
-    const options *options;
-    hs__text_index *index;
+    hs__tally tally;
     text_record *records; /* [n_together] */
     size_t n_together;
 } worker;
 
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+static hs_status worker_begin(void *state, void *const *states, hs_error *err)
 {
+    worker *w = state;
+    const hs__counting *counting = w->tally.counting;
     const hs__text_index_options index = index_options(counting->job, counting->options);
     (void)states;
-    if (!counting->shared)
-        return HS_OK;
-    worker *w = *ret = calloc(1, sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    *w = (worker){.job = counting->job,
-                  .options = counting->options,
-                  .index = counting->shared,
-                  .n_together = hs__corpus_together(counting->job)};
+    w->n_together = hs__corpus_together(counting->job);
     w->records = records_create(&index, w->n_together);
     return w->records ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
     records_destroy(w->records, w->n_together);
-    free(w);
 }
 
 /* ---- figures ---- */
@@ -246,7 +238,7 @@ static uint8_t pairs_take(const hs__text *t, const hs__text_head *head, bool sim
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     const worker *w = state;
-    const bool crosses = hs__corpus_crosses(w->job);
+    const bool crosses = hs__corpus_crosses(w->tally.counting->job);
     const text_record *record = &w->records[t->place];
     if (record->figures)
         figures_take(t, head, crosses, record->figures + head->map * HS__TOP_FIGURES);
@@ -287,14 +279,15 @@ static hs__token_label *token_labels_make(const hs__sentence *sentence, const in
 static hs_status text(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
-    t->searched = hs__text_index_wants(w->index, hs__text_number(t));
+    t->searched = hs__text_index_wants(w->tally.counting->shared, hs__text_number(t));
     if (t->has_words) {
         t->labels = token_labels_make(&t->sentence, t->words.words, t->words.n_tokens);
         if (!t->labels)
             return hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
     }
-    return t->searched || w->options->n_examples
-               ? hs__text_reach(t, hs_tokenizer_cuts_left(hs_model_tokenizer(w->job->model)), err)
+    return t->searched || ((const options *)w->tally.counting->options)->n_examples
+               ? hs__text_reach(t, hs_tokenizer_cuts_left(hs_model_tokenizer(w->tally.counting->job->model)),
+                                err)
                : HS_OK;
 }
 
@@ -310,11 +303,12 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < p->n; k++) {
         const hs__text *t = &p->texts[k];
-        const bool decodes = w->job->encoder; /* the tokens are those of the target */
+        const bool decodes = w->tally.counting->job->encoder; /* the tokens are those of the target */
         const hs_text body = decodes ? t->reached_pair : t->reached;
         const hs__indexed_text indexed = {.number = hs__text_number(t),
                                           .line = t->record.line,
-                                          .file = hs__corpus_input_name(w->job, t->record.file),
+                                          .file =
+                                              hs__corpus_input_name(w->tally.counting->job, t->record.file),
                                           .body = body.bytes ? body : (hs_text){"", 0},
                                           .n_before = decodes ? t->reached_pair_first : t->reached_first,
                                           .pair = decodes ? (hs_text){0} : t->reached_pair,
@@ -324,7 +318,7 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
                                           .first = t->first,
                                           .labels = t->labels,
                                           .n_labels = t->labels ? t->end - t->first : 0};
-        st = hs__text_index_add(w->index, &indexed, w->records[k].figures,
+        st = hs__text_index_add(w->tally.counting->shared, &indexed, w->records[k].figures,
                                 t->searched ? w->records[k].maps : NULL, err);
     }
     return st;
@@ -376,12 +370,14 @@ const hs__counter hs__counter_search_texts = {
     .n_settings = sizeof settings / sizeof *settings,
     .options_bytes = sizeof(options),
     .identify = identify,
+    .is_active = is_active,
     .measure = measure,
     .begin = begin,
     .commit = commit,
     .end = end,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .worker_bytes = sizeof(worker),
+    .worker_begin = worker_begin,
+    .worker_end = worker_end,
     .text = text,
     .text_end = text_end,
     .head = head,

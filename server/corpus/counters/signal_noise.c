@@ -1,14 +1,12 @@
 /* signal_noise.c - the signal-to-noise ratio of each head in decibels, with its interval and its null.
  *
  * The regressions are of engine/statistics/snr.h. Their sums are kept for each block of neighbouring
- * texts, apart for even and odd texts, as integers in units of 2^-16. Those of null models are kept once.
- * Runs of earlier versions lack these sums; one of them that is resumed goes on without. */
+ * texts, apart for even and odd texts. Those of null models are kept once. */
 #include "engine/statistics/snr.h"
 
 #include "engine/statistics/blocks.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
-#include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 
 #include <math.h>
@@ -16,64 +14,72 @@
 
 #define MEMBER "signal_noise"
 
-enum {
-    PRODUCTS = HS_SNR_TERMS * HS_SNR_TERMS,
-    PRODUCT_WORDS = 2 * PRODUCTS,      /* of real numbers */
-    HEAD_PAIRS = 2 * HS_SNR_TERMS,     /* y'y, behind X'y */
-    HEAD_WORDS = 2 * HS_SNR_TERMS + 1, /* of a head */
-    BEST_LISTED = 10
+enum { PRODUCTS = HS_SNR_TERMS * HS_SNR_TERMS, BEST_LISTED = 10 };
+
+enum { TEXTS, XX, XY, YY, RATIO, NULL_RATIO, NULL_XX, NULL_XY };
+
+#define HALF                                                                                                 \
+    {                                                                                                        \
+        "half", 2                                                                                            \
+    }
+#define NULLS                                                                                                \
+    {                                                                                                        \
+        "null", HS_SNR_NULLS                                                                                 \
+    }
+#define TERM                                                                                                 \
+    {                                                                                                        \
+        "term", HS_SNR_TERMS                                                                                 \
+    }
+#define NULL_HALF                                                                                            \
+    {                                                                                                        \
+        "null and half", 2 * HS_SNR_NULLS                                                                    \
+    }
+
+static const hs_array_row rows[] = {
+    [TEXTS] = {.unit = "texts", .meaning = "texts of a block", .place = HS_ALL_BLOCKS},
+    [XX] = {"snr_xx",
+            {HALF, TERM, TERM},
+            "pairs",
+            "X'X of the regressions behind the signal-to-noise ratio, of even and odd texts",
+            HS_REAL,
+            HS_ALL_BLOCKS},
+    [XY] = {"snr_xy",
+            {HALF, HS_AXIS_LAYER, HS_AXIS_HEAD, TERM},
+            "pairs",
+            "X'y of these regressions",
+            HS_REAL,
+            HS_ALL_BLOCKS},
+    [YY] = {"snr_yy",
+            {HALF, HS_AXIS_LAYER, HS_AXIS_HEAD},
+            "pairs",
+            "y'y of these regressions",
+            HS_COUNT,
+            HS_ALL_BLOCKS},
+    [RATIO] = {"snr", {HS_AXIS_LAYER, HS_AXIS_HEAD}, "ratio", "signal-to-noise ratio", HS_REAL, HS_MADE},
+    [NULL_RATIO] = {"snr_null",
+                    {NULLS, HS_AXIS_LAYER, HS_AXIS_HEAD},
+                    "ratio",
+                    "the same with ids in another order and sentences elsewhere",
+                    HS_REAL,
+                    HS_MADE},
+    [NULL_XX] = {NULL, {NULL_HALF, TERM, TERM}, "pairs", "X'X of the nulls", HS_REAL},
+    [NULL_XY] = {NULL, {NULL_HALF, HS_AXIS_LAYER, HS_AXIS_HEAD, TERM}, "pairs", "X'y of the nulls", HS_REAL},
 };
 
-/* The counts of a worker, and in the results. A block has its number of texts, then for even and odd texts
- * X'X and the words of each head. The words are those of nulls, [null][half], each with X'X and X'y of each
- * head. */
-typedef hs__sums counts;
+static const hs_sums_kind kind = {
+    .member = MEMBER, .what = "the sums of signal and noise", .rows = rows, .n_rows = HS__N(rows)};
 
-static size_t half_words(size_t n_maps)
+static size_t maps_of(const hs_sums *s)
 {
-    return PRODUCT_WORDS + n_maps * HEAD_WORDS;
+    return s->lengths[HS_LAYERS] * s->lengths[HS_HEADS];
 }
-
-static size_t block_words(size_t n_maps)
-{
-    return 1 + 2 * half_words(n_maps);
-}
-
-static size_t null_words(size_t n_maps)
-{
-    return PRODUCT_WORDS + n_maps * HEAD_PAIRS;
-}
-
-static size_t nulls_words(size_t n_maps)
-{
-    return (size_t)2 * HS_SNR_NULLS * null_words(n_maps);
-}
-
-static size_t maps_of(const counts *c)
-{
-    return c->n_layers * c->n_heads;
-}
-
-static hs__sums_size size_of(size_t n_thresholds, size_t n_layers, size_t n_heads)
-{
-    (void)n_thresholds;
-    return (hs__sums_size){.words = nulls_words(n_layers * n_heads),
-                           .block_words = block_words(n_layers * n_heads)};
-}
-
-static const hs__sums_kind kind_of_sums = {
-    .member = MEMBER, .beside = "nulls", .what = "the sums of signal and noise", .size = size_of};
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t n_maps = hs__corpus_maps(job);
     (void)options;
-    hs__sums_measure(&kind_of_sums, job->settings.n_thresholds, job->settings.fields.n_layers,
-                     hs_engine_shape(job->engine)->n_heads, size);
     size->shared += (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
     size->worker += HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
-    size->listed += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
-    size->elements += 2 * half_words(n_maps) + (1 + HS_SNR_NULLS) * n_maps;
     size->report += n_maps * 2048;
     size->report_text += n_maps * 512;
 }
@@ -81,150 +87,114 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 /* ---- a run ---- */
 
 typedef struct worker {
-    counts *counts;
+    hs__tally tally;
     hs_snr_text *texts[HS_CORPUS_BATCH]; /* of a pass */
 } worker;
 
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
+static hs_status worker_begin(void *state, void *const *states, hs_error *err)
 {
-    const hs_corpus_options *o = counting->statistics;
+    worker *w = state;
     (void)states;
-    if (!*counting->counts)
-        return HS_OK;
-    worker *w = *ret = calloc(1, sizeof *w);
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
-        w->texts[k] = hs_snr_text_create(o->tokens_max);
+        w->texts[k] = hs_snr_text_create(w->tally.counting->statistics->tokens_max);
         if (!w->texts[k])
             return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     }
-    w->counts = hs__sums_create_like(*counting->counts, err);
-    return w->counts ? HS_OK : HS_NO_MEMORY;
+    return HS_OK;
 }
 
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_snr_text_destroy(w->texts[k]);
-    hs__sums_destroy(w->counts);
-    free(w);
 }
 
 static void reals_add(int64_t *words, const double *values, size_t n)
 {
     for (size_t k = 0; k < n; k++)
-        hs__real_add(words + 2 * k, values[k]);
+        hs_real_add(words + 2 * k, values[k]);
 }
 
-/* Returns the words of the text's half in its block, and of a null. */
-static int64_t *half_at(const worker *w, uint64_t number)
+/* Returns the words of X'X of half p of the texts, or of a null and half; and of X'y of a head. */
+static int64_t *xx_at(int64_t *words, size_t p)
 {
-    return hs_blocks_at(w->counts->blocks, number) + 1 + (number & 1) * half_words(maps_of(w->counts));
+    return words + 2 * p * PRODUCTS;
 }
 
-static int64_t *null_at(const worker *w, uint64_t number, size_t null)
+static int64_t *xy_at(int64_t *words, size_t p, size_t n_maps, size_t map)
 {
-    return w->counts->words + (2 * null + (number & 1)) * null_words(maps_of(w->counts));
+    return words + 2 * (p * n_maps + map) * HS_SNR_TERMS;
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
+    const hs_sums *s = w->tally.sums;
     const hs_corpus_text of = hs__text_counted(t);
-    const uint64_t number = t->record.number; /* all windows of a record are in one half */
+    const size_t half = t->record.number & 1; /* all windows of a record are in one half */
     hs_snr_text *text = w->texts[t->place];
+    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
     (void)err;
     hs_snr_text_find(text, &of);
-    hs_blocks_at(w->counts->blocks, number)[0]++;
-    reals_add(half_at(w, number), **hs_snr_text_products(text, 0), PRODUCTS);
+    block[s->firsts[TEXTS]]++;
+    reals_add(xx_at(block + s->firsts[XX], half), **hs_snr_text_products(text, 0), PRODUCTS);
     for (size_t null = 0; null < HS_SNR_NULLS; null++)
-        reals_add(null_at(w, number, null), **hs_snr_text_products(text, 1 + null), PRODUCTS);
+        reals_add(xx_at(hs_sums_at(s, NULL_XX), 2 * null + half), **hs_snr_text_products(text, 1 + null),
+                  PRODUCTS);
     return HS_OK;
 }
 
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     const worker *w = state;
-    const uint64_t number = t->record.number;
+    const hs_sums *s = w->tally.sums;
+    const size_t half = t->record.number & 1, n_maps = maps_of(s);
     hs_snr_vector xy[HS_SNR_MODELS];
     const uint64_t n = hs_snr_head_find(w->texts[t->place], head->maps.similarity, xy);
-    int64_t *words = half_at(w, number) + PRODUCT_WORDS + head->map * HEAD_WORDS;
-    reals_add(words, xy[0], HS_SNR_TERMS);
-    words[HEAD_PAIRS] += (int64_t)n;
+    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
+    reals_add(xy_at(block + s->firsts[XY], half, n_maps, head->map), xy[0], HS_SNR_TERMS);
+    block[s->firsts[YY] + half * n_maps + head->map] += (int64_t)n;
     for (size_t null = 0; null < HS_SNR_NULLS; null++)
-        reals_add(null_at(w, number, null) + PRODUCT_WORDS + head->map * HEAD_PAIRS, xy[1 + null],
+        reals_add(xy_at(hs_sums_at(s, NULL_XY), 2 * null + half, n_maps, head->map), xy[1 + null],
                   HS_SNR_TERMS);
-}
-
-static hs_status gather(hs__counting *counting, void *state, hs_error *err)
-{
-    const worker *w = state;
-    (void)err;
-    hs__sums_move(*counting->counts, w->counts);
-    return HS_OK;
-}
-
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
-{
-    const size_t n_thresholds = hs_corpus_stats_options(results->stats).n_thresholds;
-    return hs__sums_load(&kind_of_sums, n_thresholds, results, checkpoint, ret, err);
 }
 
 /* ---- sums of all blocks ---- */
 
-static void half_read(const int64_t *words, hs_snr_matrix ret)
+/* Reads n numbers of a row that is in all blocks. */
+static void numbers_read(const hs_sums *s, size_t row, size_t first, size_t n, double *ret)
 {
-    for (size_t k = 0; k < PRODUCTS; k++)
-        ret[k / HS_SNR_TERMS][k % HS_SNR_TERMS] = hs__real_at(words + 2 * k);
-}
-
-static void vector_read(const int64_t *words, hs_snr_vector ret)
-{
-    for (size_t k = 0; k < HS_SNR_TERMS; k++)
-        ret[k] = hs__real_at(words + 2 * k);
-}
-
-/* Returns the sum of a word of a half over the blocks. */
-static int64_t word_sum(const counts *c, size_t half, size_t word)
-{
-    const size_t at = 1 + half * half_words(maps_of(c)) + word;
-    int64_t sum = 0;
-    for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
-        hs__words_add(&sum, c->blocks->words + b * c->blocks->n_words + at, 1);
-    return sum;
-}
-
-static void words_sum(const counts *c, size_t half, size_t first, size_t n, int64_t *ret)
-{
-    for (size_t k = 0; k < n; k++)
-        ret[k] = word_sum(c, half, first + k);
+    const hs_corpus_array array = hs_array_of(rows, row, s->lengths);
+    int64_t count = 0;
+    if (array.is_float)
+        hs_sums_read(s, &array, first, n, ret);
+    for (size_t k = 0; !array.is_float && k < n; k++) {
+        hs_sums_read(s, &array, first + k, 1, &count);
+        ret[k] = (double)count;
+    }
 }
 
 /* Reads X'X of both halves and factors it. */
-static void halves_read(const counts *c, hs_snr_half ret[2])
+static void halves_read(const hs_sums *s, hs_snr_half ret[2])
 {
-    int64_t words[PRODUCT_WORDS];
     for (size_t p = 0; p < 2; p++) {
-        words_sum(c, p, 0, PRODUCT_WORDS, words);
-        half_read(words, ret[p].products);
+        numbers_read(s, XX, p * PRODUCTS, PRODUCTS, *ret[p].products);
         hs_snr_half_factor(&ret[p]);
     }
 }
 
 /* Reads X'y and y'y of a head. */
-static void head_read(const counts *c, size_t map, hs_snr_vector ret_xy[2], double ret_yy[2])
+static void head_read(const hs_sums *s, size_t map, hs_snr_vector ret_xy[2], double ret_yy[2])
 {
-    int64_t words[HEAD_WORDS];
     for (size_t p = 0; p < 2; p++) {
-        words_sum(c, p, PRODUCT_WORDS + map * HEAD_WORDS, HEAD_WORDS, words);
-        vector_read(words, ret_xy[p]);
-        ret_yy[p] = (double)words[HEAD_PAIRS];
+        const size_t at = p * maps_of(s) + map;
+        numbers_read(s, XY, at * HS_SNR_TERMS, HS_SNR_TERMS, ret_xy[p]);
+        numbers_read(s, YY, at, 1, &ret_yy[p]);
     }
 }
 
-static void ratios_find(const counts *c, size_t first, size_t n, double *ret)
+static void ratios_find(const hs_sums *c, size_t first, size_t n, double *ret)
 {
     hs_snr_half halves[2];
     halves_read(c, halves);
@@ -237,27 +207,26 @@ static void ratios_find(const counts *c, size_t first, size_t n, double *ret)
 }
 
 /* Returns the ratio of a head in a null model. */
-static double null_ratio(const counts *c, const hs_snr_half halves[2], size_t null, size_t map)
+static double null_ratio(const hs_sums *c, const hs_snr_half halves[2], size_t null, size_t map)
 {
     hs_snr_vector xy[2];
     double yy[2];
     head_read(c, map, xy, yy);
     for (size_t p = 0; p < 2; p++)
-        vector_read(c->words + (2 * null + p) * null_words(maps_of(c)) + PRODUCT_WORDS + map * HEAD_PAIRS,
-                    xy[p]);
+        numbers_read(c, NULL_XY, ((2 * null + p) * maps_of(c) + map) * HS_SNR_TERMS, HS_SNR_TERMS, xy[p]);
     return hs_snr_ratio(halves, (const hs_snr_vector *)xy, yy, NULL);
 }
 
-static void null_halves_read(const counts *c, size_t null, hs_snr_half ret[2])
+static void null_halves_read(const hs_sums *c, size_t null, hs_snr_half ret[2])
 {
     for (size_t p = 0; p < 2; p++) {
-        half_read(c->words + (2 * null + p) * null_words(maps_of(c)), ret[p].products);
+        numbers_read(c, NULL_XX, (2 * null + p) * PRODUCTS, PRODUCTS, *ret[p].products);
         hs_snr_half_factor(&ret[p]);
     }
 }
 
 /* first counts the heads of all nulls. */
-static void nulls_find(const counts *c, size_t first, size_t n, double *ret)
+static void nulls_find(const hs_sums *c, size_t first, size_t n, double *ret)
 {
     hs_snr_half halves[2];
     for (size_t i = first; i < first + n; i++) {
@@ -268,75 +237,19 @@ static void nulls_find(const counts *c, size_t first, size_t n, double *ret)
     }
 }
 
-/* ---- arrays ---- */
-
-enum { ARRAY_XX, ARRAY_XY, ARRAY_YY, ARRAY_RATIO, ARRAY_NULL };
-
-static const hs__described_array arrays[] = {
-    [ARRAY_XX] = {"snr_xx", "half term term", "pairs",
-                  "X'X of the regressions behind the signal-to-noise ratio, of even and odd texts"},
-    [ARRAY_XY] = {"snr_xy", "half layer head term", "pairs", "X'y of these regressions"},
-    [ARRAY_YY] = {"snr_yy", "half layer head", "pairs", "y'y of these regressions"},
-    [ARRAY_RATIO] = {"snr", "layer head", "ratio", "signal-to-noise ratio"},
-    [ARRAY_NULL] = {"snr_null", "null layer head", "ratio",
-                    "the same with ids in another order and sentences elsewhere"},
-};
-
-static size_t list(const void *data, hs_corpus_array *ret)
-{
-    const counts *c = data;
-    const size_t L = c->n_layers, A = c->n_heads;
-    const hs_corpus_array shapes[] = {
-        [ARRAY_XX] = {.n_axes = 3, .axes = {2, HS_SNR_TERMS, HS_SNR_TERMS}, .is_float = true},
-        [ARRAY_XY] = {.n_axes = 4, .axes = {2, L, A, HS_SNR_TERMS}, .is_float = true},
-        [ARRAY_YY] = {.n_axes = 3, .axes = {2, L, A}},
-        [ARRAY_RATIO] = {.n_axes = 2, .axes = {L, A}, .is_float = true},
-        [ARRAY_NULL] = {.n_axes = 3, .axes = {HS_SNR_NULLS, L, A}, .is_float = true},
-    };
-    for (size_t f = 0; f < HS__N(arrays); f++) {
-        ret[f] = shapes[f];
-        ret[f].name = arrays[f].name;
-        ret[f].field = f;
-        ret[f].n_elements = 1;
-        for (size_t k = 0; k < ret[f].n_axes; k++)
-            ret[f].n_elements *= ret[f].axes[k];
-    }
-    return HS__N(arrays);
-}
-
-/* Returns the first word of element i of an array of sums, within its half. */
-static size_t element_word(size_t field, size_t i)
-{
-    return field == ARRAY_XX   ? 2 * i
-           : field == ARRAY_YY ? PRODUCT_WORDS + i * HEAD_WORDS + HEAD_PAIRS
-                               : PRODUCT_WORDS + i / HS_SNR_TERMS * HEAD_WORDS + i % HS_SNR_TERMS * 2;
-}
-
 static void read(const void *data, const hs_corpus_array *array, size_t first, size_t n, void *ret)
 {
-    const counts *c = data;
-    const size_t n_each = array->n_elements / 2;
-    if (array->field == ARRAY_RATIO)
-        ratios_find(c, first, n, ret);
-    else if (array->field == ARRAY_NULL)
-        nulls_find(c, first, n, ret);
+    if (array->field == RATIO)
+        ratios_find(data, first, n, ret);
     else
-        for (size_t i = 0; i < n; i++) {
-            const size_t half = (first + i) / n_each, word = element_word(array->field, (first + i) % n_each);
-            int64_t words[2];
-            words_sum(c, half, word, array->is_float ? 2 : 1, words);
-            if (array->is_float)
-                ((double *)ret)[i] = hs__real_at(words);
-            else
-                ((int64_t *)ret)[i] = words[0];
-        }
+        nulls_find(data, first, n, ret);
 }
 
 /* ---- report.json ---- */
 
 /* The ratios of all heads, and what intervals come from. */
 typedef struct ratios {
-    const counts *counts;
+    const hs_sums *counts;
     hs_bootstrap bootstrap;
     hs_snr_half (*halves)[2];                  /* [1 + HS_BOOTSTRAP_DRAWS] */
     double *values, *halves_values[2], *nulls; /* [l][h]; nulls: the highest */
@@ -355,7 +268,7 @@ static void ratios_finish(ratios *r)
 }
 
 /* Returns NULL if memory is short. */
-static ratios *ratios_create(const counts *c)
+static ratios *ratios_create(const hs_sums *c)
 {
     const size_t n = maps_of(c);
     ratios *r = hs_json_memory(1, sizeof *r);
@@ -377,15 +290,13 @@ static ratios *ratios_create(const counts *c)
     return r;
 }
 
-/* Draws a number of a half, which is real or a count. */
-static void number_draw(const ratios *r, size_t half, size_t word, bool is_real, hs_draws ret)
+/* Draws a number of a row. */
+static void number_draw(const ratios *r, size_t row, size_t at, hs_draws ret)
 {
-    const hs_blocks *blocks = r->counts->blocks;
-    const size_t at = 1 + half * half_words(maps_of(r->counts)) + word;
     double by_block[HS_BLOCKS_MAX];
     for (size_t b = 0; b < HS_BLOCKS_MAX; b++) {
-        const int64_t *words = blocks->words + b * blocks->n_words + at;
-        by_block[b] = is_real ? hs__real_at(words) : (double)words[0];
+        const int64_t *words = hs_sums_in_block(r->counts, row, b);
+        by_block[b] = rows[row].kind == HS_COUNT ? (double)words[at] : hs_real_at(words + 2 * at);
     }
     hs_bootstrap_draw(&r->bootstrap, by_block, ret);
 }
@@ -393,10 +304,10 @@ static void number_draw(const ratios *r, size_t half, size_t word, bool is_real,
 static void halves_draw(ratios *r)
 {
     hs_draws draws;
-    hs_bootstrap_init(&r->bootstrap, r->counts->blocks, 0);
+    hs_bootstrap_init(&r->bootstrap, r->counts->blocks, r->counts->firsts[TEXTS]);
     for (size_t p = 0; p < 2; p++)
         for (size_t k = 0; k < PRODUCTS; k++) {
-            number_draw(r, p, 2 * k, true, draws);
+            number_draw(r, XX, p * PRODUCTS + k, draws);
             for (size_t draw = 0; draw <= HS_BOOTSTRAP_DRAWS; draw++)
                 r->halves[draw][p].products[k / HS_SNR_TERMS][k % HS_SNR_TERMS] = draws[draw];
         }
@@ -409,9 +320,12 @@ static void halves_draw(ratios *r)
 static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
 {
     hs_draws draws;
-    for (size_t p = 0; p < 2; p++)
-        for (size_t k = 0; k <= HS_SNR_TERMS; k++)
-            number_draw(r, p, PRODUCT_WORDS + map * HEAD_WORDS + 2 * k, k < HS_SNR_TERMS, sums[p][k]);
+    for (size_t p = 0; p < 2; p++) {
+        const size_t at = p * maps_of(r->counts) + map;
+        for (size_t k = 0; k < HS_SNR_TERMS; k++)
+            number_draw(r, XY, at * HS_SNR_TERMS + k, sums[p][k]);
+        number_draw(r, YY, at, sums[p][HS_SNR_TERMS]);
+    }
     for (size_t draw = HS_BOOTSTRAP_DRAWS + 1; draw-- > 0;) {
         hs_snr_vector xy[2];
         double halves[2];
@@ -580,22 +494,13 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
 
 const hs__counter hs__counter_signal_noise = {
     .name = "signal and noise",
-    .sums = &kind_of_sums,
+    .sums = &kind,
     .measure = measure,
-    .begin = hs__sums_begin,
-    .matches = hs__sums_match,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .worker_bytes = sizeof(worker),
+    .worker_begin = worker_begin,
+    .worker_end = worker_end,
     .start = start,
     .head = head,
-    .gather = gather,
-    .save = hs__sums_save,
-    .load = load,
-    .merge = hs__sums_merge,
-    .destroy = hs__sums_destroy,
-    .arrays = arrays,
-    .n_arrays = HS__N(arrays),
-    .list = list,
     .read = read,
     .report = report,
     .section = MEMBER,

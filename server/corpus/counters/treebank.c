@@ -87,33 +87,22 @@ static hs_status words_make(const hs__sentence *sentence, const hs_encoding *e, 
 /* ---- a worker ---- */
 
 typedef struct worker {
-    size_t n_layers, n_heads;
+    hs__tally tally;
     void *counts; /* hs_syntax; NULL until the first sentence */
 } worker;
 
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    worker *w = *ret = calloc(1, sizeof *w);
-    (void)states;
-    if (!w)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    w->n_layers = counting->job->settings.fields.n_layers;
-    w->n_heads = hs_engine_shape(counting->job->engine)->n_heads;
-    return HS_OK;
-}
-
-static void worker_destroy(void *state)
+static void worker_end(void *state)
 {
     worker *w = state;
     hs_syntax_destroy(w->counts);
-    free(w);
 }
 
 /* Creates the counts before the first sentence. */
 static hs_status counts_begin(worker *w, hs_error *err)
 {
+    const hs_corpus_options *o = w->tally.counting->statistics;
     hs_syntax *counts = NULL;
-    const hs_status st = w->counts ? HS_OK : hs_syntax_create(w->n_layers, w->n_heads, &counts, err);
+    const hs_status st = w->counts ? HS_OK : hs_syntax_create(o->n_layers, o->n_heads, &counts, err);
     w->counts = w->counts ? w->counts : counts;
     return st;
 }
@@ -190,18 +179,14 @@ static json_t *counts_json(const hs_syntax *syntax)
                                       numbers_save(relation->odd_offsets, HS_SYNTAX_OFFSETS), "odd_right",
                                       numbers_save(relation->right + n_right(syntax), n_right(syntax))));
     }
-    return json_pack("{sI sI sb so}", "read", (json_int_t)sentences->read, "unread",
-                     (json_int_t)sentences->unread, "undivided", sentences->undivided, "relations",
-                     relations);
+    return json_pack("{sI sI so}", "read", (json_int_t)sentences->read, "unread",
+                     (json_int_t)sentences->unread, "relations", relations);
 }
 
-/* Loads the counts of odd sentences, which states of earlier versions lack. */
-static bool odd_load(hs_syntax *syntax, hs_syntax_relation *relation, const json_t *saved)
+/* Loads the counts of odd sentences, which are among those of all. */
+static bool odd_load(const hs_syntax *syntax, hs_syntax_relation *relation, const json_t *saved)
 {
     const json_t *count = json_object_get(saved, "odd_count");
-    hs_syntax_sentences_of(syntax)->undivided |= !count;
-    if (!count)
-        return true;
     relation->odd_count = (uint64_t)json_integer_value(count);
     return json_is_integer(count) && json_integer_value(count) >= 0 &&
            relation->odd_count <= relation->count &&
@@ -245,8 +230,7 @@ static hs_status load(const hs__corpus_results *results, const json_t *checkpoin
     hs_status st = hs_syntax_create(o.n_layers, o.n_heads, &syntax, err);
     if (st)
         return st;
-    *hs_syntax_sentences_of(syntax) = (hs_syntax_sentences){
-        (uint64_t)n_read, (uint64_t)n_unread, json_is_true(json_object_get(saved, "undivided"))};
+    *hs_syntax_sentences_of(syntax) = (hs_syntax_sentences){(uint64_t)n_read, (uint64_t)n_unread};
     json_object_foreach(relations, name, relation)
     {
         if (!st)
@@ -425,7 +409,7 @@ static json_t *held_out_json(const hs_syntax_relation *relation, const hs_corpus
     return held;
 }
 
-static json_t *row_json(const hs_syntax_relation *relation, bool undivided, const hs_corpus_options *o)
+static json_t *row_json(const hs_syntax_relation *relation, const hs_corpus_options *o)
 {
     const size_t offset = offset_best(relation, false), n_maps = o->n_layers * o->n_heads;
     json_t *row = json_pack("{ss sI sI sI}", "relation", relation->name, "count", (json_int_t)relation->count,
@@ -435,8 +419,7 @@ static json_t *row_json(const hs_syntax_relation *relation, bool undivided, cons
         const size_t best = best_find(relation, k, n_maps, false);
         json_object_set_new(row, kinds[k], best_json(best, relation->right[best * HS_SYNTAX_KINDS + k], o));
     }
-    if (!undivided)
-        json_object_set_new(row, "held_out", held_out_json(relation, o));
+    json_object_set_new(row, "held_out", held_out_json(relation, o));
     return row;
 }
 
@@ -445,7 +428,7 @@ static json_t *rows_json(const relation_rows *rows, const hs_corpus_options *o)
     const hs_syntax_sentences *sentences = hs_syntax_sentences_of(rows->syntax);
     json_t *list = json_array();
     for (size_t r = 0; r < rows->n; r++)
-        json_array_append_new(list, row_json(&rows->relations[r], sentences->undivided, o));
+        json_array_append_new(list, row_json(&rows->relations[r], o));
     return json_pack("{sI sI so}", "sentences", (json_int_t)sentences->read, "unread_sentences",
                      (json_int_t)sentences->unread, "relations", list);
 }
@@ -463,20 +446,41 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 
 /* ---- report.npz ---- */
 
-static const hs__described_array arrays[] = {
-    {"syntax_relations", "relation", "name",
-     "all relations but punct together, then each, most frequent first"},
-    {"syntax_count", "relation", "pairs", "pairs of a word and its head"},
-    {"syntax_right", "layer head relation direction", "pairs",
-     "pairs in which the word attends most to its head, and the head most to the word"},
-    {"syntax_similarity_right", "layer head relation direction", "pairs",
-     "pairs in which the head is the most similar other word, and the word is"},
-    {"syntax_odd_count", "relation", "pairs", "syntax_count of odd sentences"},
-    {"syntax_odd_right", "layer head relation direction", "pairs", "syntax_right of odd sentences"},
-    {"syntax_odd_similarity_right", "layer head relation direction", "pairs",
-     "syntax_similarity_right of odd sentences"},
-    {"syntax_offset", "relation direction", "words", "the fixed distance that is right most often"},
-    {"syntax_offset_right", "relation direction", "pairs", "pairs in which it is right"},
+enum { RELATIONS, COUNT, RIGHT, SIMILAR, ODD_COUNT, ODD_RIGHT, ODD_SIMILAR, OFFSET, OFFSET_RIGHT };
+
+/* A run has so many relations as it meets. */
+#define RELATION                                                                                             \
+    {                                                                                                        \
+        "relation", 0                                                                                        \
+    }
+#define DIRECTION                                                                                            \
+    {                                                                                                        \
+        "direction", 2                                                                                       \
+    }
+#define BY_HEAD                                                                                              \
+    {                                                                                                        \
+        HS_AXIS_LAYER, HS_AXIS_HEAD, RELATION, DIRECTION                                                     \
+    }
+
+static const hs_array_row arrays[] = {
+    [RELATIONS] = {"syntax_relations",
+                   {RELATION},
+                   "name",
+                   "all relations but punct together, then each, most frequent first"},
+    [COUNT] = {"syntax_count", {RELATION}, "pairs", "pairs of a word and its head"},
+    [RIGHT] = {"syntax_right", BY_HEAD, "pairs",
+               "pairs in which the word attends most to its head, and the head most to the word"},
+    [SIMILAR] = {"syntax_similarity_right", BY_HEAD, "pairs",
+                 "pairs in which the head is the most similar other word, and the word is"},
+    [ODD_COUNT] = {"syntax_odd_count", {RELATION}, "pairs", "syntax_count of odd sentences"},
+    [ODD_RIGHT] = {"syntax_odd_right", BY_HEAD, "pairs", "syntax_right of odd sentences"},
+    [ODD_SIMILAR] = {"syntax_odd_similarity_right", BY_HEAD, "pairs",
+                     "syntax_similarity_right of odd sentences"},
+    [OFFSET] = {"syntax_offset",
+                {RELATION, DIRECTION},
+                "words",
+                "the fixed distance that is right most often"},
+    [OFFSET_RIGHT] = {"syntax_offset_right", {RELATION, DIRECTION}, "pairs", "pairs in which it is right"},
 };
 
 /* Fills [l][h][rel][2] of attention (first 0) or similarity (first 2), of all sentences or of odd ones. */
@@ -504,14 +508,14 @@ static void arrays_fill(const relation_rows *rows, hs_arrays *to)
 {
     const size_t n = rows->n, shape[] = {hs_syntax_layers(rows->syntax), hs_syntax_heads(rows->syntax), n, 2};
     hs_bytes *names = calloc(n, sizeof *names);
-    int64_t *count = hs_arrays_add(to, "syntax_count", HS_ELEMENT_I8, 1, n, 0);
-    int64_t *right = hs_arrays_add_block(to, "syntax_right", HS_ELEMENT_I8, 4, shape);
-    int64_t *similar = hs_arrays_add_block(to, "syntax_similarity_right", HS_ELEMENT_I8, 4, shape);
-    int64_t *odd_count = hs_arrays_add(to, "syntax_odd_count", HS_ELEMENT_I8, 1, n, 0);
-    int64_t *odd_right = hs_arrays_add_block(to, "syntax_odd_right", HS_ELEMENT_I8, 4, shape);
-    int64_t *odd_similar = hs_arrays_add_block(to, "syntax_odd_similarity_right", HS_ELEMENT_I8, 4, shape);
-    int64_t *offset_right = hs_arrays_add(to, "syntax_offset_right", HS_ELEMENT_I8, 2, n, 2);
-    int64_t *offset = hs_arrays_add(to, "syntax_offset", HS_ELEMENT_I8, 2, n, 2);
+    int64_t *count = hs_arrays_add(to, arrays[COUNT].name, HS_ELEMENT_I8, 1, n, 0);
+    int64_t *right = hs_arrays_add_block(to, arrays[RIGHT].name, HS_ELEMENT_I8, 4, shape);
+    int64_t *similar = hs_arrays_add_block(to, arrays[SIMILAR].name, HS_ELEMENT_I8, 4, shape);
+    int64_t *odd_count = hs_arrays_add(to, arrays[ODD_COUNT].name, HS_ELEMENT_I8, 1, n, 0);
+    int64_t *odd_right = hs_arrays_add_block(to, arrays[ODD_RIGHT].name, HS_ELEMENT_I8, 4, shape);
+    int64_t *odd_similar = hs_arrays_add_block(to, arrays[ODD_SIMILAR].name, HS_ELEMENT_I8, 4, shape);
+    int64_t *offset_right = hs_arrays_add(to, arrays[OFFSET_RIGHT].name, HS_ELEMENT_I8, 2, n, 2);
+    int64_t *offset = hs_arrays_add(to, arrays[OFFSET].name, HS_ELEMENT_I8, 2, n, 2);
     to->failed |= !names;
     assert(n == 0 || rows->relations);
     for (size_t r = 0; r < n && !to->failed; r++) {
@@ -520,7 +524,7 @@ static void arrays_fill(const relation_rows *rows, hs_arrays *to)
         odd_count[r] = (int64_t)rows->relations[r].odd_count;
     }
     if (!to->failed) {
-        hs_arrays_add_texts(to, "syntax_relations", names, n, false);
+        hs_arrays_add_texts(to, arrays[RELATIONS].name, names, n, false);
         right_fill(rows, false, HS_SYNTAX_ATTENTION_TO_HEAD, right);
         right_fill(rows, false, HS_SYNTAX_SIMILARITY_TO_HEAD, similar);
         right_fill(rows, true, HS_SYNTAX_ATTENTION_TO_HEAD, odd_right);
@@ -634,10 +638,6 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
             "pairs in "
             "odd sentences are only in report.json and report.npz.</p>",
             PAIRS_MIN);
-    if (!json_object_get(json_array_get(rows, 0), "held_out"))
-        fputs("<p>An earlier version began this run and did not divide the sentences, so the table is empty. "
-              "Count them anew.</p>",
-              out);
     hs__table_begin(out, columns, HS__N(columns));
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (count_of(json_object_get(json_array_get(rows, i), "held_out"), "count") >= PAIRS_MIN)
@@ -654,20 +654,20 @@ static hs_status gather(hs__counting *counting, void *state, hs_error *err)
 
 const hs__counter hs__counter_treebank = {
     .name = "syntax",
+    .save = save,
+    .load = load,
+    .gather = gather,
+    .destroy = destroy,
+    .merge = merge,
     .measure = measure,
-    .worker_create = worker_create,
-    .worker_destroy = worker_destroy,
+    .worker_bytes = sizeof(worker),
+    .worker_end = worker_end,
     .text = text,
     .text_end = text_end,
     .start = start,
     .head = head,
-    .gather = gather,
-    .save = save,
-    .load = load,
-    .merge = merge,
-    .destroy = destroy,
     .arrays = arrays,
-    .n_arrays = sizeof arrays / sizeof *arrays,
+    .n_arrays = HS__N(arrays),
     .write = write,
     .report = report,
     .section = "syntax",

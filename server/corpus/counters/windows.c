@@ -4,8 +4,6 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/html.h"
 
-#include <stdlib.h>
-
 #define MEMBER "windows"
 
 /* ---- settings ---- */
@@ -41,128 +39,62 @@ static void identify(const void *options, const hs__corpus_settings *all, json_t
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
-    (void)options;
-    if (job->settings.windows)
-        size->worker += HS_WINDOWS_BYTES;
+    (void)job, (void)options;
+    size->worker += HS_WINDOWS_BYTES;
 }
 
 /* ---- counts ---- */
 
-typedef struct counts {
-    uint64_t texts, windows, cut; /* cut: texts with more than one window */
-} counts;
+enum { TEXTS, WINDOWS, CUT }; /* cut: texts with more than one window */
 
-static counts *counts_create(hs_error *err)
+static const hs_array_row rows[] = {
+    [TEXTS] = {.unit = "texts", .meaning = "texts"},
+    [WINDOWS] = {.unit = "windows", .meaning = "their windows"},
+    [CUT] = {.unit = "texts", .meaning = "texts with more than one window"},
+};
+
+static const hs_sums_kind kind = {
+    .member = MEMBER, .what = "the saved numbers of windows", .rows = rows, .n_rows = HS__N(rows)};
+
+static bool is_active(const json_t *identity)
 {
-    counts *made = calloc(1, sizeof *made);
-    if (!made)
-        hs_fail(err, HS_NO_MEMORY, "no memory to begin");
-    return made;
+    return json_object_get(identity, MEMBER);
 }
 
-static void counts_add(counts *to, const counts *from)
+static bool is_sound(const hs__corpus_results *results, const hs_sums *counts)
 {
-    to->texts += from->texts;
-    to->windows += from->windows;
-    to->cut += from->cut;
+    const int64_t *n = counts->words;
+    return n[CUT] >= 0 && n[TEXTS] >= n[CUT] && n[WINDOWS] >= n[TEXTS] &&
+           (uint64_t)n[WINDOWS] == hs_corpus_stats_texts(results->stats);
 }
 
 uint64_t hs__texts_counted(const hs__corpus_results *results)
 {
-    const counts *c = results->counts[HS__NUMBER_OF_windows];
-    return c ? c->texts : hs_corpus_stats_texts(results->stats);
-}
-
-static bool is_active(const hs__corpus_results *results)
-{
-    return json_is_true(json_object_get(results->identity, MEMBER));
-}
-
-static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
-{
-    if (!anew || !counting->job->settings.windows)
-        return HS_OK;
-    *counting->counts = counts_create(err);
-    return *counting->counts ? HS_OK : HS_NO_MEMORY;
-}
-
-static bool matches(const hs__counting *counting)
-{
-    return !counting->job->settings.windows || *counting->counts;
-}
-
-static hs_status worker_create(hs__counting *counting, void *const *states, void **ret, hs_error *err)
-{
-    (void)states;
-    if (!counting->job->settings.windows)
-        return HS_OK;
-    *ret = counts_create(err);
-    return *ret ? HS_OK : HS_NO_MEMORY;
+    const hs_sums *counts = results->counts[HS__NUMBER_OF_windows];
+    return counts ? (uint64_t)*hs_sums_at(counts, TEXTS) : hs_corpus_stats_texts(results->stats);
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)
 {
+    const hs__tally *tally = state;
     (void)err;
-    counts_add(state, &(counts){t->window == 0, 1, t->window == 1});
+    *hs_sums_at(tally->sums, TEXTS) += t->window == 0;
+    *hs_sums_at(tally->sums, WINDOWS) += 1;
+    *hs_sums_at(tally->sums, CUT) += t->window == 1;
     return HS_OK;
 }
 
-static hs_status gather(hs__counting *counting, void *state, hs_error *err)
-{
-    counts *from = state;
-    (void)err;
-    counts_add(*counting->counts, from);
-    *from = (counts){0};
-    return HS_OK;
-}
-
-/* ---- checkpoint and report ---- */
-
-static json_t *counts_json(const counts *c)
-{
-    return json_pack("{sI sI sI}", "texts", (json_int_t)c->texts, "windows", (json_int_t)c->windows, "cut",
-                     (json_int_t)c->cut);
-}
-
-static hs_status save(const hs__corpus_results *results, void *data, json_t *checkpoint, hs_error *err)
-{
-    (void)results;
-    return data && json_object_set_new(checkpoint, MEMBER, counts_json(data))
-               ? hs_fail(err, HS_NO_MEMORY, "no memory to save the run")
-               : HS_OK;
-}
-
-static hs_status load(const hs__corpus_results *results, const json_t *checkpoint, void **ret, hs_error *err)
-{
-    json_int_t texts = 0, windows = 0, cut = 0;
-    if (!is_active(results))
-        return HS_OK;
-    if (json_unpack(json_object_get(checkpoint, MEMBER), "{sI sI sI}", "texts", &texts, "windows", &windows,
-                    "cut", &cut) ||
-        cut < 0 || texts < cut || windows < texts ||
-        (uint64_t)windows != hs_corpus_stats_texts(results->stats))
-        return hs_fail(err, HS_INVALID, "the saved numbers of windows are damaged");
-    counts *loaded = counts_create(err);
-    if (loaded)
-        *loaded = (counts){(uint64_t)texts, (uint64_t)windows, (uint64_t)cut};
-    *ret = loaded;
-    return loaded ? HS_OK : HS_NO_MEMORY;
-}
-
-static hs_status merge(hs__corpus_results *results, void **data, const hs__corpus_results *from,
-                       void **from_data, const char *from_dir, hs_error *err)
-{
-    (void)results, (void)from, (void)from_dir, (void)err;
-    if (*data && *from_data)
-        counts_add(*data, *from_data);
-    return HS_OK;
-}
+/* ---- report ---- */
 
 static void report(const hs__corpus_results *results, void *data, json_t *to)
 {
+    const hs_sums *counts = data;
     (void)results;
-    if (data)
-        json_object_set_new(to, MEMBER, counts_json(data));
+    if (counts)
+        json_object_set_new(to, MEMBER,
+                            json_pack("{sI sI sI}", "texts", (json_int_t)*hs_sums_at(counts, TEXTS),
+                                      "windows", (json_int_t)*hs_sums_at(counts, WINDOWS), "cut",
+                                      (json_int_t)*hs_sums_at(counts, CUT)));
 }
 
 static void header(const json_t *report, FILE *out)
@@ -180,19 +112,13 @@ static void header(const json_t *report, FILE *out)
 const hs__counter hs__counter_windows = {
     .name = "windows",
     .settings = settings,
-    .n_settings = sizeof settings / sizeof *settings,
+    .n_settings = HS__N(settings),
     .identify = identify,
+    .is_active = is_active,
+    .sums = &kind,
+    .is_sound = is_sound,
     .measure = measure,
-    .begin = begin,
-    .matches = matches,
-    .worker_create = worker_create,
-    .worker_destroy = free,
     .start = start,
-    .gather = gather,
-    .save = save,
-    .load = load,
-    .merge = merge,
-    .destroy = free,
     .report = report,
     .header = header,
 };

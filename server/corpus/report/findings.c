@@ -103,7 +103,7 @@ static void interval_find(const view *v, figure *f)
 }
 
 /* Draws part / size of a head, or of a layer. */
-static void ratio_draw(const view *v, hs__head_sum part, hs__head_sum size, size_t l, size_t h, figure *ret)
+static void ratio_draw(const view *v, hs__sum part, hs__sum size, size_t l, size_t h, figure *ret)
 {
     hs_draws sizes;
     hs__draw_head(v->resampling, part, l, h, ret->draws);
@@ -112,7 +112,7 @@ static void ratio_draw(const view *v, hs__head_sum part, hs__head_sum size, size
     interval_find(v, ret);
 }
 
-static void layer_ratio_draw(const view *v, hs__layer_sum part, hs__layer_sum size, size_t l, figure *ret)
+static void layer_ratio_draw(const view *v, hs__sum part, hs__sum size, size_t l, figure *ret)
 {
     hs_draws sizes;
     hs__draw_layer(v->resampling, part, l, ret->draws);
@@ -121,7 +121,7 @@ static void layer_ratio_draw(const view *v, hs__layer_sum part, hs__layer_sum si
     interval_find(v, ret);
 }
 
-static void run_ratio_draw(const view *v, hs__run_sum part, hs__run_sum size, figure *ret)
+static void run_ratio_draw(const view *v, hs__sum part, hs__sum size, figure *ret)
 {
     hs_draws sizes;
     hs__draw_run(v->resampling, part, ret->draws);

@@ -606,7 +606,7 @@ const hs__report_panel *hs__panel_at(size_t k)
     if (k < N_PANELS)
         return &panels[k];
     k -= N_PANELS;
-    for (size_t c = 0; c < hs__n_counters; c++) {
+    for (size_t c = 0; c < HS__N_COUNTERS; c++) {
         if (k < hs__counters[c]->n_panels)
             return &hs__counters[c]->panels[k];
         k -= hs__counters[c]->n_panels;

@@ -27,7 +27,9 @@
 #define HEAD   "layer head"
 #define FOCUS  "layer rank"
 
-static const hs__described_array rows[] = {
+static const struct described {
+    const char *name, *axes, *unit, *meaning;
+} rows[] = {
     {"thresholds", "threshold", "similarity", "similarity thresholds, ascending"},
     {"layers", "layer", "layer", "the model's numbers of the layers"},
     {"map_step", "", "tokens", "edge of a map's cell, which is a sum over its positions"},
@@ -115,6 +117,9 @@ static const hs__described_array rows[] = {
      "what evenly spread attention would put on tokens of the same sentence, summed over texts"},
     {"head_distances", "layer_and_head layer_and_head", "distance",
      "distance of heads: 1 - CKA, or Jensen-Shannon"},
+    {"masked_tokens", "", "tokens", "masked tokens"},
+    {"masked_right", "", "tokens", "masked tokens that the model found"},
+    {"masked_loss_sum", "", "nats", "-ln p of masked tokens, summed"},
     {"attention_reached", "query_position key_position", "positions",
      "positions of the target and the text that the records reach, for cross heads"},
 };
@@ -130,19 +135,23 @@ static json_t *axes_json(const char *axes)
     return list;
 }
 
-static void row_add(json_t *object, const hs__described_array *row)
+static void description_add(json_t *object, const char *name, json_t *axes, const char *unit,
+                            const char *meaning)
 {
-    json_object_set_new(
-        object, row->name,
-        json_pack("{so ss ss}", "axes", axes_json(row->axes), "unit", row->unit, "meaning", row->meaning));
+    json_object_set_new(object, name,
+                        json_pack("{so ss ss}", "axes", axes, "unit", unit, "meaning", meaning));
 }
 
-/* Adds the row of this name, if the list has it. */
-static void name_add(json_t *object, const hs__described_array *list, size_t n, const char *name)
+/* Adds the descriptions of a counter's arrays. */
+static void rows_add(json_t *object, const hs_array_row *list, size_t n)
 {
-    for (size_t k = 0; k < n; k++)
-        if (strcmp(list[k].name, name) == 0)
-            row_add(object, &list[k]);
+    for (size_t k = 0; k < n; k++) {
+        json_t *axes = list[k].name ? json_array() : NULL;
+        for (size_t i = 0; list[k].name && i < HS_CORPUS_AXES_MAX && list[k].axes[i].name; i++)
+            json_array_append_new(axes, json_string(list[k].axes[i].name));
+        if (list[k].name)
+            description_add(object, list[k].name, axes, list[k].unit, list[k].meaning);
+    }
 }
 
 /* Returns {name: {axes, unit, meaning}} of all arrays of a report; axes are in the order of a shape. NULL if
@@ -152,14 +161,17 @@ static json_t *report_arrays_json(const hs__corpus_results *results)
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     const size_t n = hs_corpus_arrays(results->stats, arrays);
     json_t *object = json_object();
-    for (size_t i = 0; i < n; i++) {
-        name_add(object, rows, sizeof rows / sizeof *rows, arrays[i].name);
-        for (size_t c = 0; c < hs__n_counters; c++)
-            name_add(object, hs__counters[c]->arrays, hs__counters[c]->n_arrays, arrays[i].name);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (strcmp(rows[k].name, arrays[i].name) == 0)
+                description_add(object, rows[k].name, axes_json(rows[k].axes), rows[k].unit, rows[k].meaning);
+    for (size_t c = 0; c < HS__N_COUNTERS; c++) {
+        const hs__counter *counter = hs__counters[c];
+        if (results->counts[c] && counter->sums)
+            rows_add(object, counter->sums->rows, counter->sums->n_rows);
+        if (results->counts[c])
+            rows_add(object, counter->arrays, counter->n_arrays);
     }
-    for (size_t c = 0; c < hs__n_counters; c++)
-        for (size_t k = 0; results->counts[c] && k < hs__counters[c]->n_arrays; k++)
-            row_add(object, &hs__counters[c]->arrays[k]);
     return object;
 }
 
@@ -181,7 +193,7 @@ static void array_write(hs_npz *npz, const hs__corpus_results *results, const hs
         if (!chunk)
             return;
         if (counter)
-            counter->read(counts, array, first, n, chunk);
+            hs__counter_array_read(counter, counts, array, first, n, chunk);
         else
             hs_corpus_array_read(results->stats, array, first, n, chunk);
         hs_npz_add(npz, 8 * n);
@@ -193,7 +205,7 @@ static void counter_write(hs_npz *npz, const hs__corpus_results *results, size_t
     const hs__counter *counter = hs__counters[c];
     void *counts = results->counts[c];
     hs_corpus_array arrays[HS__COUNTER_ARRAYS_MAX];
-    const size_t n = counter->list && counts ? counter->list(counts, arrays) : 0;
+    const size_t n = hs__counter_arrays(counter, counts, arrays);
     for (size_t i = 0; i < n; i++)
         array_write(npz, results, counter, counts, &arrays[i]);
     if (counter->write)
@@ -209,7 +221,7 @@ static hs_status corpus_npz_write(FILE *file, const hs__corpus_results *results,
     hs_npz npz = {.file = file};
     for (size_t i = 0; i < n; i++)
         array_write(&npz, results, NULL, NULL, &arrays[i]);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         counter_write(&npz, results, c);
     hs_npz_text(&npz, "provenance", provenance);
     return hs_npz_finish(&npz, err);
@@ -234,12 +246,11 @@ static json_t *nested(const hs_corpus_array *array, size_t axis, const void *val
     return list;
 }
 
-/* Returns true for an array of [window][window] for each layer or head, and for sums of each block. */
+/* Returns true for an array of [window][window] for each layer or head. */
 static bool is_map(const hs_corpus_array *array)
 {
     static const char *const names[] = {"location",       "attention_sum",    "similarity_sum",
-                                        "normalized_sum", "first_similarity", "attention_reached",
-                                        "block_"};
+                                        "normalized_sum", "first_similarity", "attention_reached"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(array->name, names[i], strlen(names[i])) == 0)
             return true;
@@ -248,7 +259,7 @@ static bool is_map(const hs_corpus_array *array)
 
 bool hs__report_lists(const hs_corpus_array *array)
 {
-    return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
+    return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array) && !(array->row && array->row->npz_only);
 }
 
 /* Adds an array of the statistics, or of a counter if there is one. buffer: [JSON_ELEMENTS_MAX]. */
@@ -259,7 +270,7 @@ static void array_add(json_t *report, const hs__corpus_results *results, const h
     if (!hs__report_lists(array))
         return;
     if (counter)
-        counter->read(counts, array, 0, array->n_elements, buffer);
+        hs__counter_array_read(counter, counts, array, 0, array->n_elements, buffer);
     else
         hs_corpus_array_read(results->stats, array, 0, array->n_elements, buffer);
     json_object_set_new(report, array->name, nested(array, 0, buffer, &at));
@@ -272,9 +283,9 @@ static bool arrays_add(json_t *report, const hs__corpus_results *results)
     size_t n = hs_corpus_arrays(results->stats, arrays);
     for (size_t i = 0; values && i < n; i++)
         array_add(report, results, NULL, NULL, &arrays[i], values);
-    for (size_t c = 0; c < hs__n_counters; c++) {
+    for (size_t c = 0; c < HS__N_COUNTERS; c++) {
         const hs__counter *counter = hs__counters[c];
-        n = counter->list && results->counts[c] ? counter->list(results->counts[c], arrays) : 0;
+        n = hs__counter_arrays(counter, results->counts[c], arrays);
         for (size_t i = 0; values && i < n; i++)
             array_add(report, results, counter, results->counts[c], &arrays[i], values);
     }
@@ -479,7 +490,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
     json_t *tokens = json_object_get(results->names, "tokens");
     json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
     figures_add(report, results->stats);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->report)
             hs__counters[c]->report(results, results->counts[c], report);
     json_object_set_new(report, "empty_texts",

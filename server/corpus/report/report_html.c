@@ -612,7 +612,7 @@ static void contents_write(const json_t *report, FILE *out)
                     report_figures[k].title);
     content_write("heads", "Heads", out);
     content_write("profiles", "Where heads attend", out);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->section && json_object_get(report, hs__counters[c]->section))
             content_write(hs__counters[c]->section, hs__counters[c]->title, out);
     fputs("</ul></nav>\n", out);
@@ -643,7 +643,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     hs__heads_write(d, at, out);
     fputs("</div></section>\n", out);
     attention_profile_write(d, out);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->page)
             hs__counters[c]->page(d, at, out);
     fputs("</main>\n", out);

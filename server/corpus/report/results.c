@@ -144,9 +144,8 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     json_decref(results->shards);
     bad_lines_destroy(results->bad);
     hs_corpus_stats_destroy(results->stats);
-    for (size_t c = 0; c < hs__n_counters; c++)
-        if (results->counts[c])
-            hs__counters[c]->destroy(results->counts[c]);
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
+        hs__counter_destroy(hs__counters[c], results->counts[c]);
     *results = (hs__corpus_results){0};
 }
 
@@ -237,9 +236,9 @@ static hs_status counts_join(hs__corpus_results *results, hs__corpus_results *fr
                              hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (hs__counters[c]->merge)
-            st = hs__counters[c]->merge(results, &results->counts[c], from, &from->counts[c], from_dir, err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_merge(hs__counters[c], results, &results->counts[c], from, &from->counts[c],
+                               from_dir, err);
     return st;
 }
 

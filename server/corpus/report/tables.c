@@ -168,7 +168,7 @@ static hs_status experiments_write(const json_t *report, FILE *out, hs_error *er
         fputs("</dd>", out);
         free(text);
     }
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->header)
             hs__counters[c]->header(report, out);
     return HS_OK;

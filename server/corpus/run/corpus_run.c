@@ -119,8 +119,8 @@ static json_int_t shard_of(const hs__corpus_results *results)
 static bool counts_match(const run *r)
 {
     bool same = hs_corpus_stats_match(r->results.stats, &r->workers.options);
-    for (size_t c = 0; same && c < hs__n_counters; c++)
-        same = !hs__counters[c]->matches || hs__counters[c]->matches(&r->workers.counting[c]);
+    for (size_t c = 0; same && c < HS__N_COUNTERS; c++)
+        same = hs__counter_matches(&r->workers.counting[c]);
     return same;
 }
 
@@ -286,7 +286,7 @@ static hs_status save(run *r, hs_error *err)
     const size_t refusals = hs_json_refusals();
     stats_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->workers.n_empty);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->commit)
             st = hs__counters[c]->commit(&r->workers.counting[c], err);
     focus_name(r->job, &r->results);
@@ -394,7 +394,7 @@ static hs_status texts_required(const run *r, hs_error *err)
 static bool expects(const run *r)
 {
     bool any = false;
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         any |= hs__counters[c]->expect && r->workers.counting[c].shared;
     return any;
 }
@@ -413,7 +413,7 @@ static hs_status files_expect(run *r, hs_error *err)
     }
     r->expected = true;
     hs_status st = failure(r, err);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->expect && r->workers.counting[c].shared)
             st = hs__counters[c]->expect(&r->workers.counting[c], r->n_pushed, err);
     return st;
@@ -425,7 +425,7 @@ static hs_status counters_complete(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
     hs_error why = {0};
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->complete)
             st = hs__counters[c]->complete(&r->workers.counting[c], r->workers.workspace, &why);
     r->results.done = st != HS_CANCELLED;
@@ -499,7 +499,7 @@ static run *run_create(const hs__corpus_job *job, hs_error *err)
 static void run_destroy(run *r)
 {
     hs__record_stream_close(r->input);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->end)
             hs__counters[c]->end(&r->workers.counting[c]);
     hs__corpus_results_finish(&r->results);
@@ -522,7 +522,7 @@ static hs_status input_open(run *r, hs_error *err)
 static hs_status counters_open(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->open)
             st = hs__counters[c]->open(&r->workers.counting[c], err);
     return st;
@@ -531,9 +531,8 @@ static hs_status counters_open(run *r, hs_error *err)
 static hs_status counters_begin(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (hs__counters[c]->begin)
-            st = hs__counters[c]->begin(&r->workers.counting[c], !r->results.stats, err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_begin(&r->workers.counting[c], !r->results.stats, err);
     return st;
 }
 
@@ -589,7 +588,7 @@ static hs_status counters_finish(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
     hs_error why = {0};
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->finish)
             st = hs__counters[c]->finish(&r->workers.counting[c], &why);
     return st ? hs_fail(err, st, "%s", why.text) : HS_OK;

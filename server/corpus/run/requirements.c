@@ -2,12 +2,14 @@
  * element. */
 #include "server/corpus/run/requirements.h"
 
+#include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/machine.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/decoder_texts.h"
 #include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
+#include "server/corpus/run/settings.h"
 #include "server/corpus/run/workers.h"
 
 #define MB (UINT64_C(1) << 20)
@@ -39,7 +41,23 @@ typedef struct dimensions {
     hs__counter_size counters;
 } dimensions;
 
-static dimensions dimensions_of(const hs__corpus_job *job, const hs_corpus_options *o)
+/* Adds the sizes of a counter, and the elements of its arrays. */
+static void counter_add(const hs__corpus_job *job, const json_t *identity, size_t c, dimensions *d)
+{
+    const hs__counter *counter = hs__counters[c];
+    size_t lengths[HS_LENGTHS];
+    if (!hs__counter_is_active(counter, identity))
+        return;
+    hs__counter_lengths(job, lengths);
+    hs__counter_measure(counter, job, job->settings.options[c], &d->counters);
+    for (size_t k = 0; counter->sums && k < counter->sums->n_rows; k++) {
+        const hs_corpus_array array = hs_array_of(counter->sums->rows, k, lengths);
+        d->elements += array.name ? array.n_elements : 0;
+        d->listed += array.name && hs__report_lists(&array) ? array.n_elements : 0;
+    }
+}
+
+static dimensions dimensions_of(const hs__corpus_job *job, const json_t *identity, const hs_corpus_options *o)
 {
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     const size_t n = hs_corpus_arrays_of(o, arrays);
@@ -49,9 +67,8 @@ static dimensions dimensions_of(const hs__corpus_job *job, const hs_corpus_optio
         d.elements += arrays[k].n_elements;
         d.listed += hs__report_lists(&arrays[k]) ? arrays[k].n_elements : 0;
     }
-    for (size_t c = 0; c < hs__n_counters; c++)
-        if (hs__counters[c]->measure)
-            hs__counters[c]->measure(job, job->settings.options[c], &d.counters);
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
+        counter_add(job, identity, c, &d);
     d.listed += d.counters.listed;
     d.elements += d.counters.elements;
     return d;
@@ -97,7 +114,14 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const hs_status st = hs_corpus_stats_measure(&o, &size, err);
     if (st)
         return st;
-    const dimensions d = dimensions_of(job, &o);
+    const size_t refusals = hs_json_refusals();
+    json_t *identity = json_object();
+    hs__corpus_settings_identify(&job->settings, job->model, identity);
+    identity = hs_json_whole(identity, refusals);
+    if (!identity)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    const dimensions d = dimensions_of(job, identity, &o);
+    json_decref(identity);
     const uint64_t state =
         size.saved_bytes + d.counters.saved * NUMBER_TEXT + d.counters.saved_words * WORD_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;

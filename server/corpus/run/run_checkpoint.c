@@ -22,8 +22,10 @@ static json_t *results_json(hs__corpus_results *results)
     const time_t now = time(NULL);
     struct tm parts;
     strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
-    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so}", "identity", results->identity, "names",
-                     results->names, "shards", results->shards, "place", "lines",
+    char rows[17];
+    hs__counters_digest(rows);
+    return json_pack("{ss sO sO sO s{sI sI sI ss} sI sb sf ss so}", "rows", rows, "identity",
+                     results->identity, "names", results->names, "shards", results->shards, "place", "lines",
                      (json_int_t)results->position.n_lines, "blank", (json_int_t)results->position.n_blank,
                      "bytes", (json_int_t)results->position.n_bytes, "sha256", results->position.sha256,
                      "empty", (json_int_t)results->n_empty, "done", results->done, "seconds",
@@ -61,9 +63,8 @@ static hs_status state_write(FILE *file, void *data, hs_error *err)
     const size_t refusals = hs_json_refusals();
     json_t *json = results_json(results);
     hs_status st = json ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (hs__counters[c]->save)
-            st = hs__counters[c]->save(results, results->counts[c], json, err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_save(hs__counters[c], results, results->counts[c], json, err);
     if (!st && hs_json_refusals() != refusals)
         st = hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
     if (!st)
@@ -120,7 +121,7 @@ static bool shards_are_sound(const json_t *shards, json_int_t n_shards)
 /* Reads all members but the lists. False: one is missing, of another type or out of range. */
 static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret_bad, size_t *ret_n_files)
 {
-    json_int_t lines, bytes, blank, empty, n_shards, n_files;
+    json_int_t lines, bytes, n_shards, n_files, blank, empty;
     const char *sha256, *date;
     int done;
     if (json_unpack(json, "{sO sO sO s{sI sI sI ss} sI sb sF ss so}", "identity", &results->identity, "names",
@@ -149,10 +150,17 @@ static hs_status lists_read(hs__corpus_results *results, const json_t *bad, cons
     if (!results->bad)
         return hs_fail(err, HS_NO_MEMORY, "no memory to resume the run");
     hs_status st = hs__bad_lines_load(results->bad, bad, n_files, err);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (hs__counters[c]->load)
-            st = hs__counters[c]->load(results, json, &results->counts[c], err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_load(hs__counters[c], results, json, &results->counts[c], err);
     return st;
+}
+
+static bool is_of_this_version(const json_t *json)
+{
+    const char *saved = json_string_value(json_object_get(json, "rows"));
+    char rows[17];
+    hs__counters_digest(rows);
+    return saved && strcmp(saved, rows) == 0;
 }
 
 static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path, hs__corpus_results *results,
@@ -177,6 +185,11 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     json_t *json = NULL;
     if (!st && hs_json_load(text, n_text, JSON_ALLOW_NUL, &json, NULL) == HS_NO_MEMORY)
         st = HS_NO_MEMORY;
+    if (!st && !is_of_this_version(json))
+        st = hs_fail(
+            &why, HS_INVALID,
+            "the run counts other arrays than this version of headscope: begin it anew, or finish it with "
+            "the headscope that began it");
     if (!st && !results_read(results, json, &bad, &n_files))
         st = hs_fail(&why, HS_INVALID, "the file is damaged: start again in another folder");
     if (!st)

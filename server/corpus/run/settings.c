@@ -191,7 +191,7 @@ static const hs__setting_row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-/* A setting: its row, and the number of its counter; HS__COUNTERS_MAX if it is of none. */
+/* A setting: its row, and the number of its counter; HS__N_COUNTERS if it is of none. */
 typedef struct setting {
     const hs__setting_row *row;
     size_t counter;
@@ -200,13 +200,13 @@ typedef struct setting {
 /* Finds setting k among the rows of one part, or reduces k by their number. */
 static bool part_find(hs__setting_part part, size_t *k, setting *ret)
 {
-    for (size_t c = 0; c <= hs__n_counters; c++) {
-        const bool own = c == hs__n_counters;
+    for (size_t c = 0; c <= HS__N_COUNTERS; c++) {
+        const bool own = c == HS__N_COUNTERS;
         const hs__setting_row *list = own ? rows : hs__counters[c]->settings;
         const size_t n = own ? N_ROWS : hs__counters[c]->n_settings;
         for (size_t i = 0; i < n; i++)
             if (list[i].part == part && (*k)-- == 0) {
-                *ret = (setting){&list[i], own ? HS__COUNTERS_MAX : c};
+                *ret = (setting){&list[i], own ? HS__N_COUNTERS : c};
                 return true;
             }
     }
@@ -216,7 +216,7 @@ static bool part_find(hs__setting_part part, size_t *k, setting *ret)
 /* Returns setting k; its row is NULL if there are only k. */
 static setting setting_at(size_t k)
 {
-    setting found = {NULL, HS__COUNTERS_MAX};
+    setting found = {NULL, HS__N_COUNTERS};
     for (int part = 0; part < HS__SETTING_PARTS; part++)
         if (part_find((hs__setting_part)part, &k, &found))
             break;
@@ -237,7 +237,7 @@ const char *hs__setting_default_json(size_t k)
 size_t hs__settings_count(void)
 {
     size_t n = N_ROWS;
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         n += hs__counters[c]->n_settings;
     return n;
 }
@@ -257,14 +257,14 @@ static hs_status setting_read(const setting *s, const char *text, const hs_model
     hs_error why = {0};
     if (!row->read)
         return hs_fields_set(ret->reader, row->field.name, text, err);
-    void *options = s->counter < HS__COUNTERS_MAX ? ret->options[s->counter] : NULL;
+    void *options = s->counter < HS__N_COUNTERS ? ret->options[s->counter] : NULL;
     const hs_status st = row->read(text, model, ret, options, &why);
     return st ? hs_fail(err, st, " is \"%.40s\"; it must be %s", text, why.text) : HS_OK;
 }
 
 static hs_status options_create(hs__corpus_settings *settings, hs_error *err)
 {
-    for (size_t c = 0; c < hs__n_counters; c++) {
+    for (size_t c = 0; c < HS__N_COUNTERS; c++) {
         settings->options[c] = calloc(1, hs__counters[c]->options_bytes + 1);
         if (!settings->options[c])
             return hs_fail(err, HS_NO_MEMORY, ": no memory for the settings");
@@ -376,7 +376,7 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS_MAX], co
 void hs__corpus_settings_finish(hs__corpus_settings *s)
 {
     hs_fields_destroy(s->reader);
-    for (size_t c = 0; c < HS__COUNTERS_MAX; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         free(s->options[c]);
     *s = (hs__corpus_settings){0};
 }
@@ -489,7 +489,7 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "pair_field", json_string(s->input.pair_field));
     if (s->input.no_quotes)
         json_object_set_new(identity, "no_quotes", json_true());
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->identify)
             hs__counters[c]->identify(s->options[c], s, identity);
 }

@@ -190,7 +190,7 @@ typedef struct corpus_worker {
     hs_corpus_stats *stats;
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
-    void *states[HS__COUNTERS_MAX];        /* of the counters; NULL: the counter has nothing to do */
+    void *states[HS__N_COUNTERS];          /* of the counters; NULL: the counter has nothing to do */
     float *maps;                           /* [hs__worker_map_floats] */
     hs__text texts[HS_CORPUS_BATCH];       /* of the current pass */
     size_t n_texts;
@@ -210,7 +210,7 @@ static void counters_configure(const hs__corpus_settings *settings, hs_corpus_op
                                unsigned *ret_taps)
 {
     unsigned taps = 0;
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->configure)
             hs__counters[c]->configure(settings->options[c], settings, statistics, &taps);
     if (ret_taps)
@@ -256,10 +256,8 @@ size_t hs__worker_map_floats(const hs__corpus_settings *settings)
 static hs_status states_create(corpus_worker *worker, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (hs__counters[c]->worker_create)
-            st = hs__counters[c]->worker_create(&worker->shared->counting[c], worker->states,
-                                                &worker->states[c], err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_worker_create(&worker->shared->counting[c], worker->states, &worker->states[c], err);
     return st;
 }
 
@@ -286,9 +284,8 @@ static void worker_finish(corpus_worker *worker)
 {
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++)
         hs_capture_destroy(worker->captures[k]);
-    for (size_t c = 0; c < hs__n_counters; c++)
-        if (worker->states[c])
-            hs__counters[c]->worker_destroy(worker->states[c]);
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
+        hs__counter_worker_destroy(worker->states[c]);
     hs_corpus_stats_destroy(worker->stats);
     hs__source_states_destroy(worker->sources);
     hs_workspace_destroy(worker->workspace);
@@ -301,9 +298,8 @@ static void worker_finish(corpus_worker *worker)
 static hs_status worker_gather(corpus_worker *worker, corpus_worker *from, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
-        if (from->states[c] && hs__counters[c]->gather)
-            st = hs__counters[c]->gather(&from->shared->counting[c], from->states[c], err);
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        st = hs__counter_gather(&from->shared->counting[c], from->states[c], err);
     if (st || from == worker || !hs_corpus_stats_texts(from->stats))
         return st;
     st = hs_corpus_stats_merge(worker->stats, from->stats, err);
@@ -354,7 +350,7 @@ static hs_status record_read(corpus_worker *worker, hs__text *t, hs_error *err)
                  "a pair has a special token between its texts: special_tokens must be keep");
         return HS_BAD_REQUEST;
     }
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->record)
             st = hs__counters[c]->record(worker->states[c], t, err);
     return st;
@@ -362,7 +358,7 @@ static hs_status record_read(corpus_worker *worker, hs__text *t, hs_error *err)
 
 static void text_finish(const corpus_worker *worker, hs__text *t)
 {
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->text_end)
             hs__counters[c]->text_end(worker->states[c], t);
     free((void *)t->reached.bytes);
@@ -456,7 +452,7 @@ static hs_status text_encode(hs__workers *shared, hs__text *t, hs_windows *ret_w
 static hs_status text_show(corpus_worker *worker, hs__text *t, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->text)
             st = hs__counters[c]->text(worker->states[c], t, err);
     hs__sentence_finish(&t->sentence);
@@ -581,7 +577,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
         head_cut(t, n_keys, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens),
                  &head.maps);
     hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, &observation);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->head)
             hs__counters[c]->head(worker->states[c], t, &head);
 }
@@ -594,7 +590,7 @@ static hs_status pass_add(corpus_worker *worker, hs__text *t, hs__text_pass *pas
     const hs__corpus_job *job = worker->shared->job;
     const hs_encoding *keys = hs__text_keys(job, t);
     hs_status st = capture_fit(worker, k, t, err);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->start)
             st = hs__counters[c]->start(worker->states[c], t, err);
     pass->sequences[k] = (hs_sequence){.ids = e->ids,
@@ -636,7 +632,7 @@ static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *
     if (!st)
         st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
                                &worker->shared->control, err);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->pass)
             st = hs__counters[c]->pass(worker->states[c], pass, err);
     return st;
@@ -666,7 +662,7 @@ static hs_status texts_count(corpus_worker *worker, hs_error *err)
 static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->block)
             hs__counters[c]->block(worker->states[c], block->number);
     for (size_t i = 0; !st && i < block->n_lines; i++)
@@ -674,7 +670,7 @@ static hs_status block_count(corpus_worker *worker, hs__block *block, hs_error *
     if (!st)
         st = texts_count(worker, err);
     texts_finish(worker);
-    for (size_t c = 0; !st && c < hs__n_counters; c++)
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->block_end)
             st = hs__counters[c]->block_end(worker->states[c], err);
     return st;
@@ -686,7 +682,7 @@ static void fail(hs__workers *shared, const hs_error *err, hs_status st)
     hs_fail(&shared->failure, st, "%s", err->text);
     pthread_mutex_unlock(&shared->failure_lock);
     atomic_store(&shared->failed, true);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         if (hs__counters[c]->interrupt)
             hs__counters[c]->interrupt(&shared->counting[c]);
 }
@@ -725,7 +721,7 @@ hs_status hs__workers_init(hs__workers *shared, const hs__corpus_job *job, hs__c
                                        .heads = hs_all_numbers,
                                        .n_heads = shared->options.n_heads};
     counters_configure(&job->settings, &shared->options, &shared->selection.taps);
-    for (size_t c = 0; c < hs__n_counters; c++)
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
         shared->counting[c] = (hs__counting){.counter = hs__counters[c],
                                              .job = job,
                                              .options = job->settings.options[c],

@@ -38,7 +38,7 @@ typedef struct hs__workers {
     const hs__corpus_job *job;
     hs_corpus_options options; /* of the statistics */
     hs_selection selection;
-    hs__counting counting[HS__COUNTERS_MAX];
+    hs__counting counting[HS__N_COUNTERS];
     hs__block_queue queue;
     struct corpus_worker *list; /* [job->n_workers]; NULL: they were not started */
     hs_corpus_stats *stats;     /* of the first worker: those of the run, once gathered */
