@@ -370,7 +370,7 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st)
         st = hs__shards_open(base, &model->shards, &reason);
     if (!st && files.adapter.data)
-        st = hs__adapter_merge(dir, &files.adapter, family, &model->shards, &model->adapter, &reason);
+        st = hs__adapter_open(dir, &files.adapter, family, &model->shards, &model->adapter, &reason);
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)

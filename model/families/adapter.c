@@ -393,8 +393,8 @@ static bool is_transposed(const hs__family *family)
     return module->name;
 }
 
-hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, const hs__family *family,
-                            hs__shards *shards, hs__shards *ret_tensors, hs_error *err)
+hs_status hs__adapter_merge(const hs_bytes *file, const hs__family *family, const hs__shards *tensors,
+                            hs__shards *shards, hs_error *err)
 {
     json_t *keys = NULL;
     adapter how = {.transposed = is_transposed(family)};
@@ -402,7 +402,12 @@ hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, const hs__fam
     if (!st)
         st = read_config(keys, &how, err);
     json_decref(keys);
-    if (!st)
-        st = hs__shards_open_file(dir, TENSORS, ret_tensors, err);
-    return st ? st : replace(&how, ret_tensors, shards, err);
+    return st ? st : replace(&how, tensors, shards, err);
+}
+
+hs_status hs__adapter_open(const char *dir, const hs_bytes *file, const hs__family *family,
+                           hs__shards *shards, hs__shards *ret_tensors, hs_error *err)
+{
+    const hs_status st = hs__shards_open_file(dir, TENSORS, ret_tensors, err);
+    return st ? st : hs__adapter_merge(file, family, ret_tensors, shards, err);
 }

@@ -323,11 +323,16 @@ HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *modul
  * key, or with HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__adapter_base(const hs_bytes *file, char ret_dir[PATH_MAX], hs_error *err);
 
-/* Opens the adapter's tensors in folder dir and sets shards->merged to the weights of the base model, of this
- * family, that they change. Fails with HS_BAD_MODEL, naming the tensor, and with HS_NO_MEMORY. The caller
- * finishes *ret_tensors, even after an error. */
-HS_MUST_USE hs_status hs__adapter_merge(const char *dir, const hs_bytes *file, const hs__family *family,
-                                        hs__shards *shards, hs__shards *ret_tensors, hs_error *err);
+/* Sets shards->merged to the weights of the base model, of this family, that the adapter changes. `file` is
+ * adapter_config.json, and tensors are the adapter's. Fails with HS_BAD_MODEL, naming the tensor, and with
+ * HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__adapter_merge(const hs_bytes *file, const hs__family *family,
+                                        const hs__shards *tensors, hs__shards *shards, hs_error *err);
+
+/* Opens the adapter's tensors in folder dir and merges them. The caller finishes *ret_tensors, even after an
+ * error. */
+HS_MUST_USE hs_status hs__adapter_open(const char *dir, const hs_bytes *file, const hs__family *family,
+                                       hs__shards *shards, hs__shards *ret_tensors, hs_error *err);
 
 /* ---- sentence encoders (sentence.c) ----
  *
