@@ -65,8 +65,8 @@ hs_status hs__languages_configure(const hs__description *d, hs_error *err)
     if (!st && class == classes)
         st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "legacy_behaviour", &legacy, err);
     if (!st && strlen(source) >= HS_LANGUAGE_BYTES)
-        st = hs_fail(err, HS_BAD_MODEL, "%s: src_lang must be a language such as \"%s\"", HS__TOKENIZER_CONFIG,
-                     class->source);
+        st = hs_fail(err, HS_BAD_MODEL, "%s: src_lang must be a language such as \"%s\"",
+                     HS__TOKENIZER_CONFIG, class->source);
     snprintf(token, sizeof token, class->marked ? "__%.15s__" : "%.15s", source);
     if (!st &&
         json_object_set_new(d->json, "post_processor", template_of(class->first && !legacy, token, end)))

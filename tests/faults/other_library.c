@@ -1,6 +1,8 @@
-/* other_library.c - preloaded into headscope: libmicrohttpd as a version could be that the program does not know.
+/* other_library.c - preloaded into headscope: libmicrohttpd as a version could be that the program does not
+ * know.
  *
- * OTHER_LIBRARY=head: it tells no size of a head. OTHER_LIBRARY=version: it calls itself 9.9.9, which has a strict mode. */
+ * OTHER_LIBRARY=head: it tells no size of a head. OTHER_LIBRARY=version: it calls itself 9.9.9, which has a
+ * strict mode. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <microhttpd.h>
@@ -13,11 +15,13 @@ static int is_other(const char *way)
     return chosen && strcmp(chosen, way) == 0;
 }
 
-const union MHD_ConnectionInfo *MHD_get_connection_info(struct MHD_Connection *connection, enum MHD_ConnectionInfoType type, ...)
+const union MHD_ConnectionInfo *MHD_get_connection_info(struct MHD_Connection *connection,
+                                                        enum MHD_ConnectionInfoType type, ...)
 {
     const union MHD_ConnectionInfo *(*real)(struct MHD_Connection *, enum MHD_ConnectionInfoType, ...) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "MHD_get_connection_info");
-    return is_other("head") && type == MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE ? NULL : real(connection, type);
+    return is_other("head") && type == MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE ? NULL
+                                                                               : real(connection, type);
 }
 
 const char *MHD_get_version(void)

@@ -60,7 +60,7 @@ static void text_add(hs__text_index *index, const hs_tokenizer *tokenizer, size_
     const hs__indexed_text indexed = {.number = number,
                                       .line = number + 1,
                                       .file = "texts.conllu",
-                                      .body = body,
+                                      .body = text,
                                       .encoding = &encoding,
                                       .first = 1,
                                       .labels = labels,
