@@ -197,12 +197,13 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
             answer_json(job, ret_response);
     }
     if (job->problem.status) {
-        if (job->problem.status == 500) {
+        if (job->problem.status == 500 || job->problem.no_memory) {
             hs_fail(&job->error, HS_NO_MEMORY, "%s", job->problem.detail);
             ret_response->error = job->error;
+        }
+        if (job->problem.status == 500)
             snprintf(job->problem.detail, sizeof job->problem.detail,
                      "internal error: the server's log has details under this request_id");
-        }
         hs__problem_write(&job->problem, job->request->id, ret_response);
     }
     memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
@@ -220,7 +221,7 @@ void hs_api_handle(hs_api *api, const hs_request *request, hs_response *ret_resp
         hs__problem problem = {0};
         *ret_response = (hs_response){0};
         hs_fail(&ret_response->error, HS_NO_MEMORY, "no memory for a job");
-        hs__refuse(&problem, 500, NULL, "internal error: the server's log has details under this request_id");
+        hs__refuse_memory(&problem, ret_response->error.text);
         hs__problem_write(&problem, request->id, ret_response);
         return;
     }
@@ -326,7 +327,8 @@ static void line_answer(const line *l, hs_response *ret_response)
     if (l->job)
         hs_job_answer(l->job, ret_response);
     else
-        line_refuse(l, 500, "out of memory for this line: send it again", ret_response);
+        line_refuse(l, 503, "no memory for this line: the server is short of memory, so send it again later",
+                    ret_response);
     if (ret_response->status == 504)
         line_refuse(l, 504, "not finished by the server's deadline: request less per line", ret_response);
 }

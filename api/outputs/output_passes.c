@@ -133,7 +133,7 @@ const hs__own_passes hs__own_effects = {
 
 #define FIGURE(name, when)                                                                                   \
     {                                                                                                        \
-#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_effect, name), .is_answered = when                     \
+#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_effect, name), .is_answered = (when)                   \
     }
 static const hs__table_column effect_columns[] = {
     FIGURE(hidden_change, NULL),           FIGURE(similarity_change, NULL),

@@ -36,12 +36,14 @@ static void cell_get(const hs__table_column *column, const hs__table_row *row, h
 /* Returns the number of lists of rows: one, or one for each layer. */
 static size_t n_groups(const hs__table *table, const hs__answer *a)
 {
+    assert(a);
     return table->kind == HS__TABLE_HEADS || table->kind == HS__TABLE_BY_LAYER ? a->analysis->n_layers : 1;
 }
 
 /* Returns the rows of a group. outer->item is what they come from. */
 static hs__table_rows rows_of(const hs__table *table, const hs__table_row *outer, size_t group)
 {
+    assert(outer->answer);
     const size_t n_heads = outer->answer->analysis->n_heads;
     if (table->kind == HS__TABLE_ONE)
         return (hs__table_rows){outer->item, 1, 0};
@@ -146,11 +148,12 @@ static size_t keys_find(const hs__table *table, const hs__analysis_request *anal
 
 static void row_write(hs_buffer *b, const key *keys, size_t n_keys, const hs__table_row *row)
 {
+    hs_buffer_add(b, "{", n_keys == 0);
     for (size_t i = 0; i < n_keys; i++) {
         hs_buffer_add(b, keys[i].text, keys[i].n_bytes);
         cell_write(b, keys[i].column, row);
     }
-    hs_buffer_add(b, "}", keys[0].n_bytes > 0);
+    hs_buffer_add(b, "}", n_keys == 0 || keys[0].n_bytes > 0);
 }
 
 static void table_write(hs_buffer *b, const hs__table *table, const hs__table_row *outer)
@@ -271,6 +274,7 @@ static void rows_put(walk *w, const hs__table_column *const *path, size_t n_nest
 /* Adds the axes of a table's rows. Returns their number. */
 static size_t axes_of(const hs__table *table, const hs__table_row *outer, size_t *shape)
 {
+    assert(outer->answer);
     const size_t groups = n_groups(table, outer->answer);
     if (table->kind == HS__TABLE_ONE)
         return 0;

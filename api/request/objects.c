@@ -537,7 +537,7 @@ static int read_patch_positions(const hs__reading *r)
         return hs__reading_refuse(r, "\"all\" or a list of at least one position");
     size_t *positions = malloc(n * sizeof *positions);
     if (!positions)
-        return hs__refuse(r->problem, 500, NULL, "no memory for a patch");
+        return hs__refuse_memory(r->problem, "no memory for a patch");
     h->to->positions = positions;
     return read_range(r, 0, (long)n - 1, positions, &h->to->n_positions);
 }

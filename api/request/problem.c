@@ -45,7 +45,13 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
     return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
 }
 
-int hs__http_status(hs_status status)
+int hs__refuse_memory(hs__problem *problem, const char *text)
+{
+    problem->no_memory = true;
+    return hs__refuse(problem, 503, NULL, "%s: the server is short of memory, so send it again later", text);
+}
+
+static int http_status(hs_status status)
 {
     switch (status) {
     case HS_TOO_LARGE:
@@ -60,7 +66,8 @@ int hs__http_status(hs_status status)
 
 int hs__refuse_error(hs__problem *problem, const hs_error *err)
 {
-    return hs__refuse(problem, hs__http_status(err->status), NULL, "%s", err->text);
+    return err->status == HS_NO_MEMORY ? hs__refuse_memory(problem, err->text)
+                                       : hs__refuse(problem, http_status(err->status), NULL, "%s", err->text);
 }
 
 int hs__clip(const char *text, size_t n_bytes)
@@ -123,8 +130,8 @@ static void write_member(hs_buffer *bytes, const char *name, const char *text)
 
 void hs__problem_write(const hs__problem *problem, const char *request_id, hs_response *ret_response)
 {
-    static char no_memory[] = "{\"type\":\"about:blank\",\"title\":\"Internal Server Error\",\"status\":500,"
-                              "\"detail\":\"out of memory\"}";
+    static char no_memory[] = "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
+                              "\"detail\":\"the server is short of memory, so send it again later\"}";
     hs_buffer body = {0};
     write_member(&body, "{\"type\":\"about:blank\",\"title\":", title(problem->status));
     hs_buffer_text(&body, ",\"status\":");
@@ -148,7 +155,7 @@ void hs__problem_write(const hs__problem *problem, const char *request_id, hs_re
     if (request_id && problem->status >= 500)
         write_member(&body, ",\"request_id\":", request_id);
     hs_buffer_text(&body, "}");
-    ret_response->status = body.failed ? 500 : problem->status;
+    ret_response->status = body.failed ? 503 : problem->status;
     ret_response->content_type = "application/problem+json";
     if (body.failed) {
         hs_buffer_finish(&body);

@@ -91,7 +91,7 @@ static int query_read(const char *query, const char *const *names, size_t n, hs_
     *ret_query = (hs_query){.text = strdup(query ? query : "")};
     char *rest = ret_query->text, *name;
     if (!rest)
-        return hs__refuse(problem, 500, NULL, "no memory for the query");
+        return hs__refuse_memory(problem, "no memory for the query");
     while ((name = strsep(&rest, "&"))) {
         char *value = strchr(name, '=');
         if (value)
@@ -425,7 +425,7 @@ static int parse_body(const hs_request *request, json_t **ret_body, hs__problem 
     if (!st)
         return 0;
     if (st == HS_NO_MEMORY)
-        return hs__refuse(problem, 500, NULL, "out of memory");
+        return hs__refuse_memory(problem, "no memory for the body");
     if (!request->body_bytes)
         hs__refuse(problem, 400, NULL, "the body is empty; send a JSON object such as {\"text\": \"...\"}");
     else if (request->body_bytes >= 3 && memcmp(request->body, "\xef\xbb\xbf", 3) == 0)

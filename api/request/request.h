@@ -38,6 +38,7 @@ typedef struct hs__problem {
     size_t line, column, byte; /* position of a JSON error; line 0: none */
     char detail[1024];
     size_t request_line; /* hs_request.line */
+    bool no_memory;      /* status 503, because the system refused memory: the log tells it, too */
 } hs__problem;
 
 /* Writes the refusal and returns status. pointer may be NULL. */
@@ -45,10 +46,10 @@ int hs__refuse(hs__problem *problem, int status, const char *pointer, const char
     HS_PRINTF(4, 5);
 /* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
 int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);
-/* Refuses for an error, with its status and text. */
+/* Refuses with 503 because the system gave no memory. text: "no memory for the heads". */
+int hs__refuse_memory(hs__problem *problem, const char *text);
+/* Refuses for an error: 422, 503 or 504 by its status, else 500. */
 int hs__refuse_error(hs__problem *problem, const hs_error *err);
-/* Returns the HTTP status for what a job failed with. Its text is valid UTF-8, and its model is there. */
-int hs__http_status(hs_status status);
 
 /* Returns the length of the longest prefix of at most 64 bytes that cuts no UTF-8 character. For names in
  * messages. */

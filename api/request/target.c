@@ -168,7 +168,7 @@ static int read_cosine(const hs__reading *r)
         return hs__reading_refuse(r, must);
     float *vector = r->analysis->target_vector = malloc(n * sizeof *vector);
     if (!vector)
-        return hs__refuse(r->problem, 500, NULL, "no memory for a target");
+        return hs__refuse_memory(r->problem, "no memory for a target");
     bool points = false;
     for (size_t i = 0; i < n; i++) {
         const json_t *number = json_array_get(r->value, i);

@@ -24,7 +24,9 @@ int hs__reading_refuse_element(const hs__reading *r, size_t i, const char *must)
 
 int hs__reading_refuse_memory(const hs__reading *r)
 {
-    return hs__refuse(r->problem, 500, NULL, "no memory for %s", r->row->field.name);
+    char text[96];
+    snprintf(text, sizeof text, "no memory for %s", r->row->field.name);
+    return hs__refuse_memory(r->problem, text);
 }
 
 const char *hs__choices_quote(const char *choices, const char *last, char *ret, size_t n_ret)

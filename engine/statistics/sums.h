@@ -15,6 +15,7 @@
 #include "engine/statistics/blocks.h"
 #include "model/base/status.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,6 +149,7 @@ static inline int64_t *hs_sums_at(const hs_sums *sums, size_t row)
 /* Returns the first word of a row in block b. */
 static inline int64_t *hs_sums_in_block(const hs_sums *sums, size_t row, size_t b)
 {
+    assert(sums->blocks);
     return sums->blocks->words + b * sums->blocks->n_words + sums->firsts[row];
 }
 

@@ -139,7 +139,7 @@ START_TEST(refused_memory_is_a_problem_on_every_thread)
         chaos_refuse(nth);
         hs_job_answer(job, &response);
         refused = chaos_stop();
-        ck_assert_int_eq(response.status, refused && response.status != 200 ? 500 : 200);
+        ck_assert_int_eq(response.status, refused && response.status != 200 ? 503 : 200);
         if (response.status == 200) {
             ck_assert_uint_eq(response.body_bytes, expected.body_bytes);
             ck_assert_mem_eq(response.body, expected.body, expected.body_bytes);

@@ -304,15 +304,15 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
     for (size_t k = 0; !st && k < p->n; k++) {
         const hs__text *t = &p->texts[k];
         const bool decodes = w->tally.counting->job->encoder; /* the tokens are those of the target */
-        const hs_text body = decodes ? t->reached_pair : t->reached;
+        const hs_text none = {0}, body = decodes ? t->reached_pair : t->reached;
         const hs__indexed_text indexed = {.number = hs__text_number(t),
                                           .line = t->record.line,
                                           .file =
                                               hs__corpus_input_name(w->tally.counting->job, t->record.file),
                                           .body = body.bytes ? body : (hs_text){"", 0},
                                           .n_before = decodes ? t->reached_pair_first : t->reached_first,
-                                          .pair = decodes ? (hs_text){0} : t->reached_pair,
-                                          .source = decodes ? t->reached : (hs_text){0},
+                                          .pair = decodes ? none : t->reached_pair,
+                                          .source = decodes ? t->reached : none,
                                           .n_before_pair = t->reached_pair_first,
                                           .encoding = &t->encoding,
                                           .first = t->first,
