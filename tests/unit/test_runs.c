@@ -209,12 +209,16 @@ static void check_state(const char *id, const char *expected)
     ck_assert_str_eq(state, expected);
 }
 
-/* Waits until a run is no longer queued or running. */
+/* Waits until a run is no longer queued or running. The clock goes on meanwhile: a refused allocation of the
+ * run pauses it. */
 static void end_await(const char *id)
 {
     char state[300];
-    while (member_get(id, "state", state) && (strcmp(state, "queued") == 0 || strcmp(state, "running") == 0))
+    while (member_get(id, "state", state) &&
+           (strcmp(state, "queued") == 0 || strcmp(state, "running") == 0)) {
         usleep(1000);
+        clock_move_ms(10);
+    }
 }
 
 static json_int_t texts_done(const char *id)
