@@ -20,7 +20,7 @@ NEEDS = {"int24": b"int24 needs AMX, and this CPU has none, the system does not 
          "bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
          "int8": b"int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids it: use fp32"}
 
-ROUNDED = {"int24": ": weights and activations of 24 bits, as accurate as fp32",
+ROUNDED = {"int24": ": weights and activations of 24 bits",
            "bf16": ": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
                    "figures for a paper should be computed in fp32",
            "int8": ": weights and activations rounded to bytes, good for exploring, not for figures"}

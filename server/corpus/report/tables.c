@@ -73,7 +73,7 @@ static void precision_write(const json_t *report, FILE *out)
               "figures for a paper should be computed in fp32",
               out);
     else if (precision && strcmp(precision, "int24") == 0)
-        fputs(": weights and activations of 24 bits, as accurate as fp32", out);
+        fputs(": weights and activations of 24 bits", out);
     else if (precision && strcmp(precision, "int8") == 0)
         fputs(": weights and activations rounded to bytes, good for exploring, not for figures", out);
 }

@@ -7,7 +7,7 @@ type Precision = Model["precision"] | null | undefined;
 const MEANINGS: Record<Exclude<Model["precision"], "fp32">, string> = {
   int24:
     "Weights and activations have 24 bits, as integers with a scale for each token and output. " +
-    "Figures agree with the float64 reference as those of fp32 do.",
+    "Figures are within a few times the rounding of fp32 of the float64 reference.",
   bf16:
     "Weights and activations are rounded to bfloat16. Good for exploring and for large corpora; figures should be computed in fp32. " +
     "In the built-in model attention moves by at most 0.028, normalised similarity by 0.05, and one pair in 370 changes at τ = 0.3.",
