@@ -61,6 +61,7 @@ def test_spare_descriptors_give_way(start_server):
         assert server.send(ANALYZE).startswith(b"HTTP/1.1 200")
 
 
+@unsanitized
 def test_uploads_and_runs_without_descriptors(start_server, tmp_path):
     """An upload is refused, with the limit's name. An acknowledged run waits."""
     server = start_server("--state", str(tmp_path / "state"))
@@ -69,6 +70,7 @@ def test_uploads_and_runs_without_descriptors(start_server, tmp_path):
     wait(server, first, ("running",))
     connection = http.client.HTTPConnection(server.host, server.port, timeout=PATIENCE)
     connection.connect()
+    server.wait_metric("connections", lambda n: n == 2)  # it is accepted; the other one asks for the metric
     limit(server, resource.RLIMIT_NOFILE, 3)
     connection.request("POST", "/corpora?layers=0", b'"a"\n', {"Content-Type": "application/x-ndjson"})
     answer = connection.getresponse()
