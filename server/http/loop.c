@@ -32,8 +32,13 @@ void hs__loop_turn_again(hs_server *server)
 
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
+    hs_server *server = poll->data;
     (void)status, (void)events;
-    hs__loop_wake(poll->data);
+    /* Without a descriptor for its first connection, libmicrohttpd would try in each turn. on_lag_timer lets
+     * it. */
+    if (server->starved && server->n_connections == 0)
+        uv_poll_stop(poll);
+    hs__loop_wake(server);
 }
 
 static void on_lag_timer(uv_timer_t *timer)
@@ -44,6 +49,8 @@ static void on_lag_timer(uv_timer_t *timer)
         hs__histogram_add(&server->metrics.lag,
                           now > server->lag_due_ns ? (double)(now - server->lag_due_ns) / 1e9 : 0);
     server->lag_due_ns = now + LAG_MS * UINT64_C(1000000);
+    if (!uv_is_active((uv_handle_t *)&server->daemon_poll))
+        uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
     uv_update_time(timer->loop);
     uv_timer_start(timer, on_lag_timer, LAG_MS, 0);
 }
@@ -56,7 +63,6 @@ void hs__loop_start(hs_server *server)
     uv_timer_init(&server->loop, &server->lag_timer);
     server->daemon_poll.data = server->daemon_turn.data = server->lag_timer.data = server;
     on_lag_timer(&server->lag_timer);
-    uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
     hs__loop_wake(server);
 }
 
